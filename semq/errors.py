@@ -1,0 +1,70 @@
+"""The root of SEMQ's error tree, and the errors that more than one floor raises.
+
+    SemqError
+    ├── BadInput            the caller's fault: nothing was changed, mend the input and repeat
+    ├── ProtocolViolation   a peer's fault: the frame is refused and counted, the link lives unless said otherwise
+    ├── Unavailable         nobody's fault: something needed is away for now, repeat later
+    └── Misconfigured       the operator's fault: the process refuses to start
+
+Every class has a stable ``code`` (SEMQ-nnnn, never reused), the docstring is the sentence that an operator reads, the
+facts are on the instance, and ``remedy`` says what to do. Floors add their own classes below these.
+
+| codes     | floor                                   |
+|-----------|-----------------------------------------|
+| 1000–1999 | the protocol and its documents          |
+| 2000–2999 | configuration, start-up, command line   |
+| 3000–3999 | the store                               |
+| 4000–4999 | AMQP (4nnn is the reply code nnn)       |
+| 5000–5999 | identity and secrecy                    |
+| 6000–6999 | reconciliation                          |
+"""
+
+from typing import Any, ClassVar
+
+
+class SemqError(Exception):
+    """Something in SEMQ failed."""
+
+    code: ClassVar[str] = "SEMQ-1000"
+    remedy: ClassVar[str] = "Look at the log line with this code."
+
+    def __init__(self, text: str = "", **facts: Any) -> None:
+        self.text = text or (self.__doc__ or type(self).__name__).strip().splitlines()[0]
+        self.facts = facts
+        super().__init__(self.text)
+
+    def __str__(self) -> str:
+        facts = " ".join(f"{name}={value!r}" for name, value in self.facts.items())
+        return f"{self.code} {self.text}" + (f" ({facts})" if facts else "")
+
+    def advice(self) -> str:
+        """The whole sentence for a person: code, what happened, the facts, and what to do."""
+        return f"{self} — {self.remedy}"
+
+
+class BadInput(SemqError):
+    """What was given cannot be accepted; nothing was changed."""
+
+    code = "SEMQ-1001"
+    remedy = "Correct the input and repeat."
+
+
+class ProtocolViolation(SemqError):
+    """A peer sent what the protocol does not allow; it was refused."""
+
+    code = "SEMQ-1002"
+    remedy = "Compare the versions of the two nodes; the ledger of this node names the peer and the record."
+
+
+class Unavailable(SemqError):
+    """Something that is needed is away for now; nothing is lost."""
+
+    code = "SEMQ-1003"
+    remedy = "Repeat later; the same client token makes a repeat safe."
+
+
+class Misconfigured(SemqError):
+    """The configuration does not describe a node that can run."""
+
+    code = "SEMQ-2000"
+    remedy = "Correct the configuration; `semq config check` names every fault at once."

@@ -1,0 +1,276 @@
+"""One transaction: what it must see, what it saw, and what it changes. The heart of the contract between engine and store.
+
+The engine never speaks SQL. It posts ``Work``: the keys that it needs to see (``Needs``), a decision taken on the loaded ``Unit``
+while the transaction is open, and what follows after the commit. A store gathers all waiting work into one unit, loads, lets each
+decide in order, writes, commits, and only then tells each that it is committed: nothing is acknowledged before it is true.
+The decisions themselves are the grids of floor 0.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from semq.store.rows import (
+    InStream,
+    InStreamKey,
+    LedgerLine,
+    OrderKey,
+    Outbound,
+    OutStream,
+    OutStreamKey,
+    Pending,
+    Recorded,
+    Slot,
+    Stored,
+    Token,
+)
+from semq.umx_t.locator import LK0, Pos
+from semq.umx_t.status import AppStatus, SendStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """Rows of tb_0031 in SS_INIT for one destination node, not held, in order of object_id, with their bodies."""
+
+    dest: str
+    after: int  #: object_id, exclusive
+    limit: int
+    max_bytes: int = 1 << 62  #: stop after the row that reaches this many payload bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Rows of tb_0031 without an outcome and past SS_INIT, ``first`` to ``last`` (object_id, inclusive), narrow."""
+
+    first: int
+    last: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Rows of tb_0030 that are not DONE or that owe an acknowledgement, ``first`` to ``last`` (bref, inclusive), narrow."""
+
+    first: int
+    last: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rows of tb_0030 with app_status NEW for one user of the node, in order of bref, with their bodies."""
+
+    user: str
+    after: int  #: bref, exclusive
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstInOrder:
+    """The rows of tb_0030 with app_status NEW, one source store and one order key: the lowest bref, narrow."""
+
+    store: str
+    order_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTo:
+    """All streams to one destination node."""
+
+    dest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedRows:
+    """Rows that applications wrote through SQL (tb_0031_submit), oldest first; the unit deletes what it accepts."""
+
+    limit: int
+
+
+Query = Unsent | Unsettled | Unfinished | Waiting | FirstInOrder | StreamsTo | SubmittedRows
+
+
+@dataclass(slots=True)
+class Needs:
+    """The keys that a piece of work must see. Keys that have no row are simply absent from the unit."""
+
+    outbound: set[int] = field(default_factory=set)
+    relayed: set[str] = field(default_factory=set)  #: idents of copies held by the platform
+    tokens: set[str] = field(default_factory=set)
+    out_streams: set[OutStreamKey] = field(default_factory=set)
+    last_pos: set[OrderKey] = field(default_factory=set)
+    in_streams: set[InStreamKey] = field(default_factory=set)
+    recorded: set[Slot] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)  #: idents of class 1 and 2
+    pending: set[int] = field(default_factory=set)
+    bodies: set[int] = field(default_factory=set)  #: object_ids of tb_0031 whose bodies are wanted too
+    queries: set[Query] = field(default_factory=set)
+
+    def add(self, other: "Needs") -> None:
+        """Need also what another piece of work needs."""
+        for name in self.__slots__:
+            getattr(self, name).update(getattr(other, name))
+
+
+@dataclass(slots=True)
+class Unit:
+    """What was loaded, and what has been changed so far. Shared by all work of one transaction, in order."""
+
+    # --- loaded; work sees what earlier work of the same unit changed
+    outbound: dict[int, Outbound] = field(default_factory=dict)
+    relayed: dict[str, Outbound] = field(default_factory=dict)
+    tokens: dict[str, Token] = field(default_factory=dict)
+    out_streams: dict[OutStreamKey, OutStream] = field(default_factory=dict)
+    last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
+    in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
+    recorded: dict[Slot, Recorded] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    pending: dict[int, Pending] = field(default_factory=dict)
+    bodies: dict[int, Stored] = field(default_factory=dict)
+    found: dict[Query, list[Any]] = field(default_factory=dict)
+
+    # --- staged
+    new_outbound: dict[int, Outbound] = field(default_factory=dict)
+    changed_outbound: dict[int, SendStatus] = field(default_factory=dict)  #: object_id to the status that was loaded
+    deleted_outbound: set[int] = field(default_factory=set)
+    new_bodies: dict[int, Stored] = field(default_factory=dict)  #: of tb_0031; replaces an existing one
+    dropped_bodies: set[int] = field(default_factory=set)  #: payloads given away (S4)
+    new_tokens: dict[str, Token] = field(default_factory=dict)
+    changed_out_streams: set[OutStreamKey] = field(default_factory=set)
+    changed_last_pos: set[OrderKey] = field(default_factory=set)
+    changed_in_streams: set[InStreamKey] = field(default_factory=set)
+    raised_floors: set[InStreamKey] = field(default_factory=set)  #: ledger entries below are forgotten
+    new_recorded: dict[Slot, Recorded] = field(default_factory=dict)
+    new_seen: dict[str, LK0] = field(default_factory=dict)
+    new_pending: dict[int, Pending] = field(default_factory=dict)
+    new_pending_bodies: dict[int, Stored] = field(default_factory=dict)
+    platform_acked: set[int] = field(default_factory=set)
+    sender_acked: set[int] = field(default_factory=set)
+    given: set[int] = field(default_factory=set)
+    handled: dict[int, AppStatus] = field(default_factory=dict)
+    deleted_pending: set[int] = field(default_factory=set)
+    taken_submissions: set[int] = field(default_factory=set)
+    refused_submissions: dict[int, tuple[str, str]] = field(default_factory=dict)
+    ledger: list[LedgerLine] = field(default_factory=list)
+    broker: list[Any] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
+
+    # --- tb_0031
+    def insert_outbound(self, row: Outbound, body: Stored | None) -> None:
+        """Add a row, with its envelope and payload unless the class keeps none."""
+        self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
+        if body is not None:
+            self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
+        if row.token is not None:
+            self.tokens[row.token] = self.new_tokens[row.token] = Token(row.lk0, row.digest)
+
+    def change_outbound(self, row: Outbound, before: SendStatus) -> None:
+        """Note that a row changed; ``before`` is its status when loaded, guarded again in Postgres (compare-and-set)."""
+        if row.object_id not in self.new_outbound:
+            self.changed_outbound.setdefault(row.object_id, before)
+
+    def delete_outbound(self, row: Outbound) -> None:
+        """Remove a row and its body."""
+        self.outbound.pop(row.object_id, None)
+        self.bodies.pop(row.object_id, None)
+        self.new_bodies.pop(row.object_id, None)
+        self.changed_outbound.pop(row.object_id, None)
+        if self.new_outbound.pop(row.object_id, None) is None:
+            self.deleted_outbound.add(row.object_id)
+
+    def replace_body(self, object_id: int, body: Stored) -> None:
+        """Put another envelope and payload beside a row (void markers)."""
+        self.bodies[object_id] = self.new_bodies[object_id] = body
+
+    def drop_payload(self, row: Outbound) -> None:
+        """Let the payload go, keep the envelope (S4 with Ack2=0)."""
+        row.has_payload = False
+        if row.object_id in self.new_bodies:
+            self.new_bodies[row.object_id] = Stored(self.new_bodies[row.object_id].envelope, b"")
+        else:
+            self.dropped_bodies.add(row.object_id)
+
+    # --- tb_0030
+    def insert_pending(self, row: Pending, body: Stored) -> None:
+        """Add a received document."""
+        self.pending[row.bref] = self.new_pending[row.bref] = row
+        self.new_pending_bodies[row.bref] = body
+
+    def record(self, slot: Slot, entry: Recorded) -> None:
+        """Take a place in the receiver's ledger, in the transaction that inserts the row (rule R1)."""
+        self.recorded[slot] = self.new_recorded[slot] = entry
+
+    def raise_floor(self, stream: InStream, floor: int) -> None:
+        """Forget the ledger entries below ``floor``; a lower floor is old news."""
+        if floor > stream.floor:
+            stream.floor = floor
+            self.changed_in_streams.add(stream.key)
+            self.raised_floors.add(stream.key)
+
+    def delete_pending(self, row: Pending) -> None:
+        """Remove a row of tb_0030 and its body; its ledger entry stays until the floor passes it (rule R2)."""
+        self.pending.pop(row.bref, None)
+        self.new_pending_bodies.pop(row.bref, None)
+        if self.new_pending.pop(row.bref, None) is None:
+            self.deleted_pending.add(row.bref)
+
+
+class Work(Protocol):
+    """A piece of work for one transaction."""
+
+    needs: Needs
+
+    def decide(self, unit: Unit) -> None:
+        """Take the decision and stage the changes. Called once per attempt, with the transaction open; must keep nothing from an
+        earlier attempt. A SemqError means that this work alone is refused: nothing of it is written."""
+
+    def committed(self) -> None:
+        """The transaction is durable: frames, confirms and events may leave now."""
+
+    def failed(self, error: Exception) -> None:
+        """Refused by ``decide``, or the fate of the commit is unknown: abandon it, every handler is safe to abandon."""
+
+
+class WorkStore(Protocol):
+    """Where an engine posts its work; two implementations: Postgres and memory."""
+
+    def post(self, work: Work) -> None:
+        """Queue a piece of work; posted order is kept."""
+
+
+@dataclass(slots=True)
+class StreamState:
+    """What is unsettled of one stream of ours, found at start: enough to rebuild its floor."""
+
+    key: OutStreamKey
+    next_sid: int
+    floor: int
+    settled_above: set[int]
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What an engine must know of its store when a process starts (or after a lost connection)."""
+
+    store_uuid: str
+    boot: int  #: how often the store has been opened; ids of this life start at ``first_id``
+    inc: int
+    first_id: int
+    streams: list[StreamState] = field(default_factory=list)
+    backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node (all of a platform store)
+    unsettled: int = 0  #: rows of tb_0031 without an outcome
+    settled: list[int] = field(default_factory=list)  #: rows that have an outcome and wait for cleanup
+    finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
+    pending: int = 0  #: rows of tb_0030 that are not done
+
+
+def first_id(boot: int) -> int:
+    """The first record id of a process life: 2**40 ids for each opening of the store, never given out twice."""
+    return (boot << 40) + 1
+
+
+def need(works: Iterable[Work]) -> Needs:
+    """All that several pieces of work need to see."""
+    together = Needs()
+    for work in works:
+        together.add(work.needs)
+    return together

@@ -1,0 +1,49 @@
+"""Addresses: who sends, who receives (UMX packet header; AMQP ``app_id`` and routing key).
+
+A node is (type, id): type 1 is an institution's local node, 2 the platform. A user or application within a node is named by
+a suffix. As text: ``1.56001`` or ``1.56001/buyer``; people may leave out the ``1.``.
+"""
+
+import re
+from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from semq.umx_t.errors import BadAddress
+
+_PATTERN = re.compile(r"(?:(?P<type>[0-9]{1,3})\.)?(?P<id>[A-Za-z0-9_-]{1,64})(?:/(?P<user>[A-Za-z0-9_-]{1,64}))?")
+
+
+class NodeType(IntEnum):
+    """What kind of node an address names; other numbers are tolerated for kinds still to come."""
+
+    LOCAL = 1
+    PLATFORM = 2
+
+
+class Address(NamedTuple):
+    """A node, or a user or application within one."""
+
+    type: int
+    id: str
+    user: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.type}.{self.id}/{self.user}" if self.user else f"{self.type}.{self.id}"
+
+    @property
+    def node(self) -> "Address":
+        """The node alone, without the user."""
+        return Address(self.type, self.id) if self.user else self
+
+
+@lru_cache(maxsize=4096)
+def parse_address(text: str) -> Address:
+    """Read an address from its text.
+
+    Raises BadAddress if it is not one.
+    """
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise BadAddress(address=text[:80])
+    return Address(int(match["type"] or NodeType.LOCAL), match["id"], match["user"] or "")

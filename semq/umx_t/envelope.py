@@ -1,0 +1,109 @@
+"""What travels: a message with its UMX-T attributes, or a transport packet of 810/809 records (seed 2.1, LAYER_MASK 0 and 1).
+
+Envelopes are values: whoever needs another attempt number or an LK1 makes a changed copy. Bodies are never copied here.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from semq.umx_t.address import Address
+from semq.umx_t.app_key import NO_KEY, AppKey
+from semq.umx_t.locator import LK0, LK1, Pos
+from semq.umx_t.status import SaveFwd
+
+Body = bytes | memoryview
+
+
+class Attributes(msgspec.Struct, frozen=True, kw_only=True):
+    """What an application says about a document: the UMX-T attributes that it may set (seed 2.1, 2.2)."""
+
+    save_fwd: SaveFwd = SaveFwd.MUST
+    reliable: bool = True
+    ack2: bool = True
+    encrypt: bool = False
+    fixed: bool = False
+    app_key: AppKey = NO_KEY
+    order_key: str = ""  #: documents with the same key are given to the receiver's application in accept order
+    content_type: str = ""
+    content_encoding: str = ""
+    priority: int = 0
+    expires_at: int = 0  #: milliseconds since 1970 UTC; 0 never
+    user_headers: dict[str, Any] = {}  #: headers without ``@``: carried untouched
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """The transport attributes of one message on its way."""
+
+    source: Address  #: transport source: the accepting node, or the platform for a stored copy (seed 2.1)
+    target: Address
+    lk0: LK0
+    attributes: Attributes
+    sender: str = ""  #: user or application at the source node
+    sid: int = -1  #: position in the stream (source store, inc, target); -1 for class 1 and 2
+    floor: int = 0  #: lowest unsettled position of that stream when the message was sent
+    prev: Pos | None = None  #: position of the message before it with the same order key
+    att: int = 0  #: attempt, counts from 1; negative answers and Ack-Fwd must name it
+    void: bool = False  #: a void marker instead of a payload
+    lk1: LK1 | None = None  #: set by the platform before it sends a stored copy
+    digest: bytes = b""  #: SHA-256 of the payload as handed over by the application
+    submitted_at: int = 0  #: milliseconds since 1970 UTC
+    session_key: str = ""  #: the wrapped session key, as text; empty when the payload is in clear
+    unknown: dict[str, Any] = {}  #: attributes of a newer version: tolerated and carried (row Q20)
+
+    @property
+    def ident(self) -> str:
+        """What every acknowledgement about a stored copy must echo (rule R13)."""
+        return str(self.lk0)
+
+    @property
+    def is_class3(self) -> bool:
+        """Whether it must get there (@SaveFwd=3)."""
+        return self.attributes.save_fwd is SaveFwd.MUST
+
+    @property
+    def pos(self) -> Pos:
+        """The place in its stream; meaningful for class 3 only."""
+        return Pos(self.lk0.inc, self.sid)
+
+
+class Function(Enum):
+    """What a packet is about; part of the AMQP property ``type``."""
+
+    DATA = "data"
+    RECEIPTS = "810"
+    INQUIRIES = "809"
+    PRESENCE = "presence"
+
+
+class Primitive(Enum):
+    """How it is meant, in the words of the application layer."""
+
+    NONE = ""
+    INDICATION = "indication"
+    RESPONSE = "response"
+    REQUEST = "request"
+    CONFIRMATION = "confirmation"
+
+
+class Data(msgspec.Struct, frozen=True):
+    """An application packet (LAYER_MASK 0): one message."""
+
+    envelope: Envelope
+    body: Body = b""
+    raw_header: bytes = b""  #: the AMQP content header as it arrived: a forwarded message leaves with the same bytes
+
+
+class Packet(msgspec.Struct, frozen=True):
+    """A transport packet (LAYER_MASK 1): one or many records of one function and primitive."""
+
+    source: Address
+    target: Address
+    function: Function
+    primitive: Primitive
+    records: Sequence[Any]
+
+
+Frame = Data | Packet

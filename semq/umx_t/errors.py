@@ -1,0 +1,58 @@
+"""What can be wrong with an address, an attribute or a record. Codes 1100–1199.
+
+``Refused`` errors name bad input of an application; ``BadFrame`` names what a peer node sent.
+"""
+
+from semq.errors import BadInput, ProtocolViolation
+
+
+class BadAddress(BadInput):
+    """The address does not name a node or a user of one."""
+
+    code = "SEMQ-1101"
+    remedy = "Write an institution as 56001 or 1.56001, a user of it as 56001/name; letters, digits, '-' and '_' only."
+
+
+class BadAttribute(BadInput):
+    """A UMX-T attribute has a value that does not exist."""
+
+    code = "SEMQ-1102"
+    remedy = "See the table of attributes in the README: @SaveFwd is 1, 2 or 3; @Ack2, @Reliable, @Encrypt and @Fixed are 0 or 1."
+
+
+class BadAppKey(BadInput):
+    """The AppKey is not four parts: domain, data type, subtype and key."""
+
+    code = "SEMQ-1103"
+    remedy = "Write domain/type/subtype/key, for instance trade/order/standard/S0001; each part at most 128 characters."
+
+
+class BadCombination(BadInput):
+    """Two UMX-T attributes contradict each other."""
+
+    code = "SEMQ-1104"
+    remedy = "@Reliable=0 is legal only with @SaveFwd=1 and @Ack2=0 (best effort); order needs @SaveFwd=3."
+
+
+class BadLocator(ProtocolViolation):
+    """A locator (LK0 or LK1) cannot be read."""
+
+    code = "SEMQ-1110"
+
+
+class BadRecord(ProtocolViolation):
+    """An 810 or 809 record cannot be read."""
+
+    code = "SEMQ-1111"
+
+
+class BadEnvelope(ProtocolViolation):
+    """The attributes of a message from a peer cannot be read."""
+
+    code = "SEMQ-1112"
+
+
+class ImpossibleNews(ProtocolViolation):
+    """News arrived that cannot be true in the state of the row; the row stays as it is."""
+
+    code = "SEMQ-1113"

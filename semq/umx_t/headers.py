@@ -1,0 +1,220 @@
+"""The attributes of a message as AMQP properties and headers, and back (the table in ARCHITECTURE.md, "AMQP everywhere").
+
+Two readers: ``read_submission`` for what an application publishes, strict, since a misspelt attribute must not pass for a
+default; ``read_envelope`` for what a peer node sends, tolerant of attributes that it does not know (row Q20). Plain dictionaries
+in and out: bytes are the business of the AMQP codec.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.app_key import AppKey, check_app_key, parse_app_key
+from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
+from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
+from semq.umx_t.locator import parse_lk0, parse_lk1, parse_pos
+from semq.umx_t.status import SaveFwd
+
+# Attributes that an application may set, beside @Token, which stays at its node.
+APPLICATION = ("@Reliable", "@SaveFwd", "@Ack2", "@AppKey", "@Encrypt", "@Fixed", "@OrderKey", "@Token", "@ExpiresAt")
+# Attributes that only nodes set.
+TRANSPORT = (
+    "@Sid", "@Floor", "@Prev", "@Att", "@Void", "@LK1", "@Digest", "@Sender", "@SessionKey", "@SubmittedAt",
+)  # fmt: skip
+_KNOWN = frozenset(APPLICATION + TRANSPORT)
+ORDER_KEY_MAX = 128  # characters
+TOKEN_MAX = 200  # characters
+_INT64_MAX = 2**63 - 1
+
+DATA_TYPE = "0.data"
+
+
+def packet_type(function: Function, primitive: Primitive) -> str:
+    """The AMQP property ``type`` of a transport packet: LAYER_MASK, function, primitive."""
+    return f"1.{function.value}.{primitive.value}"
+
+
+def read_type(text: str | None) -> tuple[Function, Primitive]:
+    """Function and primitive from the AMQP property ``type``; raises BadEnvelope if a peer invented them."""
+    if text == DATA_TYPE:
+        return Function.DATA, Primitive.NONE
+    mask, _, rest = (text or "").partition(".")
+    function, _, primitive = rest.partition(".")
+    try:
+        if mask != "1":
+            raise ValueError(mask)
+        return Function(function), Primitive(primitive)
+    except ValueError:
+        raise BadEnvelope("There is no such type of packet.", type=(text or "")[:80]) from None
+
+
+def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, str]:
+    """Attributes and client token from what an application published.
+
+    Raises BadAttribute, BadAppKey or BadCombination; an attribute that is not known names the nearest one.
+    """
+    for name in headers:
+        if name.startswith("@") and name not in APPLICATION:
+            near = get_close_matches(name, APPLICATION, 1, 0.5)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise BadAttribute(f"There is no attribute {name[:60]}{hint}", attribute=name[:60])
+    attributes = Attributes(
+        save_fwd=_save_fwd(headers.get("@SaveFwd", SaveFwd.MUST)),
+        reliable=_flag(headers, "@Reliable", True),
+        ack2=_flag(headers, "@Ack2", headers.get("@SaveFwd") not in (1, "1")),
+        encrypt=_flag(headers, "@Encrypt", False),
+        fixed=_flag(headers, "@Fixed", False),
+        app_key=_app_key(headers.get("@AppKey", "")),
+        order_key=_text(headers, "@OrderKey", ORDER_KEY_MAX),
+        content_type=properties.get("content_type") or "",
+        content_encoding=properties.get("content_encoding") or "",
+        priority=properties.get("priority") or 0,
+        expires_at=_number(headers, "@ExpiresAt", 0),
+        user_headers={name: value for name, value in headers.items() if not name.startswith("@")},
+    )
+    return check_combination(attributes), _text(headers, "@Token", TOKEN_MAX)
+
+
+def check_combination(attributes: Attributes) -> Attributes:
+    """Refuse attributes that contradict each other (PROTOCOL.md sections 1 and 15). Raises BadCombination."""
+    if not attributes.reliable and (attributes.save_fwd is not SaveFwd.DROP or attributes.ack2):
+        raise BadCombination(reliable=0, save_fwd=int(attributes.save_fwd), ack2=int(attributes.ack2))
+    if attributes.order_key and attributes.save_fwd is not SaveFwd.MUST:
+        raise BadCombination("Order is kept only for documents that must get there (@SaveFwd=3).")
+    return attributes
+
+
+def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Properties and headers of a message between nodes. What has its default value is left out."""
+    a = envelope.attributes
+    properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
+    if a.content_type:
+        properties["content_type"] = a.content_type
+    if a.content_encoding:
+        properties["content_encoding"] = a.content_encoding
+    if a.priority:
+        properties["priority"] = a.priority
+    headers: dict[str, Any] = dict(a.user_headers)
+    headers["@SaveFwd"] = int(a.save_fwd)
+    headers["@Ack2"] = int(a.ack2)
+    headers["@Att"] = envelope.att
+    headers["@Digest"] = envelope.digest
+    headers["@SubmittedAt"] = envelope.submitted_at
+    optional: tuple[tuple[str, Any], ...] = (
+        ("@Reliable", None if a.reliable else 0),
+        ("@Encrypt", 1 if a.encrypt else None),
+        ("@Fixed", 1 if a.fixed else None),
+        ("@AppKey", "/".join(a.app_key) if any(a.app_key) else None),
+        ("@OrderKey", a.order_key or None),
+        ("@ExpiresAt", a.expires_at or None),
+        ("@Sid", envelope.sid if envelope.sid >= 0 else None),
+        ("@Floor", envelope.floor or None),
+        ("@Prev", str(envelope.prev) if envelope.prev else None),
+        ("@Void", 1 if envelope.void else None),
+        ("@LK1", str(envelope.lk1) if envelope.lk1 else None),
+        ("@Sender", envelope.sender or None),
+        ("@SessionKey", envelope.session_key or None),
+    )
+    headers.update((name, value) for name, value in optional if value is not None)
+    headers.update(envelope.unknown)
+    return properties, headers
+
+
+def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str) -> Envelope:
+    """The envelope of a message from a peer node. Raises BadEnvelope (or a locator's own error) if it cannot be read."""
+    try:
+        return _read_envelope(properties, headers, parse_address(routing_key))
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise BadEnvelope("The attributes of the message cannot be read.", fault=str(error)[:200]) from error
+
+
+def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address) -> Envelope:
+    attributes = Attributes(
+        save_fwd=_save_fwd(headers.get("@SaveFwd", SaveFwd.MUST)),
+        reliable=_flag(headers, "@Reliable", True),
+        ack2=_flag(headers, "@Ack2", True),
+        encrypt=_flag(headers, "@Encrypt", False),
+        fixed=_flag(headers, "@Fixed", False),
+        app_key=_app_key(headers.get("@AppKey", "")),
+        order_key=_text(headers, "@OrderKey", ORDER_KEY_MAX),
+        content_type=properties.get("content_type") or "",
+        content_encoding=properties.get("content_encoding") or "",
+        priority=properties.get("priority") or 0,
+        expires_at=_number(headers, "@ExpiresAt", 0),
+        user_headers={name: value for name, value in headers.items() if not name.startswith("@")},
+    )
+    prev, lk1 = headers.get("@Prev"), headers.get("@LK1")
+    digest = headers.get("@Digest", b"")
+    if not isinstance(digest, bytes | bytearray) or len(digest) not in (0, 32):
+        raise BadEnvelope("@Digest is not a SHA-256.", digest=str(digest)[:80])
+    envelope = Envelope(
+        source=parse_address(properties.get("app_id") or ""),
+        target=target,
+        lk0=parse_lk0(properties.get("message_id") or ""),
+        attributes=attributes,
+        sender=_text(headers, "@Sender", 64),
+        sid=_number(headers, "@Sid", -1),
+        floor=_number(headers, "@Floor", 0),
+        prev=parse_pos(prev) if prev is not None else None,
+        att=_number(headers, "@Att", 0),
+        void=_flag(headers, "@Void", False),
+        lk1=parse_lk1(lk1) if lk1 is not None else None,
+        digest=bytes(digest),
+        submitted_at=_number(headers, "@SubmittedAt", 0),
+        session_key=_text(headers, "@SessionKey", 8192),
+        unknown={name: value for name, value in headers.items() if name.startswith("@") and name not in _KNOWN},
+    )
+    if envelope.is_class3 and envelope.sid < 0:
+        raise BadEnvelope("A message that must get there has no position (@Sid).", lk0=envelope.ident)
+    return envelope
+
+
+def _flag(headers: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = headers.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    if value in (0, "0"):
+        return False
+    if value in (1, "1"):
+        return True
+    raise BadAttribute(f"{name} is 0 or 1.", attribute=name, value=str(value)[:60])
+
+
+def _save_fwd(value: Any) -> SaveFwd:
+    try:
+        return SaveFwd(int(value))
+    except (TypeError, ValueError):
+        raise BadAttribute(
+            "@SaveFwd is 1 (drop), 2 (store) or 3 (must get there).", attribute="@SaveFwd", value=str(value)[:60]
+        ) from None
+
+
+def _number(headers: Mapping[str, Any], name: str, default: int) -> int:
+    value = headers.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
+        raise BadAttribute(f"{name} is a whole number from 0.", attribute=name, value=str(value)[:60])
+    return value
+
+
+def _text(headers: Mapping[str, Any], name: str, longest: int) -> str:
+    value = headers.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str) or len(value) > longest or not (value.isprintable()):
+        raise BadAttribute(f"{name} is a text of at most {longest} characters.", attribute=name, value=str(value)[:60])
+    return value
+
+
+def _app_key(value: Any) -> AppKey:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(part, str) for part in value):
+        return check_app_key(AppKey(*value))
+    return parse_app_key(value if isinstance(value, str) else repr(value))

@@ -1,0 +1,109 @@
+"""Locators: LK0 names a message for ever, LK1 names a stored copy of it (seed 2.1; PROTOCOL.md section 2).
+
+LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the platform, so the node
+may never be left out (rule R6). The incarnation keeps a restored store from giving out a name twice (rule R5).
+"""
+
+import re
+from typing import NamedTuple
+
+from semq.umx_t.address import Address
+from semq.umx_t.errors import BadLocator
+
+_LK0 = re.compile(r"([0-9]{1,3})\.([A-Za-z0-9_-]{1,64})\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{1,16})\.([0-9]{1,19})")
+_POS = re.compile(r"([0-9a-f]{1,16})\.([0-9]{1,19})")
+INT64_MAX = 2**63 - 1
+
+
+class LK0(NamedTuple):
+    """The source locator: node type, node id, SEMQ id, store id, incarnation, record id. Never changes."""
+
+    type: int
+    id: str
+    semq_id: int
+    semq_db_id: int
+    inc: int
+    object_id: int
+
+    def __str__(self) -> str:
+        return f"{self.type}.{self.id}.{self.semq_id}.{self.semq_db_id}.{self.inc:x}.{self.object_id}"
+
+    @property
+    def node(self) -> Address:
+        """The node where the message was accepted."""
+        return Address(self.type, self.id)
+
+    @property
+    def store(self) -> "Store":
+        """The store where the message was accepted; with ``inc`` and the destination it names a stream."""
+        return Store(self.type, self.id, self.semq_id, self.semq_db_id)
+
+
+class Store(NamedTuple):
+    """A store of a node: where rows live. The first four parts of an LK0."""
+
+    type: int
+    id: str
+    semq_id: int = 1
+    semq_db_id: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.type}.{self.id}.{self.semq_id}.{self.semq_db_id}"
+
+    @property
+    def node(self) -> Address:
+        """The node that owns the store."""
+        return Address(self.type, self.id)
+
+
+class LK1(NamedTuple):
+    """The platform locator: which platform store holds a copy, under which record id."""
+
+    semq_id: int
+    semq_db_id: int
+    object_id: int
+
+    def __str__(self) -> str:
+        return f"{self.semq_id}.{self.semq_db_id}.{self.object_id}"
+
+
+class Pos(NamedTuple):
+    """A place in a stream: the incarnation and a dense number from 0 (PROTOCOL.md section 2, ``pos``)."""
+
+    inc: int
+    sid: int
+
+    def __str__(self) -> str:
+        return f"{self.inc:x}.{self.sid}"
+
+
+def parse_lk0(text: str) -> LK0:
+    """Read a source locator from its text; raises BadLocator."""
+    match = _LK0.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise BadLocator("The source locator LK0 cannot be read.", lk0=str(text)[:120])
+    type_, id_, semq_id, semq_db_id, inc, object_id = match.groups()
+    return LK0(int(type_), id_, int(semq_id), int(semq_db_id), _int64(int(inc, 16)), _int64(int(object_id)))
+
+
+def parse_lk1(text: str) -> LK1:
+    """Read a platform locator from its text; raises BadLocator."""
+    parts = text.split(".") if isinstance(text, str) else []
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) <= 19 for part in parts):
+        raise BadLocator("The platform locator LK1 cannot be read.", lk1=str(text)[:120])
+    semq_id, semq_db_id, object_id = (_int64(int(part)) for part in parts)
+    return LK1(semq_id, semq_db_id, object_id)
+
+
+def parse_pos(text: str) -> Pos:
+    """Read a place in a stream from its text; raises BadLocator."""
+    match = _POS.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise BadLocator("The position in a stream cannot be read.", pos=str(text)[:80])
+    return Pos(_int64(int(match[1], 16)), _int64(int(match[2])))
+
+
+def _int64(number: int) -> int:
+    if number > INT64_MAX:
+        raise BadLocator("A number in the locator does not fit into 63 bits.", number=number)
+    return number

@@ -1,0 +1,150 @@
+"""The 810 and 809 records, and the records of presence: what the nodes tell one another about messages.
+
+One record is a flat object with the design's names first (PROTOCOL.md section 17); a packet is a JSON array of them, so that
+any language can read it, fields of a newer version are tolerated, and absent fields have the design's defaults. Hexadecimal text is used
+for incarnations, since many JSON readers cannot hold 63 bits.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from semq.umx_t.envelope import Function, Primitive
+from semq.umx_t.errors import BadRecord
+
+RECORDS_MAX = 100_000  # more in one packet than any peer of ours sends; checked before anything is done with them
+
+
+class AckFlag(Enum):
+    """``ack_flag`` of an 810 record."""
+
+    TRANSPORT = 1  #: Ack, ReAck: between receiver and platform
+    END_TO_END = 2  #: Ack2, ReAck2: between receiver and sender
+
+
+class Note(Enum):
+    """``flag`` of an 810 record from the platform."""
+
+    FORWARDED = 1  #: Ack-Fwd: a hint, no custody
+    STORED = 2  #: Ack-Save: custody
+    DISCARDED = 3  #: class 1 and the target is offline
+    FORWARD_FAILED = 4  #: the session ended before the target's Ack2 was seen
+    REFUSED = 5  #: the platform can never deliver it (section 18)
+
+
+class Role(Enum):
+    """Who asks in an 809 record."""
+
+    S = "S"  #: the sender: have you got it?
+    P = "P"  #: the platform: have you got it?
+    R = "R"  #: the receiver: I have it; have you noted it?
+
+
+class Answer(Enum):
+    """The graded answer to an inquiry."""
+
+    RECV = "RECV"
+    REJ = "REJ"
+    VOID = "VOID"
+    SETTLED = "SETTLED"
+    NOT = "NOT"
+    CUSTODY = "CUSTODY"
+    GONE = "GONE"
+    OFFLINE = "OFFLINE"
+    UNAVAIL = "UNAVAIL"
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd or Ack-Save."""
+
+    src_semq_id: int = 1  #: the store of the row that is spoken of: LK1 for Ack and ReAck, LK0 otherwise
+    src_semq_db_id: int = 1
+    src_ref_id: int = 0
+    dest_semq_id: int = 1  #: the row of tb_0030 of the acker, echoed in the answer
+    dest_semq_db_id: int = 1
+    dest_ref_id: int = 0
+    ack_flag: AckFlag | None = None
+    flag: Note | None = None
+    app_key: tuple[str, str, str, str] | None = None
+    ident: str = ""  #: the full LK0 of the message
+    status: Answer | None = None
+    reason: tuple[str, str] | None = None  #: code SEMQ-nnnn and text, for REJ and refusals
+    digest: str = ""  #: SHA-256 of the payload, hexadecimal
+    at: int = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
+    floors: dict[str, tuple[int, int | None]] | None = None  #: ReAck2: incarnation (hexadecimal) to (floor, closed or null)
+    att: int = 0
+    lk1: tuple[int, int, int] | None = None
+    void: bool = False
+
+
+class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An 809 record: Inquiry (request) or Inquiry-Resp (confirmation)."""
+
+    semq_id: int = 1
+    semq_db_id: int = 1
+    ref_id: int = 0
+    flag: int = 2  #: 1 from a hub, 2 from the other end
+    role: Role | None = None
+    ident: str = ""
+    sid: int = -1
+    floor: int = 0
+    nonce: int = 0
+    lk1: tuple[int, int, int] | None = None
+    status: Answer | None = None  #: role R: what the receiver's ledger says
+    dest_ref_id: int = 0  #: role R: the asker's row of tb_0030
+    prev: str = ""  #: role R: the position that the row waits for
+    result: int | None = None  #: 1 received, 0 not received: all that an older peer knows
+    answer: Answer | None = None
+    void: bool = False
+    reason: tuple[str, str] | None = None
+    digest: str = ""
+
+
+class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the platform tells a node about a partner (PRODUCT.md: online means an authenticated link)."""
+
+    node: str
+    online: bool = False
+    allowed: bool = True  #: whether this node may send to it
+    complete: bool = False  #: the last of a full list: nodes not named are unknown
+
+
+_TYPES: dict[Function, type] = {
+    Function.RECEIPTS: list[Receipt],
+    Function.INQUIRIES: list[Inquiry],
+    Function.PRESENCE: list[Presence],
+}
+_PRIMITIVES: dict[Function, frozenset[Primitive]] = {
+    Function.RECEIPTS: frozenset({Primitive.INDICATION, Primitive.RESPONSE}),
+    Function.INQUIRIES: frozenset({Primitive.REQUEST, Primitive.CONFIRMATION}),
+    Function.PRESENCE: frozenset({Primitive.INDICATION}),
+}
+_DECODERS = {function: msgspec.json.Decoder(shape) for function, shape in _TYPES.items()}
+_encoder = msgspec.json.Encoder()
+
+# What the receiver's ledger says, as the number that an older peer understands (PROTOCOL.md section 17).
+RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, Answer.NOT: 0}
+
+
+def encode_records(records: Sequence[Any]) -> bytes:
+    """The body of a transport packet."""
+    return _encoder.encode(records)
+
+
+def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[Any]:
+    """The records of a transport packet; unknown fields are tolerated.
+
+    Raises BadRecord if the function is unknown, the body is not an array of its records, or holds too many.
+    """
+    decoder = _DECODERS.get(function)
+    if decoder is None or primitive not in _PRIMITIVES[function]:
+        raise BadRecord("There is no such function and primitive.", function=function.value, primitive=primitive.value)
+    try:
+        records: list[Any] = decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecord("The records of the packet cannot be read.", function=function.value, fault=str(error)) from error
+    if len(records) > RECORDS_MAX:
+        raise BadRecord("The packet holds too many records.", count=len(records), allowed=RECORDS_MAX)
+    return records
