@@ -1,0 +1,1 @@
+"""SEMQ: store-and-forward delivery of business documents between institutions."""

@@ -1,0 +1,258 @@
+"""What a connection tells its owner: one class per kind of news.
+
+Made by ``connection``, ``channel``, ``server`` and ``client``; read by the transport and the broker. Method
+arguments have the names of the specification. ``role`` below: S server only, C client only, otherwise both.
+"""
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AmqpError
+from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
+from semq.amqp.record import Record
+from semq.amqp.wire import Table
+
+
+class Event(Record):
+    """News of a connection."""
+
+
+# Negotiation
+
+
+class LoginOffered(Event):
+    """S: connection.start-ok. Answer with ``accept_login``, ``refuse_login`` or ``challenge``."""
+
+    mechanism: str
+    response: bytes
+    client_properties: Table
+    locale: str
+
+
+class LoginAnswered(Event):
+    """S: connection.secure-ok. Answer as to ``LoginOffered``."""
+
+    response: bytes
+
+
+class Started(Event):
+    """C: connection.start; the login has been sent."""
+
+    server_properties: Table
+    mechanisms: tuple[str, ...]
+    locales: tuple[str, ...]
+
+
+class Challenged(Event):
+    """C: connection.secure. Answer with ``answer_challenge``."""
+
+    challenge: bytes
+
+
+class Tuned(Event):
+    """The limits that now hold both ways: octets, highest channel number, seconds; 0 means none."""
+
+    frame_max: int
+    channel_max: int
+    heartbeat: int
+
+
+class OpenRequested(Event):
+    """S: connection.open. Answer with ``accept_open`` or ``connection_error``."""
+
+    virtual_host: str
+
+
+class Opened(Event):
+    """C: connection.open-ok; channels may be opened."""
+
+
+# Connection
+
+
+class ConnectionFailed(Event):
+    """This side raised a connection exception and sent connection.close; only close-ok is awaited.
+
+    All channels are gone. ``pause``: the negotiation was not finished, so hold the output back for some seconds
+    (4.10.2).
+    """
+
+    error: AmqpError
+    pause: bool
+
+
+class ConnectionClosed(Event):
+    """The end: write what ``take_output`` gives, then close the socket. Comes exactly once.
+
+    ``error`` is None after an orderly close, by whichever side. ``by_peer``: the peer asked for it. ``pause`` as
+    above.
+    """
+
+    error: AmqpError | None
+    by_peer: bool
+    pause: bool
+
+
+class Blocked(Event):
+    """C: connection.blocked; do not publish."""
+
+    reason: str
+
+
+class Unblocked(Event):
+    """C: connection.unblocked."""
+
+
+class SecretOffered(Event):
+    """S: connection.update-secret. Answer with ``accept_secret`` or ``connection_error``."""
+
+    new_secret: bytes
+    reason: str
+
+
+# Channels
+
+
+class ChannelOpened(Event):
+    """S: the client opened a channel, open-ok has been sent. C: open-ok has come."""
+
+    channel: int
+
+
+class ChannelClosed(Event):
+    """The channel is closed; forget its consumers and requeue what is not acknowledged.
+
+    ``by_peer``: it sent channel.close (close-ok has been answered). Otherwise this side found an error in what the
+    peer sent, has sent channel.close, and the number is free again at ``ChannelReleased``. ``error`` is None for
+    reply code 200.
+    """
+
+    channel: int
+    by_peer: bool
+    error: AmqpError | None
+
+
+class ChannelReleased(Event):
+    """channel.close-ok has come: the number may be opened again."""
+
+    channel: int
+
+
+class FlowChanged(Event):
+    """channel.flow: stop or go on sending content on this channel; flow-ok has been sent."""
+
+    channel: int
+    active: bool
+
+
+class MethodReceived(Event):
+    """Any method that has no event of its own; connection-wide ones have channel 0."""
+
+    channel: int
+    method: Method
+
+
+# Content, whole
+
+
+class Published(Event):
+    """S: basic.publish with its content."""
+
+    channel: int
+    exchange: str
+    routing_key: str
+    mandatory: bool
+    immediate: bool
+    header: ContentHeader
+    body: bytes
+
+
+class Delivered(Event):
+    """C: basic.deliver with its content."""
+
+    channel: int
+    consumer_tag: str
+    delivery_tag: int
+    redelivered: bool
+    exchange: str
+    routing_key: str
+    header: ContentHeader
+    body: bytes
+
+
+class Returned(Event):
+    """C: basic.return with its content."""
+
+    channel: int
+    reply_code: int
+    reply_text: str
+    exchange: str
+    routing_key: str
+    header: ContentHeader
+    body: bytes
+
+
+class Got(Event):
+    """C: basic.get-ok with its content."""
+
+    channel: int
+    delivery_tag: int
+    redelivered: bool
+    exchange: str
+    routing_key: str
+    message_count: int
+    header: ContentHeader
+    body: bytes
+
+
+# Content, in chunks (bodies of at least Limits.stream_from octets)
+
+
+class ContentStarted(Event):
+    """A large content begins; ``header.body_size`` octets follow as ``BodyChunk``, then ``ContentFinished``.
+
+    If the channel or the connection closes before, that is the end of it.
+    """
+
+    channel: int
+    method: BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
+    header: ContentHeader
+
+
+class BodyChunk(Event):
+    """The next octets of the body, at most one frame."""
+
+    channel: int
+    data: bytes
+
+
+class ContentFinished(Event):
+    """The body is complete."""
+
+    channel: int
+
+
+# Acknowledgements: of deliveries (heard by the server) and of publishes (heard by the client)
+
+
+class Acked(Event):
+    """basic.ack."""
+
+    channel: int
+    delivery_tag: int
+    multiple: bool
+
+
+class Nacked(Event):
+    """basic.nack."""
+
+    channel: int
+    delivery_tag: int
+    multiple: bool
+    requeue: bool
+
+
+class Rejected(Event):
+    """S: basic.reject."""
+
+    channel: int
+    delivery_tag: int
+    requeue: bool

@@ -1,0 +1,42 @@
+"""What one connection may cost: the bounds that hold for everything a peer can declare or send.
+
+Made by the owner (transport, from its configuration), kept by ``connection`` and the modules below it. Source: seed
+AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
+"""
+
+from dataclasses import dataclass
+
+from semq.amqp.errors import LocalMisuse
+from semq.amqp.spec import FRAME_MIN_SIZE
+from semq.amqp.wire import TABLE_DEPTH
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one connection. The first three are what this side offers; the negotiation may lower them.
+
+    Raises ``LocalMisuse`` if a value is out of its range.
+    """
+
+    frame_max: int = 131_072  # octets with frame overhead; 0: no limit
+    channel_max: int = 2047  # highest channel number; 0: no limit (65,535)
+    heartbeat: int = 60  # seconds; 0: none
+    initial_frame_max: int = 8192  # until frame-max is negotiated; a login may carry a long token
+    body_max: int = 128 * MIB  # octets of one message; more: 311 before it is buffered
+    stream_from: int | None = None  # bodies of at least so many octets come out in chunks; None: all in one piece
+    table_depth: int = TABLE_DEPTH  # nesting of tables and arrays
+    login_rounds: int = 8  # challenges of one login
+    handshake_s: float = 10.0  # from start() to an open connection
+    close_s: float = 10.0  # from close to close-ok
+
+    def __post_init__(self) -> None:
+        if (self.frame_max and self.frame_max < FRAME_MIN_SIZE) or self.frame_max >= 1 << 32:
+            raise LocalMisuse(f"frame_max {self.frame_max} is neither 0 nor in {FRAME_MIN_SIZE}..2^32-1")
+        if self.initial_frame_max < FRAME_MIN_SIZE:
+            raise LocalMisuse(f"initial_frame_max {self.initial_frame_max} is below {FRAME_MIN_SIZE}")
+        if not (0 <= self.channel_max < 1 << 16 and 0 <= self.heartbeat < 1 << 16):
+            raise LocalMisuse("channel_max and heartbeat are 16 bits wide")
+        if min(self.body_max, self.table_depth, self.login_rounds, self.handshake_s, self.close_s) < 0:
+            raise LocalMisuse("a limit is never negative")
