@@ -24,27 +24,28 @@ by channel.flow).
 **Negotiation, server**: ``LoginOffered`` -> ``accept_login()`` | ``refuse_login(text)`` | ``challenge(data)`` ->
 ``LoginAnswered`` …; then ``Tuned``; ``OpenRequested`` -> ``accept_open()`` | ``connection_error(exc)``. The answer
 may come at any time before the handshake ends; until then the client may send nothing but heartbeats. ``sasl``
-reads PLAIN, AMQPLAIN and EXTERNAL. ``SecretOffered`` -> ``accept_secret()``. **Negotiation, client**: ``Started``,
-``Tuned``, ``Opened`` by itself; ``Challenged`` -> ``answer_challenge(data)``.
+reads PLAIN, AMQPLAIN and EXTERNAL. ``SecretOffered`` -> ``accept_secret()``.
+
+**Negotiation, client**: ``Started``, ``Tuned``, ``Opened`` by itself; ``Challenged`` -> ``answer_challenge(data)``.
 
 **Commands, both roles**: they queue output and raise ``LocalMisuse`` (nothing sent) if the protocol forbids them now.
 
-    send(channel, method)                                  any method without content (semq.amqp.methods)
-    publish(channel, exchange, routing_key, header, body, mandatory=False, immediate=False)
-    client deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, header, body)
-    server send_content(channel, method, header, body)            BasicReturn, BasicGetOk (BasicPublish,
-    BasicDeliver too) start_content(channel, method, header)                 header.body_size octets must follow by
-    send_chunk; meanwhile send_chunk(channel, data)                              everything else for this channel
-    waits its turn by itself ack(channel, delivery_tag, multiple=False)             client: of a delivery; server: a
-    confirm nack(channel, delivery_tag, multiple=False, requeue=True);  reject(channel, delivery_tag, requeue=True)
-    open_channel(channel=None) -> int                      client; the lowest free number if None
-    close_channel(channel, reply_code=200, text="")        orderly; ``ChannelReleased`` follows
-    channel_error(channel, exc)                            channel.close with the code of exc; its ids default to
-    none connection_error(exc)                                  connection.close; then only ``ConnectionClosed``
-    follows close(reply_code=200, text="")                         orderly; ``ConnectionClosed`` follows
-    block(reason) -> bool, unblock() -> bool               server; False if the client has not announced
-    connection.blocked cancel_consumer(channel, consumer_tag) -> bool         server; False if the client does not
-    know consumer_cancel_notify
+    send(channel, method)                             any method without content (semq.amqp.methods)
+    publish(channel, exchange, routing_key, header, body, mandatory=False, immediate=False)                 client
+    deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, header, body)          server
+    send_content(channel, method, header, body)       BasicReturn, BasicGetOk (BasicPublish, BasicDeliver too)
+    start_content(channel, method, header)            header.body_size octets must follow by send_chunk; meanwhile
+    send_chunk(channel, data)                         everything else for this channel waits its turn by itself
+    ack(channel, delivery_tag, multiple=False)        client: of a delivery; server: a confirm
+    nack(channel, delivery_tag, multiple=False, requeue=True)
+    reject(channel, delivery_tag, requeue=True)                                                             client
+    open_channel(channel=None) -> int                 client; the lowest free number if None
+    close_channel(channel, reply_code=200, text="")   orderly; ``ChannelReleased`` follows
+    channel_error(channel, exc)                       channel.close with the code and the ids of exc
+    connection_error(exc)                             connection.close; then only ``ConnectionClosed`` follows
+    close(reply_code=200, text="")                    orderly; ``ConnectionClosed`` follows
+    block(reason) -> bool, unblock() -> bool          server; False if the client knows no connection.blocked
+    cancel_consumer(channel, consumer_tag) -> bool    server; False if it knows no consumer_cancel_notify
 
 ``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing if the channel or connection is
 closing or closed already (both sides may close at once). All other commands on a channel that the peer has closed
