@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from semq.umx_t.address import Address, parse_address
-from semq.umx_t.app_key import AppKey, check_app_key, parse_app_key
+from semq.umx_t.app_key import NO_KEY, AppKey, check_app_key, parse_app_key
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
 from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
 from semq.umx_t.locator import parse_lk0, parse_lk1, parse_pos
@@ -59,13 +59,14 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
             near = get_close_matches(name, APPLICATION, 1, 0.5)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise BadAttribute(f"There is no attribute {name[:60]}{hint}", attribute=name[:60])
+    save_fwd = _save_fwd(headers)
     attributes = Attributes(
-        save_fwd=_save_fwd(headers.get("@SaveFwd", SaveFwd.MUST)),
+        save_fwd=save_fwd,
         reliable=_flag(headers, "@Reliable", True),
-        ack2=_flag(headers, "@Ack2", headers.get("@SaveFwd") not in (1, "1")),
+        ack2=_flag(headers, "@Ack2", save_fwd is not SaveFwd.DROP),
         encrypt=_flag(headers, "@Encrypt", False),
         fixed=_flag(headers, "@Fixed", False),
-        app_key=_app_key(headers.get("@AppKey", "")),
+        app_key=_app_key(headers.get("@AppKey")),
         order_key=_text(headers, "@OrderKey", ORDER_KEY_MAX),
         content_type=properties.get("content_type") or "",
         content_encoding=properties.get("content_encoding") or "",
@@ -131,12 +132,12 @@ def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], rou
 
 def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address) -> Envelope:
     attributes = Attributes(
-        save_fwd=_save_fwd(headers.get("@SaveFwd", SaveFwd.MUST)),
+        save_fwd=_save_fwd(headers),
         reliable=_flag(headers, "@Reliable", True),
         ack2=_flag(headers, "@Ack2", True),
         encrypt=_flag(headers, "@Encrypt", False),
         fixed=_flag(headers, "@Fixed", False),
-        app_key=_app_key(headers.get("@AppKey", "")),
+        app_key=_app_key(headers.get("@AppKey")),
         order_key=_text(headers, "@OrderKey", ORDER_KEY_MAX),
         content_type=properties.get("content_type") or "",
         content_encoding=properties.get("content_encoding") or "",
@@ -183,13 +184,18 @@ def _flag(headers: Mapping[str, Any], name: str, default: bool) -> bool:
     raise BadAttribute(f"{name} is 0 or 1.", attribute=name, value=str(value)[:60])
 
 
-def _save_fwd(value: Any) -> SaveFwd:
-    try:
-        return SaveFwd(int(value))
-    except (TypeError, ValueError):
-        raise BadAttribute(
-            "@SaveFwd is 1 (drop), 2 (store) or 3 (must get there).", attribute="@SaveFwd", value=str(value)[:60]
-        ) from None
+def _save_fwd(headers: Mapping[str, Any]) -> SaveFwd:
+    value = headers.get("@SaveFwd")
+    if value is None:
+        return SaveFwd.MUST
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    for save_fwd in SaveFwd:
+        if value == save_fwd or value == str(int(save_fwd)):
+            return save_fwd
+    raise BadAttribute(
+        "@SaveFwd is 1 (drop), 2 (store) or 3 (must get there).", attribute="@SaveFwd", value=str(value)[:60]
+    )
 
 
 def _number(headers: Mapping[str, Any], name: str, default: int) -> int:
@@ -213,6 +219,8 @@ def _text(headers: Mapping[str, Any], name: str, longest: int) -> str:
 
 
 def _app_key(value: Any) -> AppKey:
+    if value is None:
+        return NO_KEY
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(part, str) for part in value):

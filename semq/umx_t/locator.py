@@ -77,7 +77,7 @@ class Pos(NamedTuple):
         return f"{self.inc:x}.{self.sid}"
 
 
-def parse_lk0(text: str) -> LK0:
+def parse_lk0(text: object) -> LK0:
     """Read a source locator from its text; raises BadLocator."""
     match = _LK0.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -86,7 +86,7 @@ def parse_lk0(text: str) -> LK0:
     return LK0(int(type_), id_, int(semq_id), int(semq_db_id), _int64(int(inc, 16)), _int64(int(object_id)))
 
 
-def parse_lk1(text: str) -> LK1:
+def parse_lk1(text: object) -> LK1:
     """Read a platform locator from its text; raises BadLocator."""
     parts = text.split(".") if isinstance(text, str) else []
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) <= 19 for part in parts):
@@ -95,7 +95,7 @@ def parse_lk1(text: str) -> LK1:
     return LK1(semq_id, semq_db_id, object_id)
 
 
-def parse_pos(text: str) -> Pos:
+def parse_pos(text: object) -> Pos:
     """Read a place in a stream from its text; raises BadLocator."""
     match = _POS.fullmatch(text) if isinstance(text, str) else None
     if match is None:

@@ -7,14 +7,26 @@ for incarnations, since many JSON readers cannot hold 63 bits.
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
 
 RECORDS_MAX = 100_000  # more in one packet than any peer of ours sends; checked before anything is done with them
+
+# What a field may hold. Whatever passes here fits into a column of the store (63 bits, no NUL in a text); otherwise one
+# record of a hostile peer could fail the transaction that it shares with the work of others.
+Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Place = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
+StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]
+Ident = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._-]{0,160}\Z")]  #: an LK0 or a position, or empty
+Digest = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
+Inc = Annotated[str, Meta(pattern=r"^([0-7][0-9a-f]{15}|[0-9a-f]{1,15})\Z")]
+Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z")]
+Copy = tuple[StoreNumber, StoreNumber, Number]  #: an LK1
 
 
 class AckFlag(Enum):
@@ -59,53 +71,53 @@ class Answer(Enum):
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd or Ack-Save."""
 
-    src_semq_id: int = 1  #: the store of the row that is spoken of: LK1 for Ack and ReAck, LK0 otherwise
-    src_semq_db_id: int = 1
-    src_ref_id: int = 0
-    dest_semq_id: int = 1  #: the row of tb_0030 of the acker, echoed in the answer
-    dest_semq_db_id: int = 1
-    dest_ref_id: int = 0
+    src_semq_id: StoreNumber = 1  #: the store of the row that is spoken of: LK1 for Ack and ReAck, LK0 otherwise
+    src_semq_db_id: StoreNumber = 1
+    src_ref_id: Number = 0
+    dest_semq_id: StoreNumber = 1  #: the row of tb_0030 of the acker, echoed in the answer
+    dest_semq_db_id: StoreNumber = 1
+    dest_ref_id: Number = 0
     ack_flag: AckFlag | None = None
     flag: Note | None = None
-    app_key: tuple[str, str, str, str] | None = None
-    ident: str = ""  #: the full LK0 of the message
+    app_key: tuple[Text, Text, Text, Text] | None = None
+    ident: Ident = ""  #: the full LK0 of the message
     status: Answer | None = None
-    reason: tuple[str, str] | None = None  #: code SEMQ-nnnn and text, for REJ and refusals
-    digest: str = ""  #: SHA-256 of the payload, hexadecimal
-    at: int = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
-    floors: dict[str, tuple[int, int | None]] | None = None  #: ReAck2: incarnation (hexadecimal) to (floor, closed or null)
-    att: int = 0
-    lk1: tuple[int, int, int] | None = None
+    reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text, for REJ and refusals
+    digest: Digest = ""  #: SHA-256 of the payload, hexadecimal
+    at: Number = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
+    floors: dict[Inc, tuple[Number, Number | None]] | None = None  #: ReAck2: incarnation to (floor, closed or null)
+    att: Number = 0
+    lk1: Copy | None = None
     void: bool = False
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 809 record: Inquiry (request) or Inquiry-Resp (confirmation)."""
 
-    semq_id: int = 1
-    semq_db_id: int = 1
-    ref_id: int = 0
+    semq_id: StoreNumber = 1
+    semq_db_id: StoreNumber = 1
+    ref_id: Number = 0
     flag: int = 2  #: 1 from a hub, 2 from the other end
     role: Role | None = None
-    ident: str = ""
-    sid: int = -1
-    floor: int = 0
-    nonce: int = 0
-    lk1: tuple[int, int, int] | None = None
+    ident: Ident = ""
+    sid: Place = -1
+    floor: Number = 0
+    nonce: Number = 0
+    lk1: Copy | None = None
     status: Answer | None = None  #: role R: what the receiver's ledger says
-    dest_ref_id: int = 0  #: role R: the asker's row of tb_0030
-    prev: str = ""  #: role R: the position that the row waits for
+    dest_ref_id: Number = 0  #: role R: the asker's row of tb_0030
+    prev: Ident = ""  #: role R: the position that the row waits for
     result: int | None = None  #: 1 received, 0 not received: all that an older peer knows
     answer: Answer | None = None
     void: bool = False
-    reason: tuple[str, str] | None = None
-    digest: str = ""
+    reason: tuple[Text, Text] | None = None
+    digest: Digest = ""
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the platform tells a node about a partner (PRODUCT.md: online means an authenticated link)."""
 
-    node: str
+    node: Text
     online: bool = False
     allowed: bool = True  #: whether this node may send to it
     complete: bool = False  #: the last of a full list: nodes not named are unknown
@@ -121,7 +133,9 @@ _PRIMITIVES: dict[Function, frozenset[Primitive]] = {
     Function.INQUIRIES: frozenset({Primitive.REQUEST, Primitive.CONFIRMATION}),
     Function.PRESENCE: frozenset({Primitive.INDICATION}),
 }
-_DECODERS = {function: msgspec.json.Decoder(shape) for function, shape in _TYPES.items()}
+_DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
+    function: msgspec.json.Decoder(shape) for function, shape in _TYPES.items()
+}
 _encoder = msgspec.json.Encoder()
 
 # What the receiver's ledger says, as the number that an older peer understands (PROTOCOL.md section 17).
@@ -143,8 +157,9 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
         raise BadRecord("There is no such function and primitive.", function=function.value, primitive=primitive.value)
     try:
         records: list[Any] = decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRecord("The records of the packet cannot be read.", function=function.value, fault=str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        fault = str(error)[:200]
+        raise BadRecord("The records of the packet cannot be read.", function=function.value, fault=fault) from error
     if len(records) > RECORDS_MAX:
         raise BadRecord("The packet holds too many records.", count=len(records), allowed=RECORDS_MAX)
     return records
