@@ -5,7 +5,7 @@ Bodies live apart from the narrow rows, so that a change of status rewrites tens
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
@@ -151,6 +151,22 @@ class Recorded:
     status: Arrival
     digest: bytes = b""
     reason: Reason | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Submitted:
+    """A row of tb_0031_submit: what an application wrote in its own transaction (row B1)."""
+
+    row_id: int
+    target: str
+    payload: bytes
+    app_key: str
+    save_fwd: int
+    ack2: int
+    order_key: str
+    token: str
+    content_type: str
+    headers: dict[str, Any]
 
 
 @dataclass(slots=True, frozen=True)

@@ -6,7 +6,7 @@ decide in order, writes, commits, and only then tells each that it is committed:
 The decisions themselves are the grids of floor 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,13 +81,21 @@ class StreamsTo:
 
 
 @dataclass(frozen=True, slots=True)
+class Expired:
+    """Rows of tb_0031 of this node without an outcome and not yet void whose ``expires_at`` has passed, narrow."""
+
+    now: int  #: milliseconds since 1970 UTC
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class SubmittedRows:
-    """Rows that applications wrote through SQL (tb_0031_submit), oldest first; the unit deletes what it accepts."""
+    """Rows that applications wrote through SQL (tb_0031_submit), oldest first, as rows.Submitted; the unit settles each."""
 
     limit: int
 
 
-Query = Unsent | Unsettled | Unfinished | Waiting | FirstInOrder | StreamsTo | SubmittedRows
+Query = Unsent | Unsettled | Unfinished | Waiting | FirstInOrder | StreamsTo | Expired | SubmittedRows
 
 
 @dataclass(slots=True)
@@ -127,6 +135,10 @@ class Unit:
     seen: set[str] = field(default_factory=set)
     pending: dict[int, Pending] = field(default_factory=dict)
     bodies: dict[int, Stored] = field(default_factory=dict)
+    #: Rows of tb_0030's bodies: those of rows found by ``Waiting``.
+    pending_bodies: dict[int, Stored] = field(default_factory=dict)
+    #: What queries found: lists of Outbound, Pending, OutStream or Submitted. Stores put the bodies of rows found by Unsent into
+    #: ``bodies`` and of those found by Waiting into ``pending_bodies``. Read rows through ``outbound_found`` and ``pending_found``.
     found: dict[Query, list[Any]] = field(default_factory=dict)
 
     # --- staged
@@ -154,6 +166,19 @@ class Unit:
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[Any] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
 
+    # --- what queries found, as earlier work of the same unit has left it
+    def outbound_found(self, query: Query) -> Iterator[Outbound]:
+        """Rows of tb_0031: one object a row in the whole unit, rows deleted meanwhile left out."""
+        for row in self.found.get(query, ()):
+            if row.object_id not in self.deleted_outbound:
+                yield self.outbound.setdefault(row.object_id, row)
+
+    def pending_found(self, query: Query) -> Iterator[Pending]:
+        """Rows of tb_0030: one object a row in the whole unit, rows deleted meanwhile left out."""
+        for row in self.found.get(query, ()):
+            if row.bref not in self.deleted_pending:
+                yield self.pending.setdefault(row.bref, row)
+
     # --- tb_0031
     def insert_outbound(self, row: Outbound, body: Stored | None) -> None:
         """Add a row, with its envelope and payload unless the class keeps none."""
@@ -180,6 +205,7 @@ class Unit:
     def replace_body(self, object_id: int, body: Stored) -> None:
         """Put another envelope and payload beside a row (void markers)."""
         self.bodies[object_id] = self.new_bodies[object_id] = body
+        self.dropped_bodies.discard(object_id)
 
     def drop_payload(self, row: Outbound) -> None:
         """Let the payload go, keep the envelope (S4 with Ack2=0)."""
@@ -205,6 +231,11 @@ class Unit:
             stream.floor = floor
             self.changed_in_streams.add(stream.key)
             self.raised_floors.add(stream.key)
+
+    def handle(self, row: Pending, status: AppStatus) -> None:
+        """Note how far the application is with a document."""
+        row.app_status = status
+        self.handled[row.bref] = status
 
     def delete_pending(self, row: Pending) -> None:
         """Remove a row of tb_0030 and its body; its ledger entry stays until the floor passes it (rule R2)."""

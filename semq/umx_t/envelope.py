@@ -104,6 +104,7 @@ class Packet(msgspec.Struct, frozen=True):
     function: Function
     primitive: Primitive
     records: Sequence[Any]
+    raw_body: Body = b""  #: the records as they arrived: a relayed packet leaves with the same bytes
 
 
 Frame = Data | Packet
