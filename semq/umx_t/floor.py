@@ -14,7 +14,7 @@ class Floor:
 
     def __init__(self, value: int = 0, settled_above: Iterable[int] = ()) -> None:
         self.value = value
-        self._above = set(settled_above)
+        self._above = {sid for sid in settled_above if sid >= value}
         self._climb()
 
     def settle(self, sid: int) -> None:

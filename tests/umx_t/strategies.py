@@ -1,0 +1,128 @@
+"""Hypothesis strategies for the values of floor 0: whatever these draw, the codecs carry there and back unchanged."""
+
+from string import ascii_letters, digits
+from typing import Any
+
+from hypothesis import strategies as st
+
+from semq.umx_t.address import Address
+from semq.umx_t.app_key import NO_KEY, AppKey
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.headers import APPLICATION, TRANSPORT
+from semq.umx_t.locator import INT64_MAX, LK0, LK1, Pos
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+from semq.umx_t.status import SaveFwd
+
+names = st.text(ascii_letters + digits + "-_", min_size=1, max_size=64)
+numbers = st.integers(0, INT64_MAX)
+small = st.integers(0, 999_999_999)
+hidden: Any = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
+printable = st.text(st.characters(exclude_categories=hidden), max_size=40)
+texts = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), max_size=40)
+digests = st.binary(min_size=32, max_size=32)
+
+nodes = st.builds(Address, st.integers(0, 999), names, st.just(""))
+addresses = st.one_of(nodes, st.builds(Address, st.integers(0, 999), names, names))
+lk0s = st.builds(LK0, st.integers(0, 999), names, small, small, numbers, numbers)
+lk1s = st.builds(LK1, small, small, numbers)
+positions = st.builds(Pos, numbers, numbers)
+parts = printable.map(lambda text: text.replace("/", "-"))
+app_keys = st.one_of(st.just(NO_KEY), st.builds(AppKey, parts, parts, parts, printable))
+user_headers = st.dictionaries(names, st.one_of(st.integers(), texts, st.binary(max_size=9), st.none()), max_size=3)
+attributes = st.builds(
+    Attributes,
+    save_fwd=st.sampled_from(SaveFwd),
+    reliable=st.booleans(),
+    ack2=st.booleans(),
+    encrypt=st.booleans(),
+    fixed=st.booleans(),
+    app_key=app_keys,
+    order_key=printable,
+    content_type=names | st.just(""),
+    content_encoding=names | st.just(""),
+    priority=st.integers(0, 255),
+    expires_at=numbers,
+    user_headers=user_headers,
+)
+foreign = names.map(lambda name: f"@{name}").filter(lambda name: name not in (*APPLICATION, *TRANSPORT))
+
+
+def _place(envelope: Envelope) -> bool:
+    return envelope.sid >= 0 or not envelope.is_class3
+
+
+envelopes = st.builds(
+    Envelope,
+    source=nodes,
+    target=addresses,
+    lk0=lk0s,
+    attributes=attributes,
+    sender=names | st.just(""),
+    sid=st.integers(-1, INT64_MAX),
+    floor=numbers,
+    prev=st.none() | positions,
+    att=numbers,
+    void=st.booleans(),
+    lk1=st.none() | lk1s,
+    digest=st.just(b"") | digests,
+    submitted_at=numbers,
+    session_key=names | st.just(""),
+    unknown=st.dictionaries(foreign, st.integers() | texts, max_size=2),
+).filter(_place)
+
+hexes = numbers.map(lambda number: f"{number:x}")
+reasons = st.none() | st.tuples(texts, texts)
+copies = st.none() | st.tuples(small, small, numbers)
+receipts = st.builds(
+    Receipt,
+    src_semq_id=small,
+    src_ref_id=numbers,
+    dest_ref_id=numbers,
+    ack_flag=st.none() | st.sampled_from(AckFlag),
+    flag=st.none() | st.sampled_from(Note),
+    app_key=st.none() | st.tuples(texts, texts, texts, texts),
+    ident=lk0s.map(str),
+    status=st.none() | st.sampled_from(Answer),
+    reason=reasons,
+    digest=digests.map(bytes.hex) | st.just(""),
+    at=numbers,
+    floors=st.none() | st.dictionaries(hexes, st.tuples(numbers, st.none() | numbers), max_size=3),
+    att=numbers,
+    lk1=copies,
+    void=st.booleans(),
+)
+inquiries = st.builds(
+    Inquiry,
+    semq_db_id=small,
+    ref_id=numbers,
+    flag=st.sampled_from([1, 2]),
+    role=st.none() | st.sampled_from(Role),
+    ident=lk0s.map(str),
+    sid=st.integers(-1, INT64_MAX),
+    floor=numbers,
+    nonce=numbers,
+    lk1=copies,
+    status=st.none() | st.sampled_from(Answer),
+    prev=positions.map(str) | st.just(""),
+    result=st.none() | st.sampled_from([0, 1]),
+    answer=st.none() | st.sampled_from(Answer),
+    void=st.booleans(),
+    reason=reasons,
+    digest=digests.map(bytes.hex) | st.just(""),
+)
+presences = st.builds(
+    Presence, node=nodes.map(str), online=st.booleans(), allowed=st.booleans(), complete=st.booleans()
+)
+
+# What an AMQP field table can hold; used to make hostile headers.
+fields: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64)
+    | st.floats()
+    | st.text(max_size=30)
+    | st.binary(max_size=30)
+    | st.sampled_from(["0", "1", "3", b"1", b"2", 1, 2, 3]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)

@@ -1,0 +1,70 @@
+"""Addresses there and back, what people may leave out, and what is not an address."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.umx_t.address import Address, NodeType, parse_address
+from semq.umx_t.errors import BadAddress
+from tests.umx_t.strategies import addresses
+
+
+@given(addresses)
+def test_every_address_survives_its_text(address: Address) -> None:
+    assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("56001", Address(NodeType.LOCAL, "56001")),
+        ("1.56001", Address(NodeType.LOCAL, "56001")),
+        ("2.1", Address(NodeType.PLATFORM, "1")),
+        ("56001/buyer", Address(NodeType.LOCAL, "56001", "buyer")),
+        ("7.a-b_C/x", Address(7, "a-b_C", "x")),
+    ],
+)
+def test_people_may_leave_out_the_type_of_an_institution(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ".",
+        "1.",
+        "/",
+        "a/",
+        "/a",
+        "a/b/c",
+        "1.2.3",
+        "x.1",
+        "1000.a",
+        "ä",
+        "a b",
+        "a\n",
+        "a\x00",
+        "a" * 65,
+        "１.a",
+        "-1.a",
+    ],
+)
+def test_what_is_not_an_address_is_refused(text: str) -> None:
+    with pytest.raises(BadAddress) as refusal:
+        parse_address(text)
+    assert refusal.value.facts["address"] == text[:80]
+
+
+@given(st.text())
+def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
+    try:
+        address = parse_address(text)
+    except BadAddress:
+        return
+    assert parse_address(str(address)) == address
+
+
+def test_the_node_of_a_user_is_the_address_without_the_user() -> None:
+    assert Address(1, "a", "buyer").node == Address(1, "a")
+    assert Address(1, "a").node == Address(1, "a")

@@ -1,0 +1,48 @@
+"""AppKeys there and back; a slash belongs to the key alone; names are short and can be shown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.umx_t.app_key import NO_KEY, PART_MAX, AppKey, check_app_key, parse_app_key
+from semq.umx_t.errors import BadAppKey
+from tests.umx_t.strategies import app_keys
+
+
+@given(app_keys)
+def test_every_app_key_survives_its_text(app_key: AppKey) -> None:
+    assert parse_app_key(str(app_key)) == app_key
+
+
+def test_the_key_is_all_that_follows_the_third_slash() -> None:
+    assert parse_app_key("trade/order/standard/S/1/2") == AppKey("trade", "order", "standard", "S/1/2")
+
+
+def test_nothing_is_no_key() -> None:
+    assert parse_app_key("") == NO_KEY
+    assert str(NO_KEY) == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["trade", "a/b/c", "a/b/c/" + "x" * (PART_MAX + 1), "a/b/\x00/d", "a/b/c/\n", "a/b/c/\ud800"]
+)
+def test_what_is_not_an_app_key_is_refused(text: str) -> None:
+    with pytest.raises(BadAppKey):
+        parse_app_key(text)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_slash_may_stand_only_in_the_key(place: int) -> None:
+    parts = ["a", "b", "c", "d/d"]
+    check_app_key(AppKey(*parts))
+    parts[place] = "x/y"
+    with pytest.raises(BadAppKey):
+        check_app_key(AppKey(*parts))
+
+
+@given(st.text())
+def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
+    try:
+        assert parse_app_key(text) == parse_app_key(str(parse_app_key(text)))
+    except BadAppKey:
+        pass

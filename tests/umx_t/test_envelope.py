@@ -1,0 +1,38 @@
+"""The envelope's derived facts."""
+
+from hypothesis import given
+
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
+from semq.umx_t.locator import LK0, Pos, parse_lk0
+from semq.umx_t.status import SaveFwd
+from tests.umx_t.strategies import envelopes
+
+LK = LK0(1, "10008", 1, 1, 0xABC, 7)
+
+
+@given(envelopes)
+def test_the_ident_is_the_whole_source_locator(envelope: Envelope) -> None:
+    assert parse_lk0(envelope.ident) == envelope.lk0
+
+
+def test_class_and_position() -> None:
+    must = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes(), sid=4)
+    drop = Envelope(source=LK.node, target=must.target, lk0=LK, attributes=Attributes(save_fwd=SaveFwd.DROP))
+    assert must.is_class3
+    assert not drop.is_class3
+    assert must.pos == Pos(0xABC, 4)
+
+
+def test_default_containers_are_not_shared() -> None:
+    one, other = Attributes(), Attributes()
+    one.user_headers["x"] = 1
+    assert other.user_headers == {}
+
+
+def test_frames_carry_bodies_without_copying_them() -> None:
+    body = memoryview(bytearray(b"body"))
+    data = Data(Envelope(source=LK.node, target=LK.node, lk0=LK, attributes=Attributes()), body)
+    packet = Packet(LK.node, LK.node, Function.RECEIPTS, Primitive.INDICATION, [], body)
+    assert data.body is body
+    assert packet.raw_body is body

@@ -1,0 +1,47 @@
+"""How a grid is read: dots stay, bangs are impossible, and a misspelt word fails at import."""
+
+from enum import Enum
+
+import pytest
+
+from semq.umx_t.errors import ImpossibleNews
+from semq.umx_t.grid import Grid, Rule
+
+Light = Enum("Light", "RED GREEN")
+Seen = Enum("Seen", "car night")
+Act = Enum("Act", "stop")
+TEXT = """
+light   RED        GREEN
+car     GREEN      .:stop
+night   !          RED
+"""
+
+
+def grid(text: str = TEXT) -> Grid[Light, Seen, Act]:
+    return Grid(text, Light, Seen, Act)
+
+
+def test_cells() -> None:
+    lights = grid()
+    assert lights.name == "light"
+    assert lights.columns == (Light.RED, Light.GREEN)
+    assert lights.rows == (Seen.car, Seen.night)
+    assert lights.step(Light.RED, Seen.car) == Rule(Light.GREEN, None)
+    assert lights.step(Light.GREEN, Seen.car) == Rule(Light.GREEN, Act.stop)
+    assert list(lights.cells()) == [(Light.RED, Seen.car), (Light.GREEN, Seen.car), (Light.GREEN, Seen.night)]
+    assert lights.rules()[Light.RED, Seen.night] is None
+
+
+def test_news_that_cannot_be_true_is_a_violation_with_facts() -> None:
+    with pytest.raises(ImpossibleNews) as refusal:
+        grid().step(Light.RED, Seen.night)
+    assert refusal.value.facts == {"grid": "light", "standing": "RED", "news": "night"}
+
+
+@pytest.mark.parametrize(
+    ("word", "instead"),
+    [("GREEN  ", "GREN  "), ("car", "cart"), (":stop", ":stup"), ("     GREEN", "     BLUE"), ("!", "? !")],
+)
+def test_a_misspelt_word_or_a_cell_too_many_fails(word: str, instead: str) -> None:
+    with pytest.raises((KeyError, ValueError)):
+        grid(TEXT.replace(word, instead, 1))

@@ -1,0 +1,232 @@
+"""Walks over every cell of every grid: all is decided and reachable, nothing leaves a final state, statuses only rise.
+
+The exceptions are named one by one, with the rule of PROTOCOL.md that allows them.
+"""
+
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from semq.umx_t.errors import ImpossibleNews
+from semq.umx_t.grid import Grid
+from semq.umx_t.grids import (
+    GRIDS,
+    HANDLING,
+    HUB,
+    OWED,
+    RECEIVER,
+    SENDER,
+    SENDER_12,
+    Arrived,
+    Handling,
+    HandlingDeed,
+    HandlingHeard,
+    Heard,
+    Held,
+    HubDeed,
+    HubHeard,
+    Known,
+    Owed,
+    OwedDeed,
+    OwedHeard,
+    ReceiverDeed,
+    SenderDeed,
+    Standing,
+)
+
+AnyGrid = Grid[Any, Any, Any]
+NEWS: dict[str, type[Enum]] = {
+    "class3": Heard,
+    "class12": Heard,
+    "hub": HubHeard,
+    "receiver": Arrived,
+    "owed": OwedHeard,
+    "handling": HandlingHeard,
+}
+DEEDS: dict[type[Enum], tuple[AnyGrid, ...]] = {
+    SenderDeed: (SENDER, SENDER_12),
+    HubDeed: (HUB,),
+    ReceiverDeed: (RECEIVER,),
+    OwedDeed: (OWED,),
+    HandlingDeed: (HANDLING,),
+}
+ENDS = {Standing.REJECTED, Standing.CANCELLED, Standing.LOST, Standing.UNKNOWN, Standing.DROPPED, Standing.SS_ACK2}
+RANK = {
+    Standing.SS_INIT: 10,
+    Standing.SS_SENT: 20,
+    Standing.SS_ACK_FWD: 30,
+    Standing.SS_ACK: 40,
+    Standing.GONE: 40,
+    Standing.AWAY: 40,
+    **dict.fromkeys(ENDS, 50),
+    Standing.FINAL: 50,
+}
+UNSETTLED = (Standing.SS_INIT, Standing.SS_SENT, Standing.SS_ACK_FWD, Standing.SS_ACK, Standing.GONE, Standing.AWAY)
+FORWARD = (Standing.SS_SENT, Standing.SS_ACK_FWD)
+
+# The only news on which a sender's row goes back to SS_INIT, and from where (PROTOCOL.md section 5.1).
+BACK: dict[Heard, tuple[Standing, ...]] = {
+    Heard.fwd_failed: FORWARD,  # S3b
+    Heard.not_here: (*FORWARD, Standing.GONE, Standing.AWAY),  # S8
+    Heard.not_here_bare: (Standing.GONE,),  # S8: as a void marker
+    Heard.offline: (*FORWARD, Standing.AWAY),  # S9
+    Heard.cancel: UNSETTLED,  # S10: as a void marker
+}
+FROM_PLATFORM = (Heard.fwd, Heard.fwd_failed, Heard.discarded, Heard.save, Heard.gone, Heard.unavail, Heard.offline)
+EVIDENCE = {  # S5: what the receiver's ledger says, and nothing else, ends a row of class 3
+    Heard.recv: Standing.SS_ACK2,
+    Heard.rej: Standing.REJECTED,
+    Heard.void: Standing.CANCELLED,
+    Heard.settled: Standing.UNKNOWN,
+}
+
+
+def ids(grid: AnyGrid) -> str:
+    return grid.name
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=ids)
+def test_every_cell_is_decided(grid: AnyGrid) -> None:
+    assert set(grid.rows) == set(NEWS[grid.name])
+    assert len(set(grid.columns)) == len(grid.columns)
+    assert set(grid.rules()) == {(standing, on) for standing in grid.columns for on in grid.rows}
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=ids)
+def test_every_cell_gives_its_rule_or_a_violation(grid: AnyGrid) -> None:
+    for (standing, on), rule in grid.rules().items():
+        if rule is None:
+            with pytest.raises(ImpossibleNews):
+                grid.step(standing, on)
+        else:
+            assert grid.step(standing, on) is rule
+            assert (standing, on) in set(grid.cells())
+
+
+@pytest.mark.parametrize("deeds", DEEDS, ids=lambda deeds: str(deeds.__name__))
+def test_every_deed_is_done_somewhere(deeds: type[Enum]) -> None:
+    rules = [rule for grid in DEEDS[deeds] for rule in grid.rules().values() if rule is not None]
+    assert {rule.deed for rule in rules} - {None} == set(deeds)
+
+
+@pytest.mark.parametrize("grid", [SENDER, SENDER_12], ids=ids)
+def test_nothing_leaves_a_final_state(grid: AnyGrid) -> None:
+    for on in grid.rows:
+        rule = grid.rules()[Standing.FINAL, on]
+        assert rule is None or rule.after is Standing.FINAL
+        assert rule is None or rule.deed in (None, SenderDeed.reack2)
+
+
+def test_class_3_rises_and_only_a_no_of_the_responsible_party_goes_back() -> None:
+    for standing, on in SENDER.cells():
+        after = SENDER.step(standing, on).after
+        if standing in BACK.get(on, ()):
+            assert after is Standing.SS_INIT
+        else:
+            assert RANK[after] >= RANK[standing], (standing, on)
+
+
+def test_classes_1_and_2_only_rise_so_nothing_is_resent() -> None:
+    for standing, on in SENDER_12.cells():
+        rule = SENDER_12.step(standing, on)
+        assert RANK[rule.after] >= RANK[standing], (standing, on)
+        assert rule.deed is not SenderDeed.send or standing is Standing.SS_INIT
+
+
+@pytest.mark.parametrize("grid", [SENDER, SENDER_12], ids=ids)
+def test_only_the_receiver_ends_a_row_as_delivered(grid: AnyGrid) -> None:
+    for standing, on in grid.cells():
+        after = grid.step(standing, on).after
+        if standing is Standing.FINAL:
+            continue
+        assert (after is Standing.SS_ACK2) == (on is Heard.recv)
+        if on in EVIDENCE:
+            assert after is EVIDENCE[on]
+
+
+def test_an_answer_of_the_platform_never_ends_a_row_of_class_3() -> None:
+    for on in FROM_PLATFORM:
+        for standing in UNSETTLED:
+            rule = SENDER.rules()[standing, on]
+            assert rule is None or RANK[rule.after] < 50
+
+
+def test_a_refusal_ends_only_what_was_sent_and_nowhere_taken() -> None:
+    ended = {standing for standing in UNSETTLED if SENDER.step(standing, Heard.refused).after is Standing.REJECTED}
+    assert ended == {Standing.SS_SENT}
+
+
+def test_in_custody_a_no_of_the_receiver_sends_nothing_again() -> None:
+    rule = SENDER.step(Standing.SS_ACK, Heard.not_here)
+    assert (rule.after, rule.deed) == (Standing.SS_ACK, None)
+
+
+def test_evidence_is_always_answered() -> None:
+    for on in EVIDENCE:
+        assert {SENDER.step(standing, on).deed for standing in SENDER.columns} == {SenderDeed.reack2}
+
+
+def reach(grid: AnyGrid, start: Any) -> set[Any]:
+    reached, new = {start}, {start}
+    while new:
+        new = {
+            rule.after for (standing, _), rule in grid.rules().items() if rule is not None and standing in new
+        } - reached
+        reached |= new
+    return reached
+
+
+@pytest.mark.parametrize(
+    ("grid", "start", "missing"),
+    [
+        (
+            SENDER,
+            Standing.SS_INIT,
+            {Standing.LOST, Standing.DROPPED, Standing.FINAL},
+        ),  # LOST is CANCELLED of a lost row
+        (SENDER_12, Standing.SS_INIT, {Standing.LOST, Standing.FINAL, Standing.GONE, Standing.AWAY}),
+        (HUB, Held.ABSENT, set()),
+        (RECEIVER, Known.NOT, {Known.SETTLED}),  # reached by the floor, not by news
+        (OWED, Owed.AS_INIT, set()),
+        (HANDLING, Handling.NEW, set()),
+    ],
+    ids=lambda value: value.name if isinstance(value, Grid) else "",
+)
+def test_every_standing_is_reached(grid: AnyGrid, start: Any, missing: set[Any]) -> None:
+    assert reach(grid, start) == set(start.__class__) - missing
+
+
+@pytest.mark.parametrize("standing", UNSETTLED)
+def test_no_row_waits_for_ever(standing: Standing) -> None:
+    moving = SENDER.step(standing, Heard.claim).deed or SENDER.step(standing, Heard.ask).deed
+    assert moving in (SenderDeed.send, SenderDeed.ask_target, SenderDeed.ask_custodian)
+    assert ENDS & reach(SENDER, standing)
+
+
+def test_the_platform_deletes_only_on_word_of_the_receiver() -> None:
+    for standing, on in HUB.cells():
+        if standing is not Held.ABSENT and HUB.step(standing, on).after is Held.ABSENT:
+            assert on in (HubHeard.ack, HubHeard.held)
+
+
+def test_every_ack_about_a_stored_copy_is_answered() -> None:
+    for on in (HubHeard.ack, HubHeard.ack_other):
+        assert {HUB.step(standing, on).deed for standing in HUB.columns} == {HubDeed.reack}
+
+
+def test_the_first_record_of_a_message_is_the_last() -> None:
+    for standing, on in RECEIVER.cells():
+        rule = RECEIVER.step(standing, on)
+        if standing is Known.NOT and on is not Arrived.inquiry:
+            assert rule.deed is ReceiverDeed.record
+            assert rule.after is not Known.NOT
+        else:
+            assert rule.deed is ReceiverDeed.answer
+            assert rule.after is standing
+
+
+def test_what_is_noted_stays_noted_and_what_is_done_stays_done() -> None:
+    assert all(OWED.step(Owed.AS_ACK, on).after is Owed.AS_ACK for on in OwedHeard)
+    assert all(HANDLING.step(Handling.DONE, on).after is Handling.DONE for on in HandlingHeard)
+    assert all(HANDLING.step(Handling.DONE, on).deed is None for on in HandlingHeard)

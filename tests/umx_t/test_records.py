@@ -1,0 +1,138 @@
+"""Records there and back, tolerance towards newer peers, and hostile bytes: only BadRecord comes out."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.umx_t import records
+from semq.umx_t.envelope import Function, Primitive
+from semq.umx_t.errors import BadRecord
+from semq.umx_t.records import RESULT_OF, Answer, Inquiry, Presence, Receipt, decode_records, encode_records
+from tests.umx_t.strategies import inquiries, presences, receipts
+
+KINDS = [
+    (Function.RECEIPTS, Primitive.INDICATION),
+    (Function.RECEIPTS, Primitive.RESPONSE),
+    (Function.INQUIRIES, Primitive.REQUEST),
+    (Function.INQUIRIES, Primitive.CONFIRMATION),
+    (Function.PRESENCE, Primitive.INDICATION),
+]
+kinds = st.sampled_from(KINDS)
+
+
+@given(st.lists(receipts, max_size=3))
+def test_receipts_survive_the_wire(sent: list[Receipt]) -> None:
+    assert decode_records(Function.RECEIPTS, Primitive.RESPONSE, encode_records(sent)) == sent
+
+
+@given(st.lists(inquiries, max_size=3))
+def test_inquiries_survive_the_wire(sent: list[Inquiry]) -> None:
+    assert decode_records(Function.INQUIRIES, Primitive.REQUEST, memoryview(encode_records(sent))) == sent
+
+
+@given(st.lists(presences, max_size=3))
+def test_presence_survives_the_wire(sent: list[Presence]) -> None:
+    assert decode_records(Function.PRESENCE, Primitive.INDICATION, encode_records(sent)) == sent
+
+
+def test_defaults_are_left_out_and_come_back() -> None:
+    assert encode_records([Receipt(ident="1.a.1.1.1.1")]) == b'[{"ident":"1.a.1.1.1.1"}]'
+    assert decode_records(*KINDS[0], b"[{}]") == [Receipt()]
+
+
+def test_fields_of_a_newer_version_are_tolerated() -> None:
+    assert decode_records(*KINDS[2], b'[{"ref_id":7,"colour":{"deep":[1,2,{}]}}]') == [Inquiry(ref_id=7)]
+
+
+@pytest.mark.parametrize("function", Function)
+@pytest.mark.parametrize("primitive", Primitive)
+def test_only_the_functions_of_the_design_exist(function: Function, primitive: Primitive) -> None:
+    if (function, primitive) in KINDS:
+        assert decode_records(function, primitive, b"[]") == []
+    else:
+        with pytest.raises(BadRecord):
+            decode_records(function, primitive, b"[]")
+
+
+TOO_BIG = str(2**63).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"null",
+        b"[null]",
+        b"[[]]",
+        b"[{}",
+        b'[{"ident":"\xff"}]',
+        b'[{"ident":"\\ud800"}]',
+        b'[{"ident":"\\u0000"}]',
+        b'[{"ident":"' + b"1" * 161 + b'"}]',
+        b'[{"digest":"00"}]',
+        b'[{"digest":"' + b"A" * 64 + b'"}]',
+        b'[{"reason":["SEMQ-1209","a\\u0000b"]}]',
+        b'[{"reason":["SEMQ-1209"]}]',
+        b'[{"src_ref_id":-1}]',
+        b'[{"src_ref_id":' + TOO_BIG + b"}]",
+        b'[{"src_ref_id":1e400}]',
+        b'[{"src_ref_id":1.5}]',
+        b'[{"src_semq_id":1000000000}]',
+        b'[{"lk1":[1,1]}]',
+        b'[{"lk1":[1,1,' + TOO_BIG + b"]}]",
+        b'[{"floors":{"x":[1,null]}}]',
+        b'[{"floors":{"8000000000000000":[1,null]}}]',
+        b'[{"floors":{"":[1,null]}}]',
+        b'[{"floors":{"1":[-1,null]}}]',
+        b'[{"floors":{"1":[1,' + TOO_BIG + b"]}}]",
+        b'[{"status":"PERHAPS"}]',
+        b'[{"flag":9}]',
+        b'[{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}]",
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_hostile_receipts_are_refused(body: bytes) -> None:
+    with pytest.raises(BadRecord):
+        decode_records(Function.RECEIPTS, Primitive.INDICATION, body)
+
+
+@pytest.mark.parametrize("fields", [b'"sid":-2', b'"sid":' + TOO_BIG, b'"nonce":-1', b'"floor":-1', b'"prev":"a b"'])
+def test_hostile_inquiries_are_refused(fields: bytes) -> None:
+    with pytest.raises(BadRecord):
+        decode_records(Function.INQUIRIES, Primitive.REQUEST, b"[{" + fields + b"}]")
+
+
+def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "RECORDS_MAX", 2)
+    assert len(decode_records(*KINDS[0], b"[{},{}]")) == 2
+    with pytest.raises(BadRecord) as refusal:
+        decode_records(*KINDS[0], b"[{},{},{}]")
+    assert refusal.value.facts == {"count": 3, "allowed": 2}
+
+
+json_like: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+field_names = st.sampled_from([*Receipt.__struct_fields__, *Inquiry.__struct_fields__, *Presence.__struct_fields__])
+near_misses = st.lists(st.dictionaries(field_names, json_like, max_size=3), max_size=2)
+
+
+@given(kinds, st.binary(max_size=80) | near_misses.map(msgspec.json.encode) | json_like.map(msgspec.json.encode))
+def test_no_bytes_do_anything_but_be_read_or_refused(kind: tuple[Function, Primitive], body: bytes) -> None:
+    try:
+        heard = decode_records(*kind, body)
+    except BadRecord:
+        return
+    assert decode_records(*kind, encode_records(heard)) == heard
+
+
+def test_every_answer_of_the_receiver_has_a_number_for_older_peers() -> None:
+    assert {a for a, n in RESULT_OF.items() if n == 1} == {Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED}
+    assert RESULT_OF[Answer.NOT] == 0
+    assert not {Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL} & set(RESULT_OF)

@@ -1,0 +1,37 @@
+"""Status numbers are those of the database: disjoint between enums, and pinned, since they are never reused."""
+
+from itertools import combinations
+
+from semq.umx_t import status
+from semq.umx_t.status import OUTCOME_OF, AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+
+ENUMS = (SendStatus, Outcome, AckStatus, AppStatus, Arrival, SaveFwd, Direction)
+PINNED = {
+    "SendStatus": {"SS_INIT": 10, "SS_SENT": 20, "SS_ACK_FWD": 30, "SS_ACK": 40, "SS_ACK2": 50},
+    "Outcome": {"DELIVERED": 110, "REJECTED": 120, "CANCELLED": 130, "LOST": 140, "UNKNOWN": 150, "DROPPED": 160},
+    "AckStatus": {"AS_INIT": 210, "AS_ACK": 220},
+    "AppStatus": {"NEW": 310, "DONE": 320, "PARKED": 330},
+    "Arrival": {"NOT": 400, "RECV": 410, "REJ": 420, "VOID": 430, "SETTLED": 440},
+    "SaveFwd": {"DROP": 1, "STORE": 2, "MUST": 3},
+    "Direction": {"OWN": 510, "RELAYED": 520},
+}
+
+
+def test_numbers_never_change() -> None:
+    assert {e.__name__: {m.name: int(m) for m in e} for e in ENUMS} == PINNED
+    assert {name for name in dir(status) if name[0].isupper()} - {"OUTCOME_OF", "IntEnum"} == set(PINNED)
+
+
+def test_no_two_enums_share_a_number() -> None:
+    for one, other in combinations(ENUMS, 2):
+        assert not {int(m) for m in one} & {int(m) for m in other}
+
+
+def test_send_statuses_climb() -> None:
+    assert list(SendStatus) == sorted(SendStatus)
+
+
+def test_every_answer_of_the_ledger_but_not_ends_a_message() -> None:
+    assert set(OUTCOME_OF) == set(Arrival) - {Arrival.NOT}
+    assert OUTCOME_OF[Arrival.RECV] is Outcome.DELIVERED
+    assert OUTCOME_OF[Arrival.SETTLED] is Outcome.UNKNOWN
