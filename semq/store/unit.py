@@ -25,7 +25,7 @@ from semq.store.rows import (
     Token,
 )
 from semq.umx_t.locator import LK0, Pos
-from semq.umx_t.status import AppStatus, SendStatus
+from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FirstInOrder:
-    """The rows of tb_0030 with app_status NEW, one source store and one order key: the lowest bref, narrow."""
+    """Of the rows of tb_0030 with app_status NEW, one source store and one order key: the one that was accepted first, narrow.
+
+    That is the lowest ``lk0.object_id``, not the lowest bref: they may be recorded out of order (PROTOCOL.md section 11).
+    """
 
     store: str
     order_key: str
@@ -95,7 +98,14 @@ class SubmittedRows:
     limit: int
 
 
-Query = Unsent | Unsettled | Unfinished | Waiting | FirstInOrder | StreamsTo | Expired | SubmittedRows
+@dataclass(frozen=True, slots=True)
+class DoneRows:
+    """Brefs that applications finished in their own transaction (``semq_done``), oldest first; settled by ``taken_done``."""
+
+    limit: int
+
+
+Query = Unsent | Unsettled | Unfinished | Waiting | FirstInOrder | StreamsTo | Expired | SubmittedRows | DoneRows
 
 
 @dataclass(slots=True)
@@ -163,6 +173,7 @@ class Unit:
     deleted_pending: set[int] = field(default_factory=set)
     taken_submissions: set[int] = field(default_factory=set)
     refused_submissions: dict[int, tuple[str, str]] = field(default_factory=dict)
+    taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[Any] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
 
@@ -183,6 +194,8 @@ class Unit:
     def insert_outbound(self, row: Outbound, body: Stored | None) -> None:
         """Add a row, with its envelope and payload unless the class keeps none."""
         self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
+        if row.direction is Direction.RELAYED:
+            self.relayed[str(row.lk0)] = row  # a second frame of the same message may wait in this very unit (break F13)
         if body is not None:
             self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
         if row.token is not None:
@@ -196,6 +209,8 @@ class Unit:
     def delete_outbound(self, row: Outbound) -> None:
         """Remove a row and its body."""
         self.outbound.pop(row.object_id, None)
+        if row.direction is Direction.RELAYED:
+            self.relayed.pop(str(row.lk0), None)
         self.bodies.pop(row.object_id, None)
         self.new_bodies.pop(row.object_id, None)
         self.changed_outbound.pop(row.object_id, None)
