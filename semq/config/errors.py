@@ -1,0 +1,36 @@
+"""What can be wrong with a configuration. Raised by ``load``; the command line shows it and exits with status 78."""
+
+from dataclasses import dataclass
+
+from semq.errors import Misconfigured
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing to correct: where it stands (a file or an environment variable), the key, and what is wrong with it."""
+
+    where: str
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.key}: {self.text}" if self.key else f"{self.where}: {self.text}"
+
+
+class ConfigUnreadable(Misconfigured):
+    """The configuration file cannot be read."""
+
+    code = "SEMQ-2010"
+    remedy = "Check the path, its permissions and the syntax (TOML); examples/config shows complete files."
+
+
+class ConfigInvalid(Misconfigured):
+    """The configuration has faults; every one is named, none shows a value."""
+
+    code = "SEMQ-2011"
+    remedy = "Correct all of them; `semq config check` tries it without starting anything."
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        head = "The configuration has a fault:" if len(faults) == 1 else f"The configuration has {len(faults)} faults:"
+        super().__init__("\n".join([head, *(f"  {fault}" for fault in faults)]))

@@ -1,0 +1,154 @@
+"""Reading a configuration: a TOML file, over it the SEMQ_… environment variables, then every check at once.
+
+``load`` is called by the nodes and by the command line. A variable names the path of a key with two underscores
+between its parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. Names that people choose (users, nodes) are lower
+case when they come from the environment. Lists are JSON there. Empty variables count as not set.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from semq.config.errors import ConfigInvalid, ConfigUnreadable, Fault
+from semq.config.names import all_keys, leads_somewhere, names_in
+from semq.config.nearest import nearest
+from semq.config.settings import NESTED, PREFIX, Settings, cross_faults
+
+# variables with our prefix that are no settings: the command line reads them itself
+NOT_SETTINGS = frozenset({"SEMQ_CONFIG"})
+
+
+def load(path: Path | None, env: Mapping[str, str]) -> Settings:
+    """The settings of a node from a TOML file (None: no file) and an environment.
+
+    ``node.data_dir`` is absolute in the result: relative to the file, or to the working directory if the environment
+    gave it.
+
+    Raises ConfigUnreadable(file) if there is no such file or it is not TOML, ConfigInvalid(faults) with every fault.
+    """
+    ours = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
+    env = {name: value for name, value in ours.items() if leads_somewhere(_parts(name))}
+    written = _read(path)
+    settings = None
+    try:
+        settings = _merge(path, env)
+    except ValidationError as error:
+        faults = [_fault(line, path, env) for line in error.errors()]
+    except SettingsError as error:  # a list or table in the environment that is not JSON
+        faults = [Fault("environment", "", str(error))]
+    else:
+        faults = [Fault(_where(key, path, env), key, text) for key, text in cross_faults(settings)]
+    faults += [_unknown_variable(name) for name in sorted(ours.keys() - env.keys()) if name.upper() not in NOT_SETTINGS]
+    if faults or settings is None:
+        raise ConfigInvalid(faults)
+    return _finish(settings, path, env, written)
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigUnreadable(f"{path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigUnreadable(f"{path}: not TOML: {error}.") from error
+
+
+class _GivenEnvironment(EnvSettingsSource):
+    """The environment that ``load`` was given instead of this process's own."""
+
+    def __init__(self, settings: type[BaseSettings], env: Mapping[str, str]) -> None:
+        self._given = env
+        super().__init__(settings)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): value for name, value in self._given.items() if value}
+
+
+def _merge(path: Path | None, env: Mapping[str, str]) -> Settings:
+    class Loaded(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *_: PydanticBaseSettingsSource, **__: PydanticBaseSettingsSource
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return _GivenEnvironment(settings_cls, env), TomlConfigSettingsSource(settings_cls, path)
+
+    return Loaded()  # type: ignore[call-arg] # the sources give the fields
+
+
+def _finish(settings: Settings, path: Path | None, env: Mapping[str, str], written: dict[str, Any]) -> Settings:
+    base = path.parent if path and _variable("node.data_dir", env) is None else Path()
+    node = settings.node.model_copy(update={"data_dir": (base / settings.data_dir).resolve()})
+    settings = settings.model_copy(update={"node": node})
+    given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
+    settings.remember({key: _where(key, path, env) for key in given})
+    return settings
+
+
+# ------------------------------------------------------------ where a value came from
+
+
+def _variable(key: str, env: Mapping[str, str]) -> str | None:
+    """The environment variable that gave a key or a table around it, None if none did."""
+    parts = key.upper().split(".")
+    by_upper = {name.upper(): name for name, value in env.items() if value}
+    names = (PREFIX + NESTED.join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((by_upper[name] for name in names if name in by_upper), None)
+
+
+def _stands_in(written: Any, key: str) -> bool:
+    for part in key.split("."):
+        if not isinstance(written, dict) or part not in written:
+            return False
+        written = written[part]
+    return True
+
+
+def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
+    return _variable(key, env) or (str(path) if path else "environment")
+
+
+# ------------------------------------------------------------ faults
+
+
+def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> Fault:
+    parts = [str(part) for part in line["loc"]]
+    key = ".".join(parts)
+    if line["type"] == "extra_forbidden":
+        return Fault(_where(key, path, env), key, f"unknown key{_guess(parts)}")
+    if line["type"] == "missing":
+        return Fault(_where(key, path, env), key, f"missing (or {PREFIX}{NESTED.join(parts).upper()})")
+    return Fault(_where(key, path, env), key, line["msg"].removeprefix("Value error, "))
+
+
+def _guess(parts: list[str]) -> str:
+    """What was probably meant: a neighbour, else a key of another section."""
+    section, name = ".".join(parts[:-1]), parts[-1]
+    here = {known: f"{section}.{known}".lstrip(".") for known in names_in(parts[:-1])}
+    elsewhere = {known[-1]: ".".join(known) for known in all_keys()}
+    for places in (here, elsewhere):
+        found = nearest(name, places)
+        if found:
+            return f"; did you mean {places[found]}?"
+    return ""
+
+
+def _unknown_variable(name: str) -> Fault:
+    known = {NESTED.join(parts).upper(): PREFIX + NESTED.join(parts).upper() for parts in all_keys()}
+    found = nearest(NESTED.join(_parts(name)), known)
+    return Fault(name, "", "unknown variable" + (f"; did you mean {known[found]}?" if found else ""))
+
+
+def _parts(variable: str) -> list[str]:
+    return variable[len(PREFIX) :].lower().split(NESTED)

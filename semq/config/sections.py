@@ -1,0 +1,164 @@
+"""The sections of the configuration file, field for field: names, types, bounds, defaults. No reading, no checking
+across.
+
+Times are seconds (``_s``), sizes are bytes (``_bytes``). Secrets are ``SecretStr``: no log, error or table shows
+them. The comments behind the fields are the help that ``semq config show`` prints.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+MIB = 1024 * 1024
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+NodeId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]  # as in an address, semq.umx_t.address
+
+
+def _hub_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+        raise ValueError("must be amqp://host:port or amqps://host:port")
+    if parts.username or parts.password:
+        raise ValueError("must not hold a user or a password: the user is node.id, the password stands in hub.password")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError("must end after the port: the virtual host of links is always umx")
+    _ = parts.port  # raises ValueError itself when it is out of range
+    return url
+
+
+def _database_url(url: SecretStr) -> SecretStr:
+    scheme = url.get_secret_value().partition("://")[0]
+    if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise ValueError("must be postgresql://user:password@host:port/database (or omitted for an embedded server)")
+    return url
+
+
+class Section(BaseModel):
+    """What all sections have in common: unknown keys are refused, nothing changes after loading, no input in errors."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        validate_default=True,
+        use_attribute_docstrings=True,
+        coerce_numbers_to_str=True,
+    )
+
+
+class Node(Section):
+    """Who this node is."""
+
+    kind: Literal["local", "platform"]
+    """local: an institution's node; platform: the hub"""
+    id: NodeId
+    """the institution's number; for the platform any name"""
+    type: Annotated[int, Field(ge=1, le=255)] | None = None
+    """UMX node type; 1 for local nodes and 2 for the platform unless given"""
+    semq_id: Annotated[int, Field(ge=1, le=0x7FFF_FFFF)] = 1
+    """number of this instance, the first part of every locator it gives out"""
+    semq_db_id: Annotated[int, Field(ge=1, le=0x7FFF_FFFF)] = 1
+    """number of this instance's store, the second part"""
+    data_dir: Path | None = None
+    """folder for the embedded database and all else this node keeps; var/ID unless given; relative to the file"""
+
+    @property
+    def umx_type(self) -> int:
+        """The UMX node type, derived from the kind if it was not given."""
+        return self.type if self.type is not None else {"local": 1, "platform": 2}[self.kind]
+
+
+class Database(Section):
+    """Where the queues are kept."""
+
+    url: Annotated[SecretStr, AfterValidator(_database_url)] | None = None
+    """a Postgres 14 or newer; without it the node starts its own in data_dir"""
+    migrate: bool = True
+    """bring an older schema up to date at start; false: refuse to start and name the command"""
+
+    @property
+    def dsn(self) -> str | None:
+        """The URL in the form that libpq, psycopg and SQLAlchemy all read; None for the embedded server."""
+        return None if self.url is None else "postgresql://" + self.url.get_secret_value().partition("://")[2]
+
+
+class Amqp(Section):
+    """Where this node listens for AMQP 0-9-1: applications, and on the platform the institutions' nodes."""
+
+    host: str = "127.0.0.1"
+    """address to listen on; loopback unless you say otherwise"""
+    port: Port = 5672
+    """0: any free port"""
+    users: dict[Annotated[str, Field(min_length=1, max_length=255)], SecretStr] = {}
+    """applications that may log in: name = "password" """
+    max_message_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 64 * MIB
+    """a larger message closes its channel with 311"""
+    max_connections: Count = 4096
+    """further connections are refused"""
+    max_connections_per_address: Count = 1024
+    """the same, of one client address"""
+    heartbeat_s: Annotated[int, Field(ge=0, le=65_535)] = 60
+    """proposed to clients; 0: none"""
+
+
+class Hub(Section):
+    """How a local node reaches the platform."""
+
+    url: Annotated[str, AfterValidator(_hub_url)]
+    """amqp://host:port"""
+    password: SecretStr
+    """the platform knows it as nodes."ID".password"""
+    reconnect_s_min: Seconds = 0.5
+    """wait after the first lost connection; doubled each time"""
+    reconnect_s_max: Seconds = 30.0
+    """longest wait"""
+
+
+class Account(Section):
+    """One institution that the platform knows."""
+
+    password: SecretStr
+    """the node logs in with it"""
+    may_send_to: list[NodeId] | None = None
+    """institutions it has agreements with; omitted: all"""
+
+
+class Protocol(Section):
+    """The numbers of PROTOCOL.md section 13."""
+
+    inquiry_s: Seconds = 15.0
+    """first inquiry about a message without an answer; doubled each time"""
+    inquiry_s_max: Seconds = 300.0
+    """longest interval between inquiries"""
+    inquiry_custody_s_max: Seconds = 3600.0
+    """the same for messages that the platform holds"""
+    window: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
+    """positions of one stream beyond its oldest unsettled message; both ends must have the same"""
+    flight: Count = 512
+    """messages to one destination that are sent and not yet answered"""
+    credit_messages: Count = 1024
+    """messages that the platform has under way to one node"""
+    credit_bytes: Count = 8 * MIB
+    """the same, in bytes"""
+    cleanup_s: Seconds = 1.0
+    """pause between two sweeps over settled rows"""
+    overdue_s: Seconds = 900.0
+    """a message without an outcome is shown as overdue after this time; it is never called failed for it"""
+    quota_rows_per_partner: Count = 1_000_000
+    """unsettled messages to one partner; further ones are refused, nothing is dropped"""
+    max_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 64 * MIB
+    """a larger document is refused at submit"""
+
+
+class Log(Section):
+    """What the node tells on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """the least severity that is written"""
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, json otherwise"""

@@ -1,0 +1,105 @@
+"""The whole configuration as one object, and what must fit across sections. Made by ``load``, read by nodes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import PrivateAttr, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from semq.config.nearest import did_you_mean
+from semq.config.sections import Account, Amqp, Database, Hub, Log, Node, NodeId, Protocol, Section
+
+PREFIX = "SEMQ_"
+NESTED = "__"
+DEFAULT = "default"
+
+
+class Explained(NamedTuple):
+    """One setting as `semq config show --origin` prints it; a secret's value is stars."""
+
+    key: str
+    value: str
+    origin: str
+    help: str
+
+
+class Settings(BaseSettings):
+    """A node's settings. Never construct it: ``semq.config.load`` knows the file and the environment."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        env_prefix=PREFIX,
+        env_nested_delimiter=NESTED,
+        env_ignore_empty=True,
+    )
+
+    node: Node
+    database: Database = Database()
+    amqp: Amqp = Amqp()
+    hub: Hub | None = None
+    nodes: dict[NodeId, Account] = {}
+    protocol: Protocol = Protocol()
+    log: Log = Log()
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def data_dir(self) -> Path:
+        """The node's own folder; absolute once loaded."""
+        return self.node.data_dir or Path("var") / self.node.id
+
+    def remember(self, origins: dict[str, str]) -> None:
+        """Where the values of these keys came from; all others are defaults."""
+        self._origins = origins
+
+    def explain(self) -> list[Explained]:
+        """Every setting with its value and where it comes from: default, the file, or an environment variable."""
+        return [
+            Explained(key, _shown(value), self._origins.get(key, DEFAULT), help_)
+            for key, value, help_ in _leaves(self, "")
+        ]
+
+
+def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """What does not fit together, as (key, what is wrong): rules that no single field can check."""
+    kind, nodes = settings.node.kind, settings.nodes
+    if kind == "local" and settings.hub is None:
+        yield "hub", "missing: a local node needs hub.url and hub.password"
+    if kind == "local" and nodes:
+        yield "nodes", "only the platform knows institutions; remove this section or set node.kind to platform"
+    if kind == "platform" and settings.hub is not None:
+        yield "hub", "the platform is the hub itself; remove this section or set node.kind to local"
+    for node_id, account in nodes.items():
+        for target in account.may_send_to or ():
+            if target not in nodes:
+                yield f"nodes.{node_id}.may_send_to", f"{target} is not among nodes{did_you_mean(target, nodes)}"
+    for low, high in (
+        ("protocol.inquiry_s", "protocol.inquiry_s_max"),
+        ("protocol.inquiry_s", "protocol.inquiry_custody_s_max"),
+        ("hub.reconnect_s_min", "hub.reconnect_s_max"),
+    ):
+        section = getattr(settings, low.partition(".")[0])
+        if section and getattr(section, low.partition(".")[2]) > getattr(section, high.partition(".")[2]):
+            yield low, f"is greater than {high}"
+    if settings.protocol.max_document_bytes > settings.amqp.max_message_bytes:
+        yield "protocol.max_document_bytes", "is greater than amqp.max_message_bytes: such a document could not arrive"
+
+
+def _leaves(part: Any, prefix: str, help_: str = "") -> Iterator[tuple[str, Any, str]]:
+    if isinstance(part, Section | BaseSettings):
+        for name, field in type(part).model_fields.items():
+            yield from _leaves(getattr(part, name), f"{prefix}{name}.", field.description or "")
+    elif isinstance(part, dict) and part:
+        for name, value in part.items():
+            yield from _leaves(value, f"{prefix}{name}.", help_)
+    else:
+        yield prefix.rstrip("."), part, help_
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return "********"
+    return "" if value is None or value == {} else str(value)

@@ -1,0 +1,273 @@
+"""The configuration: what a good file gives, and that every fault of a bad one is named, without its value."""
+
+from pathlib import Path
+
+import pytest
+
+from semq.config import ConfigInvalid, ConfigUnreadable, Settings, load, nearest
+from semq.config.names import all_keys
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "config"
+
+LOCAL = """
+[node]
+kind = "local"
+id = "10008"
+[hub]
+url = "amqp://127.0.0.1:5670"
+password = "secret-one"
+"""
+PLATFORM = """
+[node]
+kind = "platform"
+id = "hub"
+[nodes."10008"]
+password = "secret-one"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "semq.toml"
+
+
+def read(file: Path, text: str, **env: str) -> Settings:
+    file.write_text(text)
+    return load(file, env)
+
+
+def faults(file: Path, text: str, **env: str) -> list[str]:
+    file.write_text(text)
+    with pytest.raises(ConfigInvalid) as invalid:
+        load(file, env)
+    assert "secret" not in invalid.value.advice()
+    return [str(fault).replace(str(file), "semq.toml") for fault in invalid.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "port"), [("platform", "platform", 5670), ("a", "local", 5671), ("b", "local", 5672)]
+)
+def test_the_examples_are_valid(name: str, kind: str, port: int) -> None:
+    settings = load(EXAMPLES / f"{name}.toml", {})
+    assert (settings.node.kind, settings.amqp.port) == (kind, port)
+    assert settings.data_dir == EXAMPLES.parents[1] / "var" / settings.node.id
+
+
+def test_the_examples_fit_together() -> None:
+    hub, *locals_ = (load(EXAMPLES / f"{name}.toml", {}) for name in ("platform", "a", "b"))
+    for local in locals_:
+        assert local.hub is not None
+        assert local.hub.url == f"amqp://{hub.amqp.host}:{hub.amqp.port}"
+        assert hub.nodes[local.node.id].password == local.hub.password
+
+
+def test_a_short_file_leaves_the_rest_to_defaults(file: Path) -> None:
+    settings = read(file, LOCAL)
+    assert (settings.node.umx_type, settings.node.semq_id, settings.database.dsn) == (1, 1, None)
+    assert settings.protocol.inquiry_s == 15
+    assert settings.data_dir == file.parent / "var" / "10008"
+    assert read(file, PLATFORM).node.umx_type == 2
+    assert read(file, PLATFORM.replace('"hub"', '"hub"\ntype = 3')).node.umx_type == 3
+
+
+def test_the_environment_wins_over_the_file(file: Path) -> None:
+    settings = read(
+        file,
+        PLATFORM,
+        SEMQ_AMQP__PORT="5999",
+        SEMQ_NODES__10008__PASSWORD="secret-two",
+        SEMQ_NODES__56001__PASSWORD="secret-three",
+        SEMQ_NODES__56001__MAY_SEND_TO='["10008"]',
+        SEMQ_AMQP__USERS__ERP="secret-four",
+        SEMQ_DATABASE__URL="postgresql+psycopg://semq:secret@db/semq",
+        SEMQ_LOG__LEVEL="",
+        SEMQ_CONFIG="ignored",
+        OTHER="ignored",
+    )
+    assert settings.amqp.port == 5999
+    assert {name: one.password.get_secret_value() for name, one in settings.nodes.items()} == {
+        "10008": "secret-two",
+        "56001": "secret-three",
+    }
+    assert settings.nodes["56001"].may_send_to == ["10008"]
+    assert settings.amqp.users["erp"].get_secret_value() == "secret-four"
+    assert settings.database.dsn == "postgresql://semq:secret@db/semq"
+    assert settings.log.level == "info"
+
+
+def test_no_file_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load(None, {"SEMQ_NODE__KIND": "platform", "SEMQ_NODE__ID": "hub"})
+    assert settings.data_dir == tmp_path / "var" / "hub"
+
+
+def test_a_data_dir_is_relative_to_where_it_was_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert read(file, LOCAL.replace("[hub]", 'data_dir = "data"\n[hub]')).data_dir == file.parent / "data"
+    assert read(file, LOCAL, SEMQ_NODE__DATA_DIR="data").data_dir == Path("/data")
+    assert read(file, LOCAL, SEMQ_NODE__DATA_DIR="/srv/semq").data_dir == Path("/srv/semq")
+
+
+# what is wrong | environment | faults
+WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
+    "a misspelt key": (
+        LOCAL.replace("[hub]", "semqid = 2\n[hub]"),
+        {},
+        ["semq.toml: node.semqid: unknown key; did you mean node.semq_id?"],
+    ),
+    "a misspelt section": (LOCAL + "[ampq]\nport = 1\n", {}, ["semq.toml: ampq: unknown key; did you mean amqp?"]),
+    "a key of another section": (
+        LOCAL + "[amqp]\nquota_rows_per_partner = 5\n",
+        {},
+        ["semq.toml: amqp.quota_rows_per_partner: unknown key; did you mean protocol.quota_rows_per_partner?"],
+    ),
+    "a key like no other": (LOCAL + "[log]\nzzzzz = 1\n", {}, ["semq.toml: log.zzzzz: unknown key"]),
+    "a misspelt key of an institution": (
+        PLATFORM + 'pasword = "secret"\n',
+        {},
+        ["semq.toml: nodes.10008.pasword: unknown key; did you mean nodes.10008.password?"],
+    ),
+    "a misspelt variable": (
+        LOCAL,
+        {"SEMQ_NODEID": "x", "SEMQ_AMQP__PRT": "1", "SEMQ_LOG__LEVEL__X": "1", "SEMQ_QQQQ": "1"},
+        [
+            "SEMQ_AMQP__PRT: unknown variable; did you mean SEMQ_AMQP__PORT?",
+            "SEMQ_LOG__LEVEL__X: unknown variable; did you mean SEMQ_LOG__LEVEL?",
+            "SEMQ_NODEID: unknown variable; did you mean SEMQ_NODE__ID?",
+            "SEMQ_QQQQ: unknown variable",
+        ],
+    ),
+    "many things at once": (
+        '[node]\nkind = "hub"\nid = "no spaces"\n[hub]\nurl = "http://x"\n[protocol]\nwindow = 0\ninquiry_s = inf\n',
+        {"SEMQ_AMQP__PORT": "secret"},
+        [
+            "semq.toml: node.kind: Input should be 'local' or 'platform'",
+            "semq.toml: node.id: String should match pattern '^[A-Za-z0-9_-]{1,64}$'",
+            "SEMQ_AMQP__PORT: amqp.port: Input should be a valid integer, unable to parse string as an integer",
+            "semq.toml: hub.url: must be amqp://host:port or amqps://host:port",
+            "semq.toml: hub.password: missing (or SEMQ_HUB__PASSWORD)",
+            "semq.toml: protocol.inquiry_s: Input should be a finite number",
+            "semq.toml: protocol.window: Input should be greater than or equal to 1",
+        ],
+    ),
+    "a password in the hub's address": (
+        LOCAL.replace("127.0.0.1", "10008:secret@127.0.0.1"),
+        {},
+        [
+            (
+                "semq.toml: hub.url: must not hold a user or a password: the user is node.id, "
+                "the password stands in hub.password"
+            )
+        ],
+    ),
+    "a path in the hub's address": (
+        LOCAL.replace("5670", "5670/other"),
+        {},
+        ["semq.toml: hub.url: must end after the port: the virtual host of links is always umx"],
+    ),
+    "a port that is none": (LOCAL.replace("5670", "70000"), {}, ["semq.toml: hub.url: Port out of range 0-65535"]),
+    "another database": (
+        LOCAL + '[database]\nurl = "mysql://secret@db/x"\n',
+        {},
+        [
+            (
+                "semq.toml: database.url: must be postgresql://user:password@host:port/database "
+                "(or omitted for an embedded server)"
+            )
+        ],
+    ),
+    "a local node without a hub": (
+        LOCAL.partition("[hub]")[0],
+        {},
+        ["semq.toml: hub: missing: a local node needs hub.url and hub.password"],
+    ),
+    "a local node that knows institutions": (
+        LOCAL + '[nodes."1"]\npassword = "x"\n',
+        {},
+        ["semq.toml: nodes: only the platform knows institutions; remove this section or set node.kind to platform"],
+    ),
+    "a platform with a hub": (
+        PLATFORM + LOCAL.partition("[hub]")[1] + LOCAL.partition("[hub]")[2],
+        {},
+        ["semq.toml: hub: the platform is the hub itself; remove this section or set node.kind to local"],
+    ),
+    "an agreement with a stranger": (
+        PLATFORM + 'may_send_to = ["10009"]\n',
+        {},
+        ["semq.toml: nodes.10008.may_send_to: 10009 is not among nodes; did you mean 10008?"],
+    ),
+    "limits that contradict each other": (
+        LOCAL + "reconnect_s_min = 60\n[protocol]\ninquiry_s = 400\n[amqp]\nmax_message_bytes = 1000\n",
+        {},
+        [
+            "semq.toml: protocol.inquiry_s: is greater than protocol.inquiry_s_max",
+            "semq.toml: hub.reconnect_s_min: is greater than hub.reconnect_s_max",
+            (
+                "semq.toml: protocol.max_document_bytes: is greater than amqp.max_message_bytes: "
+                "such a document could not arrive"
+            ),
+        ],
+    ),
+    "a value where a section belongs": (
+        "amqp = 5\n" + LOCAL,
+        {},
+        ["semq.toml: amqp: Input should be a valid dictionary or instance of Amqp"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_every_fault_is_named(what: str, file: Path) -> None:
+    text, env, expected = WRONG[what]
+    assert sorted(faults(file, text, **env)) == sorted(expected)
+
+
+def test_a_list_that_is_not_json_names_its_variable(file: Path) -> None:
+    [fault] = faults(file, PLATFORM, SEMQ_NODES__10008__MAY_SEND_TO="secret,other")
+    assert fault.startswith("SEMQ_NODES__10008__MAY_SEND_TO: nodes.10008.may_send_to: ")
+
+
+def test_a_table_that_is_not_json_is_a_fault(file: Path) -> None:
+    [fault] = faults(file, PLATFORM, SEMQ_AMQP__USERS="secret,other")
+    assert "users" in fault or "amqp" in fault
+
+
+@pytest.mark.parametrize("content", [b"[node\n", b"\xff\xfe", None])
+def test_an_unreadable_file_is_named(file: Path, content: bytes | None) -> None:
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigUnreadable, match=r"semq\.toml"):
+        load(file, {})
+
+
+def test_secrets_are_shown_nowhere(file: Path) -> None:
+    settings = read(
+        file,
+        PLATFORM.replace("secret", "hidden")
+        + '[database]\nurl = "postgresql://semq:hidden@db/semq"\n[amqp]\nusers = { erp = "hidden-two" }\n',
+    )
+    assert "hidden" not in repr(settings) + str(settings.explain()) + settings.model_dump_json()
+
+
+def test_the_origin_of_every_value_is_known(file: Path) -> None:
+    settings = read(file, PLATFORM, SEMQ_NODE__SEMQ_ID="3", SEMQ_AMQP='{"port": 1234}')
+    origins = {row.key: (row.value, row.origin) for row in settings.explain()}
+    assert origins["node.id"] == ("hub", str(file))
+    assert origins["node.semq_id"] == ("3", "SEMQ_NODE__SEMQ_ID")
+    assert origins["amqp.port"] == ("1234", "SEMQ_AMQP")
+    assert origins["nodes.10008.password"] == ("********", str(file))
+    assert origins["protocol.inquiry_s"] == ("15.0", "default")
+    assert origins["database.url"] == ("", "default")
+    assert all(row.help for row in settings.explain() if not row.key.startswith(("hub", "nodes")))
+
+
+def test_settings_do_not_change(file: Path) -> None:
+    settings = read(file, LOCAL)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.amqp.port = 1
+
+
+def test_the_nearest_name() -> None:
+    assert nearest("inquirys", [keys[-1] for keys in all_keys()]) == "inquiry_s"
+    assert nearest("PORT", ["port", "host"]) == "port"
+    assert nearest("x", ["port"]) is None
