@@ -1,0 +1,247 @@
+"""S1: documents become rows. Everything handed over together is committed together (PROTOCOL.md sections 5.1 and 14).
+
+When the link is up and nothing waits before it, a document is accepted and marked SS_SENT in one commit and sent after it: S1 and S2
+in one transaction, which the order of both rules allows, since the send still follows the commit (rule R8).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from semq.engine import errors
+from semq.engine.bodies import encode_envelope
+from semq.engine.core import Core, Step
+from semq.engine.outbound import OutboundRows
+from semq.engine.ports import Accepted, Submission
+from semq.engine.pump import Lane
+from semq.errors import SemqError
+from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStream, OutStreamKey, Side, Stored
+from semq.store.unit import Unit
+from semq.umx_t.envelope import Data, Envelope
+from semq.umx_t.headers import check_combination
+from semq.umx_t.locator import Pos
+from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
+
+
+@dataclass(slots=True)
+class Partners:
+    """The institutions that the platform has told us of; until it has, nobody is unknown."""
+
+    complete: bool = False
+    allowed: dict[str, bool] = field(default_factory=dict)
+    online: dict[str, bool] = field(default_factory=dict)
+
+    def check(self, dest: str) -> None:
+        """Raise UnknownTarget or TargetNotAllowed; say nothing where nothing is known."""
+        known = self.allowed.get(dest)
+        if known is None and self.complete:
+            raise errors.UnknownTarget(target=dest)
+        if known is False:
+            raise errors.TargetNotAllowed(target=dest)
+
+
+class Accepting:
+    """The door for documents of this institution's applications."""
+
+    def __init__(self, core: Core, rows: OutboundRows, partners: Partners) -> None:
+        self.core = core
+        self.rows = rows
+        self.partners = partners
+        self.stopping = False
+
+    def submit(self, submissions: Sequence[Submission]) -> None:
+        """Check each document and commit all that pass, together; each hears through its own ``done`` or ``failed``."""
+        good = []
+        for submission in submissions:
+            try:
+                self._check(submission)
+            except SemqError as error:
+                self.core.count("refused")
+                submission.failed(error)
+            else:
+                good.append(submission)
+        if good:
+            self.core.post(_Accept(self, good))
+
+    def _check(self, submission: Submission) -> None:
+        settings = self.core.settings
+        if self.stopping:
+            raise errors.Stopping
+        check_combination(submission.attributes)
+        if len(submission.body) > settings.max_document:
+            raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document)
+        if submission.attributes.expires_at and submission.attributes.expires_at <= self.core.now_ms():
+            raise errors.Expired(expires_at=submission.attributes.expires_at)
+        dest = str(submission.target.node)
+        if submission.target.node != self.core.address:
+            self.partners.check(dest)
+        if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
+            raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
+        submission.digest = sha256(submission.body).digest()
+
+
+class _Accept(Step):
+    def __init__(self, accepting: Accepting, submissions: list[Submission]) -> None:
+        super().__init__()
+        self._accepting = accepting
+        self._core = accepting.core
+        self._rows = accepting.rows
+        self._submissions = submissions
+        for submission in submissions:
+            dest = str(submission.target.node)
+            if submission.token:
+                self.needs.tokens.add(submission.token)
+            if submission.attributes.save_fwd is SaveFwd.MUST:
+                self.needs.out_streams.add(OutStreamKey(dest, self._core.inc))
+            if submission.attributes.order_key:
+                self.needs.last_pos.add(OrderKey(dest, submission.attributes.order_key))
+
+    def decide(self, unit: Unit) -> None:
+        self._accepted: list[tuple[Submission, Accepted]] = []
+        self._refused: list[tuple[Submission, SemqError]] = []
+        self._frames: dict[str, list[Data]] = {}
+        self._kept: list[Outbound] = []
+        self._events: list[Any] = []
+        self._at = self._core.now_ms()
+        for submission in self._submissions:
+            known = unit.tokens.get(submission.token) if submission.token else None
+            if known is None:
+                self._accept(unit, submission)
+            elif known.digest == submission.digest:
+                self._accepted.append((submission, Accepted(known.lk0, repeated=True)))
+            else:
+                self._refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
+            if submission.row_id:
+                unit.taken_submissions.add(submission.row_id)
+
+    def _accept(self, unit: Unit, submission: Submission) -> None:
+        row = self._new_row(unit, submission)
+        lane = self._rows.pump.lane(row.dest)
+        frames = self._frames.setdefault(row.dest, [])
+        goes_now = not lane.behind and len(frames) < self._rows.pump.room(lane) and not self._waits(row, lane)
+        if goes_now:
+            row.ss_status, row.att = SendStatus.SS_SENT, 1
+        envelope = self._envelope(row, submission)
+        self._accepted.append((submission, Accepted(row.lk0)))
+        unit.ledger.append(
+            LedgerLine(
+                self._at,
+                Side.SENDER,
+                Event.ACCEPTED,
+                envelope.ident,
+                str(row.target),
+                0,
+                "",
+                row.app_key,
+                row.digest,
+                row.size,
+            )
+        )
+        if goes_now:
+            frames.append(Data(envelope, submission.body))
+            unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row))
+            self._core.tell(unit, "sent", row, self._events)
+        if row.save_fwd is SaveFwd.DROP and not goes_now:
+            self._drop(unit, row)
+        if self._leaves_a_row(row, goes_now):
+            unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(submission.body)))
+            self._kept.append(row)
+
+    def _waits(self, row: Outbound, lane: Lane) -> bool:
+        """Whether the window of the stream or the rows accepted just before keep the message back."""
+        if any(kept.dest == lane.dest and kept.ss_status is SendStatus.SS_INIT for kept in self._kept[-1:]):
+            return True
+        return row.sid >= 0 and row.sid >= self._rows.floor(row).value + self._core.settings.window
+
+    def _new_row(self, unit: Unit, submission: Submission) -> Outbound:
+        a = submission.attributes
+        row = Outbound(
+            object_id=0,
+            direction=Direction.OWN,
+            lk0=self._core.new_lk0(),
+            target=submission.target,
+            save_fwd=a.save_fwd,
+            ack2=a.ack2,
+            order_key=a.order_key,
+            app_key=a.app_key,
+            token=submission.token or None,
+            digest=submission.digest,
+            size=len(submission.body),
+            accepted_at=self._at,
+            expires_at=a.expires_at,
+        )
+        row.object_id = row.lk0.object_id
+        if a.save_fwd is SaveFwd.MUST:
+            self._take_position(unit, row)
+        return row
+
+    def _take_position(self, unit: Unit, row: Outbound) -> None:
+        """sid and prev are given in commit order, in the transaction of the insert (rule R4, break F7)."""
+        key = OutStreamKey(row.dest, self._core.inc)
+        stream = unit.out_streams.get(key)
+        if stream is None:
+            stream = unit.out_streams[key] = OutStream(key)
+        row.sid = stream.next_sid
+        stream.next_sid += 1
+        unit.changed_out_streams.add(key)
+        if row.order_key:
+            order = OrderKey(row.dest, row.order_key)
+            row.prev = unit.last_pos.get(order)
+            unit.last_pos[order] = Pos(row.lk0.inc, row.sid)
+            unit.changed_last_pos.add(order)
+
+    def _envelope(self, row: Outbound, submission: Submission) -> Envelope:
+        return Envelope(
+            source=self._core.address,
+            target=row.target,
+            lk0=row.lk0,
+            attributes=submission.attributes,
+            sender=submission.sender,
+            sid=row.sid,
+            floor=self._rows.floor(row).value if row.sid >= 0 else 0,
+            prev=row.prev,
+            att=row.att,
+            digest=row.digest,
+            submitted_at=row.accepted_at,
+        )
+
+    def _drop(self, unit: Unit, row: Outbound) -> None:
+        """Class 1 is never stored: with the link down it ends here."""
+        row.outcome = Outcome.DROPPED
+        unit.ledger.append(self._core.line(Side.SENDER, Event.DROPPED, row, "the platform is out of reach"))
+        self._core.tell(unit, "failed", row, self._events)
+
+    @staticmethod
+    def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:
+        """Class 1 and 2 have rows only while a receipt is owed, or class 2 while it cannot be sent (section 5.1)."""
+        if row.save_fwd is SaveFwd.MUST or row.ack2:
+            return True
+        return row.save_fwd is SaveFwd.STORE and not goes_now
+
+    def committed(self) -> None:
+        rows, pump = self._rows, self._rows.pump
+        for row in self._kept:
+            if row.outcome is not None:
+                rows.to_clean.append(row.object_id)
+                continue
+            rows.unsettled[row.dest] = rows.unsettled.get(row.dest, 0) + 1
+            if row.sid >= 0:
+                rows.floor(row)
+            if row.ss_status is SendStatus.SS_SENT:
+                pump.took_off(pump.lane(row.dest), row.object_id)
+        for dest, frames in self._frames.items():
+            pump.send(dest, frames)
+        for dest in {row.dest for row in self._kept if row.ss_status is SendStatus.SS_INIT and row.outcome is None}:
+            pump.wake(dest)
+        if self._events:
+            self._core.events.publish(self._events)
+        self._core.count("accepted", len(self._accepted))
+        for submission, accepted in self._accepted:
+            submission.done(accepted)
+        for submission, error in self._refused:
+            submission.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        for submission in self._submissions:
+            submission.failed(error)

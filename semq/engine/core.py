@@ -1,0 +1,133 @@
+"""What all parts of an engine share: who we are, our store, our clock, the mail that goes out, and what is counted.
+
+Also ``Step``, the frame of every piece of work that the engine posts.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from semq.clock import Clock
+from semq.engine.mail import Mail
+from semq.engine.ports import AppEvent, Counters, Events
+from semq.engine.settings import EngineSettings
+from semq.errors import SemqError
+from semq.store.rows import Event, LedgerLine, Outbound, Side
+from semq.store.unit import Needs, Recovered, Unit, Work, WorkStore
+from semq.umx_t.address import Address
+from semq.umx_t.locator import LK0, LK1, Store
+
+
+class Core:
+    """The common ground of the parts of one engine."""
+
+    def __init__(
+        self,
+        address: Address,
+        home: Store,
+        recovered: Recovered,
+        store: WorkStore,
+        clock: Clock,
+        settings: EngineSettings,
+        events: Events,
+        on_mail: Callable[[], None],
+    ) -> None:
+        self.address = address
+        self.home = home  #: the store that our locators name
+        self.inc = recovered.inc
+        self.clock = clock
+        self.settings = settings
+        self.events = events
+        self.counters = Counters()
+        self.mail = Mail(address, settings.packet_records, on_mail)
+        self._store = store
+        self._next_id = recovered.first_id
+        self._nonce = 0
+
+    def post(self, work: Work) -> None:
+        """Hand work to the store."""
+        self._store.post(work)
+
+    def new_id(self) -> int:
+        """The next record id of this process life; a number is never given out twice (``unit.first_id``)."""
+        number = self._next_id
+        self._next_id += 1
+        return number
+
+    @property
+    def last_id(self) -> int:
+        """The highest record id given out so far."""
+        return self._next_id - 1
+
+    def new_nonce(self) -> int:
+        """A number for one inquiry: an old negative answer does not fit it (rule R28)."""
+        self._nonce += 1
+        return self._nonce
+
+    def new_lk0(self) -> LK0:
+        """The name of a message that is accepted now."""
+        return LK0(*self.home, self.inc, self.new_id())
+
+    def lk1(self, object_id: int) -> LK1:
+        """The locator of a copy in our store."""
+        return LK1(self.home.semq_id, self.home.semq_db_id, object_id)
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self.clock.monotonic()
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 UTC, for people and ledgers."""
+        return int(self.clock.wall().timestamp() * 1000)
+
+    def count(self, name: str, count: int = 1) -> None:
+        """Count something that happened."""
+        self.counters.add(name, count)
+
+    def line(self, side: Side, event: Event, row: Outbound, detail: str = "", **facts: Any) -> LedgerLine:
+        """A line of the ledger about a row of tb_0031."""
+        return LedgerLine(self.now_ms(), side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
+
+    def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", target: str = "") -> None:
+        """Note in the ledger what a peer sent and must not; the link lives on."""
+        unit.ledger.append(
+            LedgerLine(self.now_ms(), side, Event.VIOLATION, lk0[:200], target[:140], detail=str(error)[:500])
+        )
+        self.count("violation")
+
+    def tell(self, unit: Unit, kind: str, row: Outbound, prepared: list[Any]) -> None:
+        """Prepare an application event about our own row, in the transaction that makes it true."""
+        reason = row.reason
+        outcome = row.outcome.name if row.outcome else ""
+        event = AppEvent(kind, row.lk0, row.target, row.app_key, self.now_ms(), row.att, outcome, reason)
+        rows = self.events.prepare(event)
+        if rows is not None:
+            unit.broker.append(rows)
+            prepared.append(rows)
+
+
+class Step:
+    """A piece of work: override ``decide``, and ``committed`` and ``failed`` where something follows."""
+
+    def __init__(self) -> None:
+        self.needs = Needs()
+
+    def decide(self, unit: Unit) -> None:
+        """See ``semq.store.unit.Work``."""
+        raise NotImplementedError
+
+    def committed(self) -> None:
+        """Nothing follows."""
+
+    def failed(self, error: Exception) -> None:
+        """Abandoned: the rows and their timers repair it."""
+
+
+class Lines(Step):
+    """Lines for the ledger that record something that changed no row."""
+
+    def __init__(self, lines: list[LedgerLine]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def decide(self, unit: Unit) -> None:
+        unit.ledger.extend(self._lines)

@@ -1,0 +1,92 @@
+"""What the engine refuses, and why. Codes 1200–1299: a submission that cannot be accepted, a message that cannot be delivered."""
+
+from semq.errors import BadInput, ProtocolViolation, Unavailable
+
+
+class UnknownTarget(BadInput):
+    """The platform knows no such institution."""
+
+    code = "SEMQ-1201"
+    remedy = "Check the number of the target; the operator of the platform adds institutions (`semq hub nodes list`)."
+
+
+class TargetNotAllowed(BadInput):
+    """No agreement allows this institution to send to that target."""
+
+    code = "SEMQ-1202"
+    remedy = "Ask the operator of the platform for an agreement with this partner."
+
+
+class DocumentTooLarge(BadInput):
+    """The document is larger than this node accepts."""
+
+    code = "SEMQ-1203"
+    remedy = "Split or compress the document, or raise protocol.max_document_bytes on the sender, the platform and the receiver."
+
+
+class QuotaReached(BadInput):
+    """Too many documents wait for this partner; this one was not accepted, nothing was dropped."""
+
+    code = "SEMQ-1204"
+    remedy = "Wait until the partner has taken what waits, or raise protocol.quota_rows_per_partner."
+
+
+class TokenReused(BadInput):
+    """The client token was used before for other content."""
+
+    code = "SEMQ-1205"
+    remedy = "Use a new token for a new document; repeat a token only with the same bytes."
+
+
+class Expired(BadInput):
+    """The document had expired before it was handed over."""
+
+    code = "SEMQ-1206"
+    remedy = "Set @ExpiresAt to a time to come, in milliseconds since 1970 UTC."
+
+
+class NotThere(BadInput):
+    """There is no such message, or it has ended and was cleaned."""
+
+    code = "SEMQ-1207"
+    remedy = "Look for it with `semq msg list` and `semq msg trace`."
+
+
+class TooLate(BadInput):
+    """The message has reached its end; that can no longer be changed."""
+
+    code = "SEMQ-1208"
+    remedy = "`semq msg show` tells how it ended."
+
+
+class Unreadable(BadInput):
+    """The receiver cannot read or open the message; its sender is told."""
+
+    code = "SEMQ-1209"
+    remedy = "The body is in quarantine (tb_0030_dead); the reason names what is missing."
+
+
+class NotYours(ProtocolViolation):
+    """A node spoke for another one, or about a message that was not addressed to it."""
+
+    code = "SEMQ-1220"
+
+
+class Mismatch(ProtocolViolation):
+    """The same message arrived with other bytes; the first stays, this one is refused and reported."""
+
+    code = "SEMQ-1221"
+    remedy = "Compare the digests in `semq msg trace`; one of the two nodes or stores changed a document."
+
+
+class BeyondWindow(ProtocolViolation):
+    """A message lies beyond the window of its stream; it was not recorded."""
+
+    code = "SEMQ-1222"
+
+
+class Stopping(Unavailable):
+    """The node is being stopped and accepts nothing more."""
+
+    code = "SEMQ-1230"
+    remedy = "Submit again when the node runs; the same client token makes a repeat safe."

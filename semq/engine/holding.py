@@ -1,0 +1,442 @@
+"""What the platform holds: rows of tb_0031 for targets that are away, deleted on the receiver's Ack (PROTOCOL.md section 5.2, H4–H13).
+
+The store is the custodian: Ack-Save leaves after the commit that stores a copy, a copy goes only on evidence of its receiver, and
+every acknowledgement must echo the identity of the row (rules R9, R12, R13).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from semq.engine.asking import Sweep
+from semq.engine.bodies import decode_envelope, encode_envelope
+from semq.engine.core import Core, Step
+from semq.engine.pump import Lane, Pump
+from semq.engine.schedule import Schedule
+from semq.store.rows import Event, LedgerLine, Outbound, Side, Stored
+from semq.store.unit import Query, Recovered, Unit, Unsettled
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
+from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
+from semq.umx_t.locator import LK1
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.status import Direction, SendStatus
+
+if TYPE_CHECKING:
+    from semq.engine.relaying import Session
+
+HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
+STATUS = {Held.SS_INIT: SendStatus.SS_INIT, Held.SS_SENT: SendStatus.SS_SENT}
+HAS_IT = frozenset({Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED})
+
+
+class Holding:
+    """The copies in this platform store."""
+
+    def __init__(self, core: Core, recovered: Recovered, sessions: Mapping[str, "Session"]) -> None:
+        self.core = core
+        self.sessions = sessions
+        self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
+        self._storing: dict[str, int] = {}  #: on their way into the store
+        self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
+        self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
+        self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
+        self._asks: list[Outbound] = []
+        for dest in self.held:
+            self.pump.lane(dest).behind = True
+        if self.held:
+            self.schedule.make_due(0, recovered.first_id - 1, core.now())
+
+    # --- what the relay asks
+    def is_clear(self, dest: str, class3: bool) -> bool:
+        """Whether nothing is stored for a target, or on its way into the store; class 1 and 2 promise no order."""
+        return not class3 or (not self.held.get(dest) and not self._storing.get(dest))
+
+    def is_full(self, dest: str) -> bool:
+        """Whether a target's quota of stored rows is used up."""
+        return self.held.get(dest, 0) + self._storing.get(dest, 0) >= self.core.settings.quota_rows
+
+    def expect(self, dest: str) -> None:
+        """A message for ``dest`` will be handed to ``store``: nothing may overtake it."""
+        self._storing[dest] = self._storing.get(dest, 0) + 1
+
+    def store(self, messages: Sequence[Data]) -> None:
+        """H1 and H4: take custody."""
+        self.core.post(_Store(self, messages))
+
+    def stored(self, messages: Sequence[Data], new: Sequence[str]) -> None:
+        """The fate of messages that were expected is decided."""
+        for message in messages:
+            self._less(self._storing, str(message.envelope.target.node))
+        for dest in new:
+            self.held[dest] = self.held.get(dest, 0) + 1
+
+    def released(self, row: Outbound) -> None:
+        """A copy is gone from the store."""
+        self._less(self.held, row.dest)
+        lane = self.pump.lane(row.dest)
+        lane.flight.discard(row.object_id)
+        self.pump.run(lane)
+
+    @staticmethod
+    def _less(counts: dict[str, int], dest: str) -> None:
+        counts[dest] = counts.get(dest, 1) - 1
+        if counts[dest] <= 0:
+            del counts[dest]
+
+    # --- sessions
+    def came(self, node: str) -> None:
+        """H13: the target is online: what it was sent before is in doubt, what waits goes out."""
+        self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
+        self.run(node)
+
+    def left(self, node: str) -> None:
+        """The target is away: nothing is under way to it."""
+        self.pump.lane(node).flight.clear()
+
+    def run(self, node: str) -> None:
+        """There may be room again for a target."""
+        self.pump.run(self.pump.lane(node))
+
+    def _room(self, lane: Lane) -> int:
+        session = self.sessions.get(lane.dest)
+        if session is None:
+            return 0
+        return min(session.link.room, self.core.settings.credit_messages - len(lane.flight))
+
+    # --- the way out
+    def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+        """H5: the attempt is committed, LK1 is set, the transport source is the platform (seed 2.1)."""
+        rule = HUB.step(HELD[row.ss_status], HubHeard.claim)
+        if rule.deed is not HubDeed.send:
+            return None
+        before = row.ss_status
+        if row.att >= self.core.settings.hub_attempts_max and not row.parked:
+            row.parked = True
+            unit.change_outbound(row, before)
+            unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"{row.att} attempts without any answer"))
+            return None
+        row.ss_status = STATUS[rule.after]
+        row.att += 1
+        unit.change_outbound(row, before)
+        lk1 = self.core.lk1(row.object_id)
+        unit.ledger.append(self.core.line(Side.HUB, Event.SENT, row, lk1=str(lk1)))
+        return Data(replace(decode_envelope(stored), lk1=lk1, source=self.core.address), stored.payload)
+
+    def _send(self, dest: str, frames: list[Data]) -> None:
+        session = self.sessions.get(dest)
+        if session is not None:
+            for frame in frames:
+                session.link.send(frame)
+
+    def _sent(self, object_id: int) -> None:
+        self.schedule.add(object_id, self.core.now())
+
+    # --- silence
+    def _look(self, unit: Unit, query: Query) -> Iterator[tuple[int, bool]]:
+        """H10: rows sent to a present target that has not acknowledged."""
+        self._asks = []
+        for row in unit.outbound_found(query):
+            rule = HUB.step(HELD[row.ss_status], HubHeard.ask)
+            if rule.deed is HubDeed.ask_target and row.dest in self.sessions:
+                self._asks.append(row)
+            yield row.object_id, False
+
+    def _after(self) -> None:
+        for row in self._asks:
+            inquiry = Inquiry(
+                semq_id=self.core.home.semq_id, semq_db_id=self.core.home.semq_db_id, ref_id=row.object_id, flag=1,
+                role=Role.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=tuple(self.core.lk1(row.object_id)),
+            )  # fmt: skip
+            self.core.count("inquired")
+            self.core.mail.add(row.target.node, Function.INQUIRIES, Primitive.REQUEST, inquiry)
+
+    # --- what is heard
+    def hear_acks(self, source: Address, records: Sequence[Receipt]) -> None:
+        """H6: Ack about copies in this store."""
+        acks = [(LK1(r.src_semq_id, r.src_semq_db_id, r.src_ref_id), r.ident, r.dest_ref_id) for r in records]
+        if acks:
+            self.core.post(_HearAcks(self, source, acks))
+
+    def hear_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """H6: a receiver asks whether its Ack was noted; the question itself is an Ack."""
+        acks = [(LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None]
+        if acks:
+            self.core.post(_HearAcks(self, source, acks))
+
+    def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """H11 and H12: answers to our inquiries."""
+        self.core.post(_HearAnswers(self, source, records))
+
+    def hear_custody(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """H9: a sender asks the custodian."""
+        if records:
+            self.core.post(_AnswerCustody(self, source, records))
+
+    def hear_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
+        """H7 and H8: a sender asks a target; the hub answers for what it holds, and for targets that are away."""
+        if self.held.get(str(target)) or self._storing.get(str(target)):
+            self.core.post(_AnswerOrPassOn(self, source, target, records))
+        else:
+            self.pass_on(source, target, records)
+
+    def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
+        """H8: to the target if it is online, else OFFLINE for all."""
+        session = self.sessions.get(str(target))
+        if session is not None:
+            session.link.send(Packet(source, target, Function.INQUIRIES, Primitive.REQUEST, records))
+            return
+        for record in records:
+            self.answer(source, record, Answer.OFFLINE)
+
+    def answer(
+        self, source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False
+    ) -> None:
+        """Mail the answer to a sender's inquiry, with its key and nonce echoed."""
+        reply = Inquiry(
+            semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=Role.S,
+            ident=record.ident, nonce=record.nonce, lk1=tuple(lk1) if lk1 else record.lk1, answer=answer, void=void,
+        )  # fmt: skip
+        self.core.mail.add(source, Function.INQUIRIES, Primitive.CONFIRMATION, reply)
+
+    def note_stored(self, source: Address, row: Outbound) -> None:
+        """Mail Ack-Save: custody."""
+        lk0 = row.lk0
+        receipt = Receipt(
+            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.STORED,
+            ident=str(lk0), att=row.att, lk1=tuple(self.core.lk1(row.object_id)), void=row.void,
+        )  # fmt: skip
+        self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+
+class _Store(Step):
+    def __init__(self, holding: Holding, messages: Sequence[Data]) -> None:
+        super().__init__()
+        self._holding = holding
+        self._core = holding.core
+        self._messages = messages
+        self.needs.relayed.update(message.envelope.ident for message in messages)
+
+    def decide(self, unit: Unit) -> None:
+        self._rows: list[Outbound] = []
+        self._new: list[str] = []
+        self._again: list[Outbound] = []
+        for message in self._messages:
+            row = unit.relayed.get(message.envelope.ident)
+            if row is None:
+                row = self._insert(unit, message)
+            else:
+                self._known(unit, row, message)
+            self._rows.append(row)
+
+    def _insert(self, unit: Unit, message: Data) -> Outbound:
+        HUB.step(Held.ABSENT, HubHeard.store)
+        envelope, a = message.envelope, message.envelope.attributes
+        row = Outbound(
+            object_id=self._core.new_id(), direction=Direction.RELAYED, lk0=envelope.lk0, target=envelope.target,
+            save_fwd=a.save_fwd, ack2=a.ack2, sid=envelope.sid, app_key=a.app_key, void=envelope.void,
+            has_payload=not envelope.void, digest=envelope.digest, size=len(message.body),
+            accepted_at=self._core.now_ms(), expires_at=a.expires_at,
+        )  # fmt: skip
+        unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(message.body)))
+        unit.relayed[envelope.ident] = row
+        lk1 = str(self._core.lk1(row.object_id))
+        unit.ledger.append(self._core.line(Side.HUB, Event.STORED, row, lk1=lk1, digest=row.digest, size=row.size))
+        self._new.append(row.dest)
+        return row
+
+    def _known(self, unit: Unit, row: Outbound, message: Data) -> None:
+        """H1: one identity is stored once; a void marker takes the place of the payload."""
+        envelope = message.envelope
+        news = HubHeard.replace if envelope.void and not row.void else HubHeard.again
+        before = row.ss_status
+        rule = HUB.step(HELD[before], news)
+        if news is HubHeard.replace:
+            row.ss_status, row.void, row.has_payload = STATUS[rule.after], True, False
+            row.att += 1
+            row.size = 0
+            unit.replace_body(row.object_id, Stored(encode_envelope(envelope), b""))
+            unit.change_outbound(row, before)
+            unit.ledger.append(self._core.line(Side.HUB, Event.VOIDED, row, lk1=str(self._core.lk1(row.object_id))))
+            self._again.append(row)
+            return
+        event = Event.DUPLICATE
+        if not envelope.void and not row.void and row.digest != envelope.digest:
+            event = Event.MISMATCH
+            self._core.count("mismatch")
+        unit.ledger.append(
+            self._core.line(Side.HUB, event, row, lk1=str(self._core.lk1(row.object_id)), digest=envelope.digest)
+        )
+
+    def committed(self) -> None:
+        holding = self._holding
+        holding.stored(self._messages, self._new)
+        self._core.count("stored", len(self._new))
+        for row in self._rows:
+            holding.note_stored(row.lk0.node, row)
+        for row in self._again:
+            holding.pump.lane(row.dest).flight.discard(row.object_id)
+            holding.pump.wake(row.dest, row.object_id)
+        for dest in set(self._new):
+            holding.pump.wake(dest)
+
+    def failed(self, error: Exception) -> None:
+        self._holding.stored(self._messages, [])
+
+
+class _OnCopies(Step):
+    """Work on rows of this store that others name by LK1."""
+
+    def __init__(self, holding: Holding, source: Address) -> None:
+        super().__init__()
+        self._holding = holding
+        self._core = holding.core
+        self._source = source
+        self._released: list[Outbound] = []
+        self._wake: list[Outbound] = []
+
+    def _begin(self) -> None:
+        self._released = []
+        self._wake = []
+
+    def _want(self, lk1: LK1) -> None:
+        if self._core.lk1(lk1.object_id) == lk1:
+            self.needs.outbound.add(lk1.object_id)
+
+    def _row(self, unit: Unit, lk1: LK1) -> Outbound | None:
+        return unit.outbound.get(lk1.object_id) if self._core.lk1(lk1.object_id) == lk1 else None
+
+    def _hear(self, unit: Unit, row: Outbound, news: HubHeard, detail: str = "") -> None:
+        before = row.ss_status
+        rule = HUB.step(HELD[before], news)
+        lk1 = str(self._core.lk1(row.object_id))
+        if rule.after is Held.ABSENT:
+            unit.delete_outbound(row)
+            unit.relayed.pop(str(row.lk0), None)
+            self._released.append(row)
+            unit.ledger.append(self._core.line(Side.HUB, Event.RELEASED, row, detail, lk1=lk1))
+        elif rule.after is not HELD[before]:
+            row.ss_status = STATUS[rule.after]
+            unit.change_outbound(row, before)
+            self._wake.append(row)
+            unit.ledger.append(self._core.line(Side.HUB, Event.AGAIN, row, detail, lk1=lk1))
+
+    def committed(self) -> None:
+        holding = self._holding
+        for row in self._released:
+            holding.released(row)
+        for row in self._wake:
+            holding.pump.lane(row.dest).flight.discard(row.object_id)
+            holding.pump.wake(row.dest, row.object_id)
+
+
+class _HearAcks(_OnCopies):
+    def __init__(self, holding: Holding, source: Address, acks: Sequence[tuple[LK1, str, int]]) -> None:
+        super().__init__(holding, source)
+        self._acks = acks
+        for lk1, _, _ in acks:
+            self._want(lk1)
+
+    def decide(self, unit: Unit) -> None:
+        self._begin()
+        for lk1, ident, _ in self._acks:
+            row = self._row(unit, lk1)
+            if row is None:
+                continue
+            if str(row.lk0) == ident and row.target.node == self._source:
+                self._hear(unit, row, HubHeard.ack)
+            else:
+                HUB.step(HELD[row.ss_status], HubHeard.ack_other)
+                self._core.count("ack_other")
+                unit.ledger.append(
+                    LedgerLine(
+                        self._core.now_ms(), Side.HUB, Event.VIOLATION, ident[:200], str(self._source),
+                        lk1=str(lk1), detail="an Ack that names another message than the row",
+                    )
+                )  # fmt: skip
+
+    def committed(self) -> None:
+        super().committed()
+        # Always answered: also when the row is gone, or was never here (rule R16).
+        for lk1, ident, bref in self._acks:
+            receipt = Receipt(
+                src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
+                ack_flag=AckFlag.TRANSPORT, ident=ident,
+            )  # fmt: skip
+            self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+
+
+class _HearAnswers(_OnCopies):
+    def __init__(self, holding: Holding, source: Address, records: Sequence[Inquiry]) -> None:
+        super().__init__(holding, source)
+        self._records = [(LK1(*record.lk1), record) for record in records if record.lk1 is not None]
+        for lk1, _ in self._records:
+            self._want(lk1)
+
+    def decide(self, unit: Unit) -> None:
+        self._begin()
+        for lk1, record in self._records:
+            row = self._row(unit, lk1)
+            if row is None or str(row.lk0) != record.ident or row.target.node != self._source:
+                continue
+            if record.answer in HAS_IT:
+                self._hear(unit, row, HubHeard.held, record.answer.name if record.answer else "")
+            elif record.answer is Answer.NOT and record.nonce == row.att:
+                self._hear(unit, row, HubHeard.not_here, "NOT")
+
+
+class _AnswerCustody(_OnCopies):
+    """H9: is the copy still here?"""
+
+    def __init__(self, holding: Holding, source: Address, records: Sequence[Inquiry]) -> None:
+        super().__init__(holding, source)
+        self._records = [(LK1(*record.lk1), record) for record in records if record.lk1 is not None]
+        for lk1, _ in self._records:
+            self._want(lk1)
+
+    def decide(self, unit: Unit) -> None:
+        self._answers: list[tuple[Inquiry, Answer, LK1, bool]] = []
+        for lk1, record in self._records:
+            row = self._row(unit, lk1)
+            if self._core.lk1(lk1.object_id) != lk1:
+                self._answers.append((record, Answer.UNAVAIL, lk1, False))
+            elif row is not None and str(row.lk0) == record.ident:
+                HUB.step(HELD[row.ss_status], HubHeard.inquired)
+                self._answers.append((record, Answer.CUSTODY, lk1, row.void))
+            else:
+                HUB.step(Held.ABSENT, HubHeard.inquired)
+                self._answers.append((record, Answer.GONE, lk1, False))
+
+    def committed(self) -> None:
+        for record, answer, lk1, void in self._answers:
+            self._holding.answer(self._source, record, answer, lk1, void=void)
+
+
+class _AnswerOrPassOn(Step):
+    """H7 and H8 where the store may hold copies for the target."""
+
+    def __init__(self, holding: Holding, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
+        super().__init__()
+        self._holding = holding
+        self._source = source
+        self._target = target
+        self._records = records
+        self.needs.relayed.update(record.ident for record in records)
+
+    def decide(self, unit: Unit) -> None:
+        self._held: list[tuple[Inquiry, int, bool]] = []
+        self._rest: list[Inquiry] = []
+        for record in self._records:
+            row = unit.relayed.get(record.ident)
+            if row is None:
+                self._rest.append(record)
+            else:
+                self._held.append((record, row.object_id, row.void))
+
+    def committed(self) -> None:
+        holding = self._holding
+        for record, object_id, void in self._held:
+            holding.answer(self._source, record, Answer.CUSTODY, holding.core.lk1(object_id), void=void)
+        if self._rest:
+            holding.pass_on(self._source, self._target, self._rest)

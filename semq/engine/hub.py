@@ -1,0 +1,167 @@
+"""The engine of the platform: forwards what can go on at once, stores what cannot, and takes no further part in what it forwarded.
+
+The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a local node. What the hub
+holds is in ``holding``, what it relays in ``relaying``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from semq.clock import Clock
+from semq.engine.core import Core
+from semq.engine.errors import NotYours
+from semq.engine.holding import Holding
+from semq.engine.ports import Link, NoEvents
+from semq.engine.relaying import Relay, Session
+from semq.engine.settings import EngineSettings
+from semq.store.rows import Reason
+from semq.store.unit import Recovered, WorkStore
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import Store
+from semq.umx_t.records import AckFlag, Presence, Role
+
+
+class Directory(Protocol):
+    """Which institutions the platform serves, and who may send to whom."""
+
+    def nodes(self) -> Sequence[Address]:
+        """All institutions."""
+
+    def may_send(self, source: Address, target: Address) -> bool:
+        """Whether an agreement allows it."""
+
+    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
+        """Why a message can never be delivered (section 18), or None."""
+
+
+class HubEngine:
+    """The platform node."""
+
+    def __init__(
+        self,
+        home: Store,
+        recovered: Recovered,
+        store: WorkStore,
+        clock: Clock,
+        settings: EngineSettings,
+        directory: Directory,
+        on_mail: Callable[[], None],
+    ) -> None:
+        core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail)
+        self.directory = directory
+        self.sessions: dict[str, Session] = {}
+        self.holding = Holding(core, recovered, self.sessions)
+        self.relay = Relay(core, self.sessions, self.holding, directory)
+
+    # --- sessions
+    def link_up(self, link: Link) -> None:
+        """A node has logged in; a session of the same node before it is over."""
+        node = str(link.peer)
+        old = self.sessions.get(node)
+        if old is not None:
+            self.link_down(old.link)
+        self.sessions[node] = Session(link)
+        self._tell_directory(link)
+        self._tell_presence(link.peer, online=True)
+        self.holding.came(node)
+
+    def link_down(self, link: Link) -> None:
+        """A session is over: its forwards without an Ack2 are reported back to their senders (H15)."""
+        node = str(link.peer)
+        session = self.sessions.get(node)
+        if session is None or session.link is not link:
+            return
+        del self.sessions[node]
+        self.holding.left(node)
+        self.relay.report(session)
+        self._tell_presence(link.peer, online=False)
+
+    def room(self, link: Link) -> None:
+        """The session takes more messages."""
+        self.holding.run(str(link.peer))
+
+    def _tell_directory(self, link: Link) -> None:
+        nodes = [node for node in self.directory.nodes() if node != link.peer]
+        for node in nodes:
+            record = Presence(
+                node=str(node), online=str(node) in self.sessions, allowed=self.directory.may_send(link.peer, node)
+            )
+            self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+        # The last one completes the list; packets are cut in order, so whoever hears it has heard them all.
+        self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
+
+    def _tell_presence(self, node: Address, *, online: bool) -> None:
+        for session in self.sessions.values():
+            peer = session.link.peer
+            if peer != node:
+                record = Presence(node=str(node), online=online, allowed=self.directory.may_send(peer, node))
+                self.core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
+
+    # --- what is heard
+    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+        """What was read from a session, in order. Only an authenticated, present session is heard."""
+        session = self.sessions.get(str(link.peer))
+        if session is None or session.link is not link:
+            return
+        messages: list[Data] = []
+        for frame in frames:
+            if isinstance(frame, Data):
+                messages.append(frame)
+                continue
+            if messages:
+                self.relay.hear_messages(link.peer, messages)
+                messages = []
+            self._hear_packet(session, frame)
+        if messages:
+            self.relay.hear_messages(link.peer, messages)
+
+    def _hear_packet(self, session: Session, packet: Packet) -> None:
+        peer = session.link.peer
+        if packet.source.node != peer:
+            self.relay.note_violation(NotYours(source=str(packet.source), peer=str(peer)), str(peer))
+            return
+        if packet.target.node != self.core.address:
+            self._pass_on(session, packet)
+            return
+        match packet.function, packet.primitive:
+            case Function.RECEIPTS, Primitive.INDICATION:
+                self.holding.hear_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
+            case Function.INQUIRIES, Primitive.REQUEST:
+                self.holding.hear_role_r(peer, [r for r in packet.records if r.role is Role.R])
+                self.holding.hear_custody(peer, [r for r in packet.records if r.role is Role.S])
+            case Function.INQUIRIES, Primitive.CONFIRMATION:
+                self.holding.hear_answers(peer, packet.records)
+            case _:
+                self.core.count("unknown_packet")
+
+    def _pass_on(self, session: Session, packet: Packet) -> None:
+        """H8 and H14: packets between nodes; what the hub holds it answers itself (H7)."""
+        if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
+            asks = [record for record in packet.records if record.role is Role.S]
+            if asks:
+                self.holding.hear_inquiries(session.link.peer, packet.target.node, asks)
+            rest = [record for record in packet.records if record.role is not Role.S]
+            if rest:
+                self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, rest))
+            return
+        if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
+            session.forget(record.ident for record in packet.records if record.ack_flag is AckFlag.END_TO_END)
+            self.holding.run(str(session.link.peer))
+        self.relay.pass_on(packet)
+
+    # --- time and turns
+    def tick(self) -> None:
+        """Time has passed."""
+        self.holding.sweep.tick()
+
+    @property
+    def next_due(self) -> float | None:
+        """When ``tick`` has something to do (monotonic seconds), or None."""
+        return self.holding.sweep.next_due
+
+    def flush(self) -> None:
+        """Send the records that have gathered."""
+        self.relay.flush()
+        for packet in self.core.mail.flush():
+            self.relay.pass_on(packet)

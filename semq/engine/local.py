@@ -1,0 +1,175 @@
+"""The engine of a local node: sends an institution's documents, and records those that others send to it.
+
+The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what was read from one, ``tick`` when ``next_due`` has come,
+and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications come in by ``submit``, ``inbox`` and the doors
+of ``handing``.
+"""
+
+from collections.abc import Callable, Sequence
+
+from semq.clock import Clock
+from semq.engine.accepting import Accepting, Partners
+from semq.engine.asking import OutboundAsker
+from semq.engine.cleaning import Cleaner
+from semq.engine.core import Core
+from semq.engine.handing import Handing
+from semq.engine.operating import Operating
+from semq.engine.outbound import OutboundRows
+from semq.engine.owing import PendingAsker
+from semq.engine.ports import Events, Inbox, Link, Opener, Submission
+from semq.engine.receiving import Receiver
+from semq.engine.sending import Sender
+from semq.engine.settings import EngineSettings
+from semq.store.unit import Recovered, WorkStore
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import Store
+from semq.umx_t.records import Presence, Role
+
+
+class LocalEngine:
+    """One institution's node."""
+
+    def __init__(
+        self,
+        home: Store,
+        recovered: Recovered,
+        store: WorkStore,
+        clock: Clock,
+        settings: EngineSettings,
+        inbox: Inbox,
+        events: Events,
+        opener: Opener,
+        on_mail: Callable[[], None],
+    ) -> None:
+        core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail)
+        self.link: Link | None = None
+        self.partners = Partners()
+        self.rows = OutboundRows(core, recovered)
+        self.sender = Sender(core, self.rows, lambda object_id: self.asker.sent(object_id), self._loop)
+        self.asker = OutboundAsker(core, self.rows, self.sender)
+        self.accepting = Accepting(core, self.rows, self.partners)
+        self.handing = Handing(core, inbox)
+        self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)
+        self.receiver = Receiver(core, opener, self.handing, self.owing.recorded)
+        self.operating = Operating(core, self.rows, recovered.unsettled > 0)
+        self.handing.to_clean.extend(recovered.finished)
+        self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean, lambda bref: None)
+        self._start(recovered)
+
+    def _start(self, recovered: Recovered) -> None:
+        now, last = self.core.now(), recovered.first_id - 1
+        for dest in recovered.backlog:
+            self.sender.rows.pump.lane(dest).behind = True
+        if recovered.unsettled:
+            self.asker.schedule.make_due(0, last, now)
+        if recovered.pending:
+            self.owing.schedule.make_due(0, last, now)
+        self.sender.rows.pump.run_all()
+
+    # --- sessions
+    def link_up(self, link: Link) -> None:
+        """A session with the platform has begun; the one before it, if any, is over."""
+        self.link = self.sender.link = link
+        self.receiver.platform = self.owing.platform = link.peer
+        spread = self.core.settings.reconnect_spread_s
+        self.asker.schedule.hurry(self.core.now() + spread * self.core.clock.random())
+        self.owing.schedule.hurry(self.core.now() + spread * self.core.clock.random())
+        self.rows.pump.run_all()
+
+    def link_down(self, link: Link) -> None:
+        """The session is over; what was under way is in doubt and is asked about on the next one."""
+        if self.link is not link:
+            return
+        self.link = self.sender.link = None
+        for lane in self.rows.pump.lanes.values():
+            lane.flight.clear()
+
+    def room(self) -> None:
+        """The link takes more messages."""
+        self.rows.pump.run_all()
+
+    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+        """What was read from a session, in order."""
+        messages: list[Data] = []
+        for frame in frames:
+            if isinstance(frame, Data):
+                messages.append(frame)
+                continue
+            if messages:
+                self.receiver.hear_messages(link.peer, messages)
+                messages = []
+            self._hear_packet(link.peer, frame)
+        if messages:
+            self.receiver.hear_messages(link.peer, messages)
+
+    def _hear_packet(self, peer: Address, packet: Packet) -> None:
+        source, records = packet.source.node, packet.records
+        match packet.function, packet.primitive:
+            case Function.RECEIPTS, Primitive.INDICATION:
+                self.sender.hear_receipts(source, records)
+            case Function.RECEIPTS, Primitive.RESPONSE:
+                self.receiver.hear_reacks(source, records)
+            case Function.INQUIRIES, Primitive.REQUEST:
+                mine = [record for record in records if record.role is Role.R]
+                theirs = [record for record in records if record.role is not Role.R]
+                if mine:
+                    self.sender.hear_inquiries(source, mine)
+                if theirs:
+                    self.receiver.hear_inquiries(source, theirs)
+            case Function.INQUIRIES, Primitive.CONFIRMATION:
+                self.sender.hear_answers(source, records)
+            case Function.PRESENCE, _:
+                if source == peer:
+                    self.hear_presence(records)
+            case _:
+                self.core.count("unknown_packet")
+
+    def hear_presence(self, records: Sequence[Presence]) -> None:
+        """What the platform says of partners: who exists, whom we may send to, who is online."""
+        if any(record.complete for record in records):
+            self.partners.complete = True
+            self.partners.allowed.clear()
+            self.partners.online.clear()
+        for record in records:
+            if record.node:
+                self.partners.allowed[record.node] = record.allowed
+                self.partners.online[record.node] = record.online
+
+    def _loop(self, frames: list[Data]) -> None:
+        """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""
+        self.receiver.hear_messages(self.core.address, frames)
+
+    # --- time and turns
+    def tick(self) -> None:
+        """Time has passed."""
+        self.asker.sweep.tick()
+        self.owing.sweep.tick()
+        self.cleaner.tick()
+        self.operating.tick()
+
+    @property
+    def next_due(self) -> float | None:
+        """When ``tick`` has something to do (monotonic seconds), or None."""
+        dues = (
+            self.asker.sweep.next_due if self.link else None,
+            self.owing.sweep.next_due if self.link else None,
+            self.cleaner.next_due,
+            self.operating.next_due,
+        )
+        return min((due for due in dues if due is not None), default=None)
+
+    def flush(self) -> None:
+        """Send the records that have gathered."""
+        for packet in self.core.mail.flush():
+            if packet.target.node == self.core.address:
+                self._hear_packet(self.core.address, packet)
+            elif self.link is not None:
+                self.link.send(packet)
+
+    # --- applications
+    def submit(self, submissions: Sequence[Submission]) -> None:
+        """Documents of applications: see ``accepting``."""
+        if any(s.attributes.expires_at for s in submissions):
+            self.operating.watch_expiry()
+        self.accepting.submit(submissions)

@@ -1,0 +1,38 @@
+"""Outgoing records, gathered: what one turn made true for one peer leaves as one packet (ARCHITECTURE.md)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Function, Packet, Primitive
+
+Letter = tuple[Address, Function, Primitive]
+
+
+class Mail:
+    """Collects records by target and kind until ``flush``; ``on_first`` tells the driver that there is something to flush."""
+
+    def __init__(self, source: Address, records_max: int, on_first: Callable[[], None]) -> None:
+        self._source = source
+        self._records_max = records_max
+        self._on_first = on_first
+        self._waiting: dict[Letter, list[Any]] = {}
+
+    def add(self, target: Address, function: Function, primitive: Primitive, record: Any) -> None:
+        """Put a record into the next packet for ``target``."""
+        if not self._waiting:
+            self._on_first()
+        self._waiting.setdefault((target, function, primitive), []).append(record)
+
+    def wake(self) -> None:
+        """Something else waits for the end of the turn."""
+        self._on_first()
+
+    def flush(self) -> list[Packet]:
+        """All that is waiting, as packets of bounded size, in the order of their first record."""
+        waiting, self._waiting = self._waiting, {}
+        return [
+            Packet(self._source, target, function, primitive, records[start : start + self._records_max])
+            for (target, function, primitive), records in waiting.items()
+            for start in range(0, len(records), self._records_max)
+        ]

@@ -1,0 +1,138 @@
+"""What a person, or the clock, asks of our own messages: cancel, expire, hold, release (PROTOCOL.md sections 11 and 12)."""
+
+from collections.abc import Callable, Sequence
+
+from semq.engine.core import Core, Step
+from semq.engine.errors import NotThere, TooLate
+from semq.engine.outbound import Effects, OutboundRows
+from semq.store.rows import Event, Side
+from semq.store.unit import Expired, Unit
+from semq.umx_t.grids import Heard
+from semq.umx_t.locator import LK0
+from semq.umx_t.status import SendStatus
+
+Done = Callable[[], None]
+Failed = Callable[[Exception], None]
+
+
+class Operating:
+    """Acts on own messages that have not ended."""
+
+    def __init__(self, core: Core, rows: OutboundRows, expiring: bool) -> None:
+        self.core = core
+        self.rows = rows
+        self._expiring = expiring  #: whether documents with an expiry may be in the store
+        self._busy = False
+        self._next_look = core.now()
+
+    def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
+        """S10: replace the payload by a void marker; whichever reaches the receiver's ledger first wins."""
+        self.core.post(_Cancel(self, [lk0], why, done, failed))
+
+    def hold(self, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
+        """Keep a message from being sent, or release it."""
+        self.core.post(_Hold(self, lk0, held, why, done, failed))
+
+    def watch_expiry(self) -> None:
+        """A document with an expiry was accepted."""
+        self._expiring = True
+
+    def tick(self) -> None:
+        """Look for documents that have expired."""
+        now = self.core.now()
+        if self._expiring and not self._busy and now >= self._next_look:
+            self._busy = True
+            self._next_look = now + self.core.settings.expiry_s
+            self.core.post(_FindExpired(self))
+
+    @property
+    def next_due(self) -> float | None:
+        """When ``tick`` has something to do, or None."""
+        return self._next_look if self._expiring and not self._busy else None
+
+
+class _FindExpired(Step):
+    def __init__(self, operating: Operating) -> None:
+        super().__init__()
+        self._operating = operating
+        self._query = Expired(operating.core.now_ms(), operating.core.settings.ask_rows)
+        self.needs.queries.add(self._query)
+
+    def decide(self, unit: Unit) -> None:
+        self._found = [row.lk0 for row in unit.outbound_found(self._query) if row.outcome is None and not row.void]
+
+    def committed(self) -> None:
+        operating = self._operating
+        operating._busy = False
+        if self._found:
+            operating.core.post(_Cancel(operating, self._found, "expired", lambda: None, lambda error: None))
+
+    def failed(self, error: Exception) -> None:
+        self._operating._busy = False
+
+
+class _Cancel(Step):
+    def __init__(self, operating: Operating, lk0s: Sequence[LK0], why: str, done: Done, failed: Failed) -> None:
+        super().__init__()
+        self._operating = operating
+        self._lk0s = lk0s
+        self._why = why
+        self._done = done
+        self._failed = failed
+        self.needs.outbound.update(lk0.object_id for lk0 in lk0s)
+        self.needs.bodies.update(lk0.object_id for lk0 in lk0s)
+
+    def decide(self, unit: Unit) -> None:
+        self._effects = Effects()
+        core = self._operating.core
+        for lk0 in self._lk0s:
+            row = unit.outbound.get(lk0.object_id)
+            if row is None or row.lk0 != lk0:
+                if len(self._lk0s) == 1:
+                    raise NotThere(lk0=str(lk0))
+                continue
+            if row.outcome is not None or (row.void and len(self._lk0s) == 1):
+                if len(self._lk0s) == 1:
+                    raise TooLate(lk0=str(lk0), outcome=row.outcome.name if row.outcome else "being cancelled")
+                continue
+            unit.ledger.append(core.line(Side.SENDER, Event.VOIDED, row, self._why))
+            row.held = False
+            self._operating.rows.hear(unit, row, Heard.cancel, self._effects, self._why)
+
+    def committed(self) -> None:
+        self._operating.rows.apply(self._effects)
+        self._done()
+
+    def failed(self, error: Exception) -> None:
+        self._failed(error)
+
+
+class _Hold(Step):
+    def __init__(self, operating: Operating, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
+        super().__init__()
+        self._operating = operating
+        self._lk0 = lk0
+        self._held = held
+        self._why = why
+        self._done = done
+        self._failed = failed
+        self.needs.outbound.add(lk0.object_id)
+
+    def decide(self, unit: Unit) -> None:
+        row = self._row = unit.outbound.get(self._lk0.object_id)
+        if row is None or row.lk0 != self._lk0:
+            raise NotThere(lk0=str(self._lk0))
+        if row.ss_status is not SendStatus.SS_INIT or row.outcome is not None:
+            raise TooLate("Only a message that has not been sent can be held.", lk0=str(self._lk0))
+        row.held = self._held
+        unit.change_outbound(row, row.ss_status)
+        what = "held" if self._held else "released"
+        unit.ledger.append(self._operating.core.line(Side.SENDER, Event.OPERATOR, row, f"{what}: {self._why}"))
+
+    def committed(self) -> None:
+        if self._row is not None and not self._held:
+            self._operating.rows.pump.wake(self._row.dest, self._row.object_id)
+        self._done()
+
+    def failed(self, error: Exception) -> None:
+        self._failed(error)

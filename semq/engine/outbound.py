@@ -1,0 +1,195 @@
+"""How a row of tb_0031 changes at its sender: one door for all news of a message (PROTOCOL.md section 5.1).
+
+``hear`` is called with what a receipt, an answer, a timer or a person says; the grid decides; the row, the ledger and the application's
+event change in one transaction; what follows the commit is gathered in ``Effects`` and done by ``apply``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from semq.engine.core import Core
+from semq.engine.bodies import decode_envelope, encode_envelope
+from semq.engine.pump import Pump
+from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
+from semq.store.unit import Recovered, Unit
+from semq.umx_t.floor import Floor
+from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
+from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
+
+# What each end means in the ledger and to the application.
+ENDS: dict[Standing, tuple[Outcome, Event, str]] = {
+    Standing.SS_ACK2: (Outcome.DELIVERED, Event.DELIVERED, "delivered"),
+    Standing.REJECTED: (Outcome.REJECTED, Event.REJECTED, "failed"),
+    Standing.CANCELLED: (Outcome.CANCELLED, Event.CANCELLED, "failed"),
+    Standing.LOST: (Outcome.LOST, Event.LOST, "failed"),
+    Standing.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
+    Standing.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
+}
+# What each step on the way means in the ledger and to the application; AGAIN is told to nobody.
+STEPS: dict[Standing, tuple[SendStatus, Event, str]] = {
+    Standing.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
+    Standing.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
+    Standing.SS_ACK_FWD: (SendStatus.SS_ACK_FWD, Event.FORWARDED, "forwarded"),
+    Standing.SS_ACK: (SendStatus.SS_ACK, Event.STORED, "stored"),
+}
+STANDING = {
+    SendStatus.SS_INIT: Standing.SS_INIT,
+    SendStatus.SS_SENT: Standing.SS_SENT,
+    SendStatus.SS_ACK_FWD: Standing.SS_ACK_FWD,
+    SendStatus.SS_ACK: Standing.SS_ACK,
+    SendStatus.SS_ACK2: Standing.FINAL,
+}
+UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
+# What the receiver's ledger says, as news.
+NEWS = {
+    Arrival.RECV: Heard.recv,
+    Arrival.REJ: Heard.rej,
+    Arrival.VOID: Heard.void,
+    Arrival.SETTLED: Heard.settled,
+}
+assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes  # noqa: S101
+
+
+@dataclass(slots=True)
+class Effects:
+    """What follows the commit of one piece of work on our own rows."""
+
+    settled: list[Outbound] = field(default_factory=list)
+    landed: list[Outbound] = field(default_factory=list)  #: no longer under way
+    wake: list[Outbound] = field(default_factory=list)
+    reack2: list[Outbound] = field(default_factory=list)
+    doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
+    asks: list[tuple[Outbound, SenderDeed]] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
+
+
+class OutboundRows:
+    """The sender's rows: what is known of them beside the store, and how they change."""
+
+    def __init__(self, core: Core, recovered: Recovered) -> None:
+        self.core = core
+        self.floors: dict[OutStreamKey, Floor] = {
+            state.key: Floor(state.floor, state.settled_above) for state in recovered.streams
+        }
+        self.unsettled = dict(recovered.backlog)  #: rows without an outcome by destination, for quotas
+        self.to_clean: list[int] = list(recovered.settled)
+        self.doubts: dict[int, Standing] = {}  #: custody in doubt: GONE or AWAY (volatile)
+        self.pump: Pump  # set by the sender, whose lanes these rows leave on
+        self.ask: Callable[[Outbound, SenderDeed], None]  # set by the asker
+
+    def floor(self, row: Outbound) -> Floor:
+        """The floor of the stream of a row."""
+        key = OutStreamKey(row.dest, row.lk0.inc)
+        floor = self.floors.get(key)
+        if floor is None:
+            floor = self.floors[key] = Floor()
+        return floor
+
+    def standing(self, row: Outbound) -> Standing:
+        """The column of the grid where a row stands."""
+        if row.outcome is not None:
+            return Standing.FINAL
+        if row.ss_status is SendStatus.SS_ACK and row.save_fwd is SaveFwd.MUST:
+            return self.doubts.get(row.object_id, Standing.SS_ACK)
+        return STANDING[row.ss_status]
+
+    def hear(
+        self, unit: Unit, row: Outbound, news: Heard, effects: Effects, detail: str = "", reason: Reason | None = None
+    ) -> SenderDeed | None:
+        """Change a row by the grid; raises ImpossibleNews where the grid says so (nothing is changed then)."""
+        before, standing = row.ss_status, self.standing(row)
+        rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(standing, news)
+        after = rule.after
+        if after is Standing.CANCELLED and row.lost:
+            after = Standing.LOST
+        if after is not standing:
+            self._move(unit, row, after, effects, detail or news.name, reason)
+            if row.ss_status is not before or row.outcome is not None:
+                unit.change_outbound(row, before)
+                if before in UNDER_WAY and (row.ss_status not in UNDER_WAY or row.outcome is not None):
+                    effects.landed.append(row)
+        self._do(unit, row, rule.deed, before, effects)
+        return rule.deed
+
+    def _move(
+        self, unit: Unit, row: Outbound, after: Standing, effects: Effects, detail: str, reason: Reason | None
+    ) -> None:
+        if after in ENDS:
+            row.outcome, event, kind = ENDS[after]
+            if after is Standing.SS_ACK2:
+                row.ss_status = SendStatus.SS_ACK2
+            row.reason = reason or row.reason
+            effects.settled.append(row)
+            detail = f"{reason[0]} {reason[1]}" if reason else detail
+        elif after in STEPS:
+            row.ss_status, event, kind = STEPS[after]
+            effects.doubts.append((row.object_id, None))
+        else:  # GONE or AWAY: what we think of the custodian, not of the row
+            effects.doubts.append((row.object_id, after))
+            return
+        unit.ledger.append(self.core.line(Side.SENDER, event, row, detail))
+        if kind:
+            self.core.tell(unit, kind, row, effects.events)
+
+    def _do(self, unit: Unit, row: Outbound, deed: SenderDeed | None, before: SendStatus, effects: Effects) -> None:
+        if deed is SenderDeed.reack2:
+            effects.reack2.append(row)
+        elif deed is SenderDeed.wake:
+            effects.wake.append(row)
+        elif deed is SenderDeed.custody:
+            if not row.ack2 and not row.void and row.has_payload:
+                unit.drop_payload(row)
+                unit.change_outbound(row, before)
+        elif deed is SenderDeed.make_void or deed is SenderDeed.give_up:
+            self._make_void(unit, row, lost=deed is SenderDeed.give_up)
+            unit.change_outbound(row, before)
+            effects.wake.append(row)
+        elif deed is SenderDeed.ask_target or deed is SenderDeed.ask_custodian:
+            effects.asks.append((row, deed))
+
+    def _make_void(self, unit: Unit, row: Outbound, *, lost: bool) -> None:
+        """Replace the payload by a marker that races for the place in the receiver's ledger (rule R11, section 12)."""
+        row.void, row.has_payload = True, False
+        row.lost = row.lost or lost
+        if not lost:
+            row.att += 1
+        envelope = decode_envelope(unit.bodies[row.object_id])
+        unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), b""))
+
+    def apply(self, effects: Effects) -> None:
+        """After the commit: floors, lanes, doubts, inquiries and events follow what is now true."""
+        for object_id, doubt in effects.doubts:
+            if doubt is None:
+                self.doubts.pop(object_id, None)
+            else:
+                self.doubts[object_id] = doubt
+        for row in effects.landed:
+            self.pump.lane(row.dest).flight.discard(row.object_id)
+        for row in effects.settled:
+            self._settled(row)
+        for row in effects.wake:
+            self.pump.wake(row.dest, row.object_id)
+        for dest in {row.dest for row in effects.landed} | {row.dest for row in effects.settled}:
+            lane = self.pump.lane(dest)
+            lane.blocked = False
+            self.pump.run(lane)
+        for row, deed in effects.asks:
+            self.ask(row, deed)
+        if effects.events:
+            self.core.events.publish(effects.events)
+
+    def _settled(self, row: Outbound) -> None:
+        if row.sid >= 0:
+            self.floor(row).settle(row.sid)
+        self.doubts.pop(row.object_id, None)
+        self.pump.lane(row.dest).flight.discard(row.object_id)
+        self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
+        self.core.count(ENDS_COUNTED[row.outcome] if row.outcome else "settled")
+        if row.outcome is not Outcome.REJECTED or not self.core.settings.keep_rejected:
+            self.to_clean.append(row.object_id)
+
+
+ENDS_COUNTED = {outcome: outcome.name.lower() for outcome in Outcome}

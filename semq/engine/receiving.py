@@ -1,0 +1,428 @@
+"""The receiver: records what arrives, exactly once, and says so (PROTOCOL.md section 5.3).
+
+One transaction takes the floor, the ledger entry and the row of tb_0030 together (rule R1); the acknowledgements leave after it. The
+ledger alone decides whether a message has arrived; whatever else is heard is a hint.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Protocol
+
+from semq.engine.bodies import encode_envelope
+from semq.engine.core import Core, Step
+from semq.engine.errors import BeyondWindow, Mismatch, NotYours
+from semq.engine.ports import Delivery, Opener
+from semq.errors import SemqError
+from semq.store.rows import (
+    Event,
+    InStream,
+    InStreamKey,
+    LedgerLine,
+    Pending,
+    Reason,
+    Recorded,
+    Side,
+    Slot,
+    Stored,
+)
+from semq.store.unit import Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Envelope, Function, Primitive
+from semq.umx_t.errors import BadRecord
+from semq.umx_t.grids import OWED, RECEIVER, Arrived, Known, Owed, OwedHeard, ReceiverDeed
+from semq.umx_t.locator import LK0, Store, parse_lk0
+from semq.umx_t.records import RESULT_OF, AckFlag, Answer, Inquiry, Receipt, Role
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, SaveFwd
+
+KNOWN = {
+    Arrival.NOT: Known.NOT,
+    Arrival.RECV: Known.RECV,
+    Arrival.REJ: Known.REJ,
+    Arrival.VOID: Known.VOID,
+    Arrival.SETTLED: Known.SETTLED,
+}
+ARRIVAL = {known: arrival for arrival, known in KNOWN.items()}
+ANSWER = {
+    Arrival.NOT: Answer.NOT,
+    Arrival.RECV: Answer.RECV,
+    Arrival.REJ: Answer.REJ,
+    Arrival.VOID: Answer.VOID,
+    Arrival.SETTLED: Answer.SETTLED,
+}
+
+
+@dataclass(slots=True)
+class Given:
+    """Documents that one piece of work hands to consumers after its commit."""
+
+    deliveries: list[tuple[str, Delivery]] = field(default_factory=list)
+
+
+class Desk(Protocol):
+    """Where recorded documents go on to the application; see ``handing``."""
+
+    def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
+        """Whether a consumer takes the document in this very commit."""
+
+    def arrived(self, rows: list[Pending], given: Given) -> None:
+        """Rows are committed; those given are to be handed over now."""
+
+    def finished(self, bref: int) -> None:
+        """A row may have become ready for cleanup."""
+
+    def unblocked(self, store: Store) -> None:
+        """Floors of a source store moved: order may go on."""
+
+
+class Receiver:
+    """What this node records for others and answers about."""
+
+    def __init__(
+        self,
+        core: Core,
+        opener: Opener,
+        desk: "Desk",
+        recorded: Callable[[int], None],
+    ) -> None:
+        self.core = core
+        self.opener = opener
+        self.desk = desk
+        self.recorded = recorded  #: a row was acknowledged: ask if no ReAck comes
+        self.platform: Address | None = None  #: the platform that our link leads to
+
+    def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
+        """R1 and R2: messages from the platform, or from this very node."""
+        self.core.post(_Record(self, peer, messages))
+
+    def hear_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
+        """R3 and R4: ReAck and ReAck2."""
+        self.core.post(_HearReAcks(self, source, records))
+
+    def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """R5: somebody asks whether we have a message."""
+        self.core.post(_Answer(self, source, records))
+
+    # --- shared by the pieces of work below
+    def stream(self, unit: Unit, key: InStreamKey) -> InStream:
+        """The stream that a message belongs to, made when its first message arrives."""
+        stream = unit.in_streams.get(key)
+        if stream is None:
+            stream = unit.in_streams[key] = InStream(key, self.core.new_id())
+            unit.changed_in_streams.add(key)
+        return stream
+
+    def known(self, unit: Unit, lk0: LK0, sid: int) -> Recorded:
+        """What the ledger knows of a message; committed or staged by earlier work, and answered after the commit only."""
+        if sid < 0:
+            return Recorded(Arrival.RECV if str(lk0) in unit.seen else Arrival.NOT)
+        key = InStreamKey(lk0.store, lk0.inc)
+        stream = unit.in_streams.get(key)
+        if stream is not None and sid < stream.floor:
+            return Recorded(Arrival.SETTLED)
+        return unit.recorded.get(Slot(key, sid), Recorded(Arrival.NOT))
+
+
+def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int) -> None:
+    """Mail Ack to the store that sent the copy, and Ack2 to the sender: after the commit, for duplicates too (rule R29)."""
+    lk0, lk1 = envelope.lk0, envelope.lk1
+    status = ANSWER[entry.status]
+    if lk1 is not None and platform is not None:
+        receipt = Receipt(
+            src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
+            ack_flag=AckFlag.TRANSPORT, ident=envelope.ident, status=status,
+        )  # fmt: skip
+        core.mail.add(platform, Function.RECEIPTS, Primitive.INDICATION, receipt)
+    if envelope.is_class3 or envelope.attributes.ack2:
+        receipt = Receipt(
+            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, dest_ref_id=bref,
+            ack_flag=AckFlag.END_TO_END, ident=envelope.ident, status=status, reason=entry.reason,
+            digest=entry.digest.hex(), at=core.now_ms(),
+        )  # fmt: skip
+        core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+
+class _Record(Step):
+    """R1 and R2 for all messages that were read together."""
+
+    def __init__(self, receiver: Receiver, peer: Address, messages: Sequence[Data]) -> None:
+        super().__init__()
+        self._receiver = receiver
+        self._core = receiver.core
+        self._peer = peer
+        self._messages = messages
+        for message in messages:
+            envelope = message.envelope
+            if envelope.is_class3:
+                key = InStreamKey(envelope.lk0.store, envelope.lk0.inc)
+                self.needs.in_streams.add(key)
+                self.needs.recorded.add(Slot(key, envelope.sid))
+            else:
+                self.needs.seen.add(envelope.ident)
+
+    def decide(self, unit: Unit) -> None:
+        self._acks: list[tuple[Envelope, Recorded, int]] = []
+        self._rows: list[Pending] = []
+        self._given = Given()
+        self._raised: set[Store] = set()
+        self._at = self._core.now_ms()
+        for message in self._messages:
+            try:
+                self._record(unit, message)
+            except SemqError as error:
+                envelope = message.envelope
+                event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
+                self._core.count(event.name.lower())
+                unit.ledger.append(
+                    LedgerLine(
+                        self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
+                        digest=envelope.digest, detail=str(error)[:500],
+                    )
+                )  # fmt: skip
+
+    def _record(self, unit: Unit, message: Data) -> None:
+        envelope = message.envelope
+        self._check_address(envelope)
+        if envelope.is_class3:
+            self._take_floor(unit, envelope)
+        entry = self._receiver.known(unit, envelope.lk0, envelope.sid)
+        news, payload, reason = self._read(message, entry)
+        rule = RECEIVER.step(KNOWN[entry.status], news)
+        if rule.deed is ReceiverDeed.record:
+            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
+            self._acks.append((envelope, entry, self._insert(unit, envelope, entry, payload)))
+            return
+        self._core.count("duplicate")
+        unit.ledger.append(
+            LedgerLine(
+                self._at, Side.RECEIVER, Event.DUPLICATE, envelope.ident, str(envelope.target), envelope.att,
+                str(envelope.lk1 or ""),
+            )
+        )  # fmt: skip
+        self._acks.append((envelope, entry, 0))
+
+    def _check_address(self, envelope: Envelope) -> None:
+        if envelope.target.node != self._core.address:
+            raise NotYours("The message is addressed to another node.", target=str(envelope.target))
+        local = self._peer == self._core.address
+        if local != (envelope.lk0.node == self._core.address):
+            raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
+
+    def _take_floor(self, unit: Unit, envelope: Envelope) -> None:
+        stream = self._receiver.stream(unit, InStreamKey(envelope.lk0.store, envelope.lk0.inc))
+        floor = max(stream.floor, envelope.floor)
+        if envelope.sid >= floor + self._core.settings.window or envelope.floor > envelope.sid:
+            raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
+        if floor > stream.floor:
+            unit.raise_floor(stream, floor)
+            self._raised.add(envelope.lk0.store)
+
+    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, bytes, Reason | None]:
+        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7)."""
+        envelope = message.envelope
+        if envelope.void:
+            return Arrived.marker, b"", None
+        if entry.status is not Arrival.NOT:
+            if entry.digest and envelope.digest and entry.digest != envelope.digest:
+                raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
+            return Arrived.payload, b"", None
+        try:
+            payload = self._receiver.opener.open(envelope, message.body)
+        except SemqError as error:
+            return Arrived.unreadable, bytes(message.body), (error.code, error.text[:300])
+        if sha256(payload).digest() != envelope.digest:
+            raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
+        return Arrived.payload, payload, None
+
+    def _insert(self, unit: Unit, envelope: Envelope, entry: Recorded, payload: bytes) -> int:
+        row = Pending(
+            bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target,
+            save_fwd=envelope.attributes.save_fwd, ack2=envelope.attributes.ack2, status=entry.status, lk1=envelope.lk1,
+            prev=envelope.prev, order_key=envelope.attributes.order_key, app_key=envelope.attributes.app_key,
+            reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
+        )  # fmt: skip
+        event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
+            "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
+        ]  # fmt: skip
+        if entry.status is not Arrival.RECV:
+            row.app_status = AppStatus.DONE  # R6: VOID and REJ take their place and are done without being given
+        if envelope.is_class3:
+            unit.record(Slot(InStreamKey(row.lk0.store, row.lk0.inc), row.sid), entry)
+        else:
+            unit.seen.add(envelope.ident)
+            unit.new_seen[envelope.ident] = envelope.lk0
+        unit.insert_pending(row, Stored(encode_envelope(envelope), payload))
+        unit.ledger.append(
+            LedgerLine(
+                self._at, Side.RECEIVER, event, envelope.ident, str(row.target), envelope.att, str(row.lk1 or ""),
+                row.app_key, row.digest, row.size, " ".join(entry.reason or ()),
+            )
+        )  # fmt: skip
+        if row.app_status is AppStatus.NEW and self._receiver.desk.claim_place(unit, row, envelope):
+            row.deliveries = 1
+            unit.ledger.append(
+                LedgerLine(self._at, Side.RECEIVER, Event.GIVEN, envelope.ident, str(row.target), row.deliveries)
+            )
+            delivery = Delivery(row.bref, envelope, payload, redelivered=False, deliveries=1)
+            self._given.deliveries.append((row.target.user, delivery))
+        self._rows.append(row)
+        return row.bref
+
+    def committed(self) -> None:
+        for envelope, entry, bref in self._acks:
+            ack(self._core, self._receiver.platform, envelope, entry, bref)
+        self._core.count("received", len(self._rows))
+        for row in self._rows:
+            self._receiver.recorded(row.bref)
+        self._receiver.desk.arrived(self._rows, self._given)
+        for store in self._raised:
+            self._receiver.desk.unblocked(store)
+
+
+class _HearReAcks(Step):
+    """R3 and R4: an acknowledgement is known to be noted; floors let the ledger forget and the order go on."""
+
+    def __init__(self, receiver: Receiver, source: Address, records: Sequence[Receipt]) -> None:
+        super().__init__()
+        self._receiver = receiver
+        self._core = receiver.core
+        self._source = source
+        self._bad: list[tuple[str, SemqError]] = []
+        self._records: list[tuple[LK0, Receipt, dict[int, tuple[int, int | None]]]] = []
+        for record in records:
+            try:
+                lk0 = parse_lk0(record.ident)
+                floors = _floors(record)
+                if record.ack_flag is AckFlag.END_TO_END and lk0.node != source:
+                    raise NotYours(
+                        "A ReAck2 comes from another node than the message.", lk0=record.ident, peer=str(source)
+                    )
+            except SemqError as error:
+                self._bad.append((record.ident, error))
+                continue
+            self._records.append((lk0, record, floors))
+            if record.dest_ref_id:
+                self.needs.pending.add(record.dest_ref_id)
+            self.needs.in_streams.update(InStreamKey(lk0.store, inc) for inc in floors)
+
+    def decide(self, unit: Unit) -> None:
+        self._noted: list[int] = []
+        self._raised: set[Store] = set()
+        for ident, error in self._bad:
+            self._core.violation(unit, Side.RECEIVER, error, ident, str(self._source))
+        for lk0, record, floors in self._records:
+            self._note(unit, lk0, record)
+            if record.ack_flag is AckFlag.END_TO_END:
+                self._raise(unit, lk0.store, floors)
+
+    def _note(self, unit: Unit, lk0: LK0, record: Receipt) -> None:
+        row = unit.pending.get(record.dest_ref_id)
+        if row is None or row.lk0 != lk0:
+            return
+        if record.ack_flag is AckFlag.END_TO_END:
+            before, noted, event = row.s_ack_status, unit.sender_acked, Event.SENDER_ACKED
+        elif self._source == self._receiver.platform and self._is_copy(row, record):
+            before, noted, event = row.p_ack_status, unit.platform_acked, Event.PLATFORM_ACKED
+        else:
+            return
+        if OWED.step(OWED_OF[before], OwedHeard.reack).after is OWED_OF[before]:
+            return
+        if event is Event.SENDER_ACKED:
+            row.s_ack_status = AckStatus.AS_ACK
+        else:
+            row.p_ack_status = AckStatus.AS_ACK
+        noted.add(row.bref)
+        self._noted.append(row.bref)
+        unit.ledger.append(LedgerLine(self._core.now_ms(), Side.RECEIVER, event, str(lk0), str(row.target)))
+
+    @staticmethod
+    def _is_copy(row: Pending, record: Receipt) -> bool:
+        return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
+
+    def _raise(self, unit: Unit, store: Store, floors: dict[int, tuple[int, int | None]]) -> None:
+        for inc, (floor, closed) in floors.items():
+            stream = self._receiver.stream(unit, InStreamKey(store, inc))
+            if floor > stream.floor:
+                unit.raise_floor(stream, floor)
+                self._raised.add(store)
+            if closed is not None and stream.closed != closed:
+                stream.closed = closed
+                unit.changed_in_streams.add(stream.key)
+                self._raised.add(store)
+
+    def committed(self) -> None:
+        for bref in self._noted:
+            self._receiver.desk.finished(bref)
+        for store in self._raised:
+            self._receiver.desk.unblocked(store)
+
+
+OWED_OF = {AckStatus.AS_INIT: Owed.AS_INIT, AckStatus.AS_ACK: Owed.AS_ACK}
+
+
+def _floors(record: Receipt) -> dict[int, tuple[int, int | None]]:
+    try:
+        return {int(inc, 16): pair for inc, pair in (record.floors or {}).items()}
+    except ValueError:
+        raise BadRecord("A floor names no incarnation.", ident=record.ident) from None
+
+
+class _Answer(Step):
+    """R5: read only, from what is committed when the answer leaves."""
+
+    def __init__(self, receiver: Receiver, source: Address, records: Sequence[Inquiry]) -> None:
+        super().__init__()
+        self._receiver = receiver
+        self._core = receiver.core
+        self._source = source
+        self._records: list[tuple[LK0, Inquiry]] = []
+        for record in records:
+            try:
+                lk0 = parse_lk0(record.ident)
+            except SemqError:
+                continue
+            self._records.append((lk0, record))
+            if record.sid >= 0:
+                key = InStreamKey(lk0.store, lk0.inc)
+                self.needs.in_streams.add(key)
+                self.needs.recorded.add(Slot(key, record.sid))
+            else:
+                self.needs.seen.add(record.ident)
+
+    def decide(self, unit: Unit) -> None:
+        self._answers: list[Inquiry] = []
+        for lk0, record in self._records:
+            if record.role is Role.S and lk0.node != self._source:
+                error = NotYours("A node asks about another node's message.", lk0=record.ident, peer=str(self._source))
+                self._core.violation(unit, Side.RECEIVER, error, record.ident, str(self._source))
+                continue
+            entry = self._receiver.known(unit, lk0, record.sid)
+            RECEIVER.step(KNOWN[entry.status], Arrived.inquiry)
+            answer = ANSWER[entry.status]
+            self._answers.append(
+                Inquiry(
+                    semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=record.flag,
+                    role=record.role, ident=record.ident, nonce=record.nonce, lk1=record.lk1, answer=answer,
+                    result=RESULT_OF[answer], reason=entry.reason, digest=entry.digest.hex(),
+                )
+            )  # fmt: skip
+
+    def committed(self) -> None:
+        for answer in self._answers:
+            self._core.mail.add(self._source, Function.INQUIRIES, Primitive.CONFIRMATION, answer)
+
+
+def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list[tuple[Address, Inquiry]]:
+    """R7 and R8: what is asked about a row whose acknowledgements may not have been noted, and of whom."""
+    facts: dict[str, Any] = {
+        "role": Role.R, "ident": str(row.lk0), "status": ANSWER[row.status], "dest_ref_id": row.bref, "sid": row.sid,
+        "reason": row.reason,
+    }  # fmt: skip
+    asks: list[tuple[Address, Inquiry]] = []
+    if platform is not None and row.lk1 is not None and OWED.step(OWED_OF[row.p_ack_status], OwedHeard.ask).deed:
+        asks.append((platform, Inquiry(lk1=tuple(row.lk1), ref_id=row.lk1.object_id, **facts)))
+    owes_sender = row.save_fwd is SaveFwd.MUST and OWED.step(OWED_OF[row.s_ack_status], OwedHeard.ask).deed is not None
+    if owes_sender or blocked:
+        prev = str(row.prev) if row.prev else ""
+        asks.append((row.lk0.node, Inquiry(ref_id=row.lk0.object_id, prev=prev, **facts)))
+    return asks

@@ -1,0 +1,158 @@
+"""Forwarding: a message for a present target goes on at once, from memory, and its sender is told (seed 3.1; PROTOCOL.md H1–H4, H14, H15).
+
+No transaction and no copy of the body on this path. It is open only while the store holds nothing for the target and its session has
+credit: a stored backlog is never overtaken (break B18). What cannot be forwarded is handed to ``holding``.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from semq.engine.core import Core, Lines
+from semq.engine.errors import DocumentTooLarge, NotYours, QuotaReached
+from semq.engine.holding import Holding
+from semq.engine.ports import Link
+from semq.errors import SemqError
+from semq.store.rows import Event, LedgerLine, Reason, Side
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
+from semq.umx_t.records import Note, Receipt
+from semq.umx_t.status import SaveFwd
+
+if TYPE_CHECKING:
+    from semq.engine.hub import Directory
+
+
+@dataclass(slots=True)
+class Session:
+    """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
+
+    link: Link
+    forwarded: dict[str, tuple[Address, int]] = field(default_factory=dict)  #: ident to source and attempt
+
+    def forget(self, idents: Iterable[str]) -> None:
+        """The target's Ack2 was seen."""
+        for ident in idents:
+            self.forwarded.pop(ident, None)
+
+
+class Relay:
+    """The path from session to session."""
+
+    def __init__(self, core: Core, sessions: dict[str, Session], holding: Holding, directory: "Directory") -> None:
+        self.core = core
+        self.sessions = sessions
+        self.holding = holding
+        self.directory = directory
+        self._lines: list[LedgerLine] = []
+
+    def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
+        """Messages of one node, in order."""
+        to_store: list[Data] = []
+        for message in messages:
+            envelope = message.envelope
+            fault = self._foreign(peer, envelope)
+            if fault is not None:
+                self.note_violation(fault, str(peer), envelope)
+            elif (reason := self._refusal(envelope, len(message.body))) is not None:
+                self._refuse(envelope, reason)
+            elif self._forward(envelope, message):
+                pass
+            elif envelope.attributes.save_fwd is SaveFwd.DROP:
+                self._discard(envelope)
+            else:
+                self.holding.expect(str(envelope.target.node))
+                to_store.append(message)
+        if to_store:
+            self.holding.store(to_store)
+
+    @staticmethod
+    def _foreign(peer: Address, envelope: Envelope) -> SemqError | None:
+        """A node may send only what it accepted itself, in its own name (section 10)."""
+        if envelope.source.node != peer or envelope.lk0.node != peer:
+            return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
+        return None
+
+    def _refusal(self, envelope: Envelope, size: int) -> Reason | None:
+        reason = self.directory.refuse(envelope, size)
+        if reason is None and size > self.core.settings.max_document:
+            return (
+                DocumentTooLarge.code,
+                f"The document has {size} bytes; the platform carries {self.core.settings.max_document}.",
+            )
+        if reason is None and self.holding.is_full(str(envelope.target.node)):
+            return QuotaReached.code, "Too many documents wait for this partner at the platform."
+        return reason
+
+    def _refuse(self, envelope: Envelope, reason: Reason) -> None:
+        self._note(envelope, Note.REFUSED, reason=reason)
+        self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
+
+    def _forward(self, envelope: Envelope, message: Data) -> bool:
+        """H3: pass on what the target's session can take, with the bytes of its header and body as they came."""
+        session = self.sessions.get(str(envelope.target.node))
+        if session is None or not self.holding.is_clear(str(envelope.target.node), envelope.is_class3):
+            return False
+        if session.link.room <= 0 or len(session.forwarded) >= self.core.settings.credit_messages:
+            return False
+        if envelope.is_class3:
+            session.forwarded[envelope.ident] = (envelope.lk0.node, envelope.att)
+        session.link.send(message)
+        if envelope.is_class3 or envelope.attributes.ack2:
+            self._note(envelope, Note.FORWARDED)
+        self._line(envelope, Event.FORWARDED)
+        return True
+
+    def _discard(self, envelope: Envelope) -> None:
+        """H2: class 1 is never stored."""
+        if envelope.attributes.ack2:
+            self._note(envelope, Note.DISCARDED)
+        self._line(envelope, Event.DROPPED)
+
+    def _note(self, envelope: Envelope, note: Note, reason: Reason | None = None) -> None:
+        lk0 = envelope.lk0
+        receipt = Receipt(
+            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=note,
+            ident=envelope.ident, att=envelope.att, reason=reason,
+        )  # fmt: skip
+        self.core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+    def report(self, session: Session) -> None:
+        """H15: the session has ended; its senders must not wait for the target's return (rule R27b)."""
+        for ident, (source, att) in session.forwarded.items():
+            receipt = Receipt(flag=Note.FORWARD_FAILED, ident=ident, att=att)
+            self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
+        session.forwarded.clear()
+
+    def pass_on(self, packet: Packet) -> None:
+        """H14: to a present node, or dropped: rows and timers repair it."""
+        session = self.sessions.get(str(packet.target.node))
+        if session is not None:
+            session.link.send(packet)
+
+    # --- the ledger of what changed no row
+    def _line(self, envelope: Envelope, event: Event, detail: str = "") -> None:
+        self._add(
+            LedgerLine(
+                self.core.now_ms(), Side.HUB, event, envelope.ident, str(envelope.target), envelope.att,
+                digest=envelope.digest, detail=detail,
+            )
+        )  # fmt: skip
+        self.core.count(event.name.lower())
+
+    def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None) -> None:
+        """A peer sent what it must not; refused, noted, and the link lives on."""
+        lk0, target = (envelope.ident, str(envelope.target)) if envelope else ("", peer)
+        self._add(LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=str(error)[:500]))
+        self.core.count("violation")
+
+    def _add(self, line: LedgerLine) -> None:
+        if not self._lines:
+            self.core.mail.wake()
+        self._lines.append(line)
+
+    def flush(self) -> None:
+        """Post the gathered lines: the ledger of forwards is written behind the traffic, in batches."""
+        if self._lines:
+            self.core.post(Lines(self._lines))
+            self._lines = []

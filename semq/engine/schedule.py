@@ -1,0 +1,91 @@
+"""When to ask about which rows, without a timer per row: slices of record ids that became due together.
+
+Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query finds the rows in
+it that are still unsettled; when none is left the slice is forgotten, otherwise it is due again after twice the interval. Neighbours of
+one age are merged, so that a target away for weeks costs its rows and a handful of slices. Time is monotonic (rule R21).
+"""
+
+from dataclasses import dataclass
+
+from semq.umx_t import retry
+
+
+@dataclass(slots=True)
+class Slice:
+    """Rows with ids ``first`` to ``last``, to be asked about at ``due``, asked ``asked`` times so far."""
+
+    first: int
+    last: int
+    due: float
+    asked: int = 0
+
+
+class Schedule:
+    """The slices of one table."""
+
+    def __init__(self, first_s: float, max_s: float) -> None:
+        self._first_s = first_s
+        self._max_s = max_s
+        self._width_s = first_s / 4
+        self._slices: list[Slice] = []
+        self._open: Slice | None = None
+        self._open_until = 0.0
+
+    def __len__(self) -> int:
+        return len(self._slices)
+
+    def add(self, row_id: int, now: float) -> None:
+        """A row was sent (or sent again) now: ask about it after the first interval."""
+        slice_ = self._open
+        if slice_ is not None and now < self._open_until:
+            slice_.first = min(slice_.first, row_id)
+            slice_.last = max(slice_.last, row_id)
+            return
+        self._open = Slice(row_id, row_id, now + self._first_s)
+        self._open_until = now + self._width_s
+        self._slices.append(self._open)
+
+    def make_due(self, first: int, last: int, due: float) -> None:
+        """Ask about all rows of a span at ``due``, whatever was planned for them (new session, start of the process)."""
+        self._slices = [s for s in self._slices if s.first < first or s.last > last]
+        self._slices.append(Slice(first, last, due))
+        self._open = None
+
+    def hurry(self, due: float) -> None:
+        """Ask about everything at ``due`` and start again with the first interval: the other side has come back."""
+        if self._slices:
+            first, last = min(s.first for s in self._slices), max(s.last for s in self._slices)
+            self._slices = [Slice(first, last, due)]
+            self._open = None
+
+    def take(self, now: float) -> Slice | None:
+        """The slice that is due longest, removed; give it back with ``again`` if rows of it remain."""
+        due = min(self._slices, key=lambda s: s.due, default=None)
+        if due is None or due.due > now:
+            return None
+        self._slices.remove(due)
+        if due is self._open:
+            self._open = None
+        return due
+
+    def again(self, slice_: Slice, now: float, jitter: float, max_s: float | None = None) -> None:
+        """Plan the next inquiry for a slice of which rows remain; merge it with a neighbour of the same age."""
+        longest = self._max_s if max_s is None else max_s
+        slice_.due = now + retry.interval(slice_.asked + 1, self._first_s, longest, jitter)
+        slice_.asked += 1
+        for other in self._slices:
+            near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
+            if other is not self._open and other.asked == slice_.asked and near:
+                other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)
+                return
+        self._slices.append(slice_)
+
+    def put_back(self, slice_: Slice, due: float) -> None:
+        """The slice could not be asked about now (the link went down): keep it as it was."""
+        slice_.due = due
+        self._slices.append(slice_)
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next slice is due, or None."""
+        return min((s.due for s in self._slices), default=None)

@@ -1,0 +1,348 @@
+"""The sender: claims its rows for the link, and hears receipts and answers about them (PROTOCOL.md section 5.1)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from semq.engine.bodies import decode_envelope
+from semq.engine.core import Core, Step
+from semq.engine.errors import NotYours
+from semq.engine.outbound import NEWS, Effects, OutboundRows
+from semq.engine.ports import Link
+from semq.engine.pump import Lane, Pump
+from semq.errors import SemqError
+from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
+from semq.store.unit import Needs, StreamsTo, Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Function, Primitive
+from semq.umx_t.grids import Heard
+from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.status import Arrival, SaveFwd, SendStatus
+
+# Notes of the platform, as news; each must name the attempt that it speaks of.
+NOTES = {
+    Note.FORWARDED: Heard.fwd,
+    Note.FORWARD_FAILED: Heard.fwd_failed,
+    Note.DISCARDED: Heard.discarded,
+    Note.REFUSED: Heard.refused,
+}
+ENDINGS = {
+    Answer.RECV: Arrival.RECV,
+    Answer.REJ: Arrival.REJ,
+    Answer.VOID: Arrival.VOID,
+    Answer.SETTLED: Arrival.SETTLED,
+}
+
+
+class Sender:
+    """Own rows on their way out, and everything that is heard about them."""
+
+    def __init__(
+        self, core: Core, rows: OutboundRows, sent: Callable[[int], None], loop: Callable[[list[Data]], None]
+    ) -> None:
+        self.core = core
+        self.loop = loop  #: takes messages that are addressed to this very node
+        self.rows = rows
+        self.link: Link | None = None
+        self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
+        self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
+        self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
+        rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent)
+
+    # --- the way out
+    def _room(self, lane: Lane) -> int:
+        free = self.core.settings.flight - len(lane.flight)
+        if lane.dest == str(self.core.address):
+            return free
+        return min(self.link.room, free) if self.link is not None else 0
+
+    def _may_claim(self, row: Outbound) -> bool:
+        return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
+
+    def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+        """S2: SS_SENT and the attempt are committed, then the message leaves."""
+        effects = Effects()
+        row.att += 1
+        self.rows.hear(unit, row, Heard.claim, effects, detail="again" if row.att > 1 else " ")
+        events.extend(effects.events)
+        if row.ss_status is not SendStatus.SS_SENT:
+            row.att -= 1
+            return None
+        if row.save_fwd is SaveFwd.STORE and not row.ack2:
+            unit.delete_outbound(row)
+        floor = self.rows.floor(row).value if row.sid >= 0 else 0
+        return Data(replace(decode_envelope(stored), att=row.att, floor=floor), stored.payload)
+
+    def _send(self, dest: str, frames: list[Data]) -> None:
+        if dest == str(self.core.address):
+            self.loop(frames)
+        elif self.link is not None:
+            for frame in frames:
+                self.link.send(frame)
+
+    def reaches(self, dest: Address) -> bool:
+        """Whether anything can be sent towards a node now."""
+        return self.link is not None or dest == self.core.address
+
+    # --- what is heard
+    def hear_receipts(self, source: Address, records: Sequence[Receipt]) -> None:
+        """Ack2 from receivers; Ack-Fwd, Ack-Save and refusals from the platform."""
+        self.core.post(_HearReceipts(self, source, records))
+
+    def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """Answers to our inquiries, from receivers and the platform."""
+        self.core.post(_HearAnswers(self, source, records))
+
+    def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """Role R: the receiver has it; whatever the state of our row, that settles it (PROTOCOL.md section 4)."""
+        self.core.post(_HearRoleR(self, source, records))
+
+    def forget(self, row: Outbound) -> None:
+        """A row has ended: nothing volatile is kept about it."""
+        for volatile in (self.nonces, self.unanswered, self.away_since):
+            volatile.pop(row.object_id, None)
+
+
+class _OwnRows(Step):
+    """Work on our own rows, found by the LK0 in each record; unreadable and foreign ones are violations."""
+
+    def __init__(self, sender: Sender, source: Address) -> None:
+        super().__init__()
+        self._sender = sender
+        self._core = sender.core
+        self._source = source
+        self._bad: list[tuple[str, SemqError]] = []
+
+    def _find(self, ident: str) -> LK0 | None:
+        """The locator of a record about one of our rows; None (and a violation) if it cannot be ours."""
+        try:
+            lk0 = parse_lk0(ident)
+            if lk0.store != self._core.home:
+                raise NotYours(
+                    "A record names a message that was not accepted here.", lk0=ident, peer=str(self._source)
+                )
+        except SemqError as error:
+            self._bad.append((ident, error))
+            return None
+        self.needs.outbound.add(lk0.object_id)
+        return lk0
+
+    def _begin(self, unit: Unit) -> None:
+        self._effects = Effects()
+        for ident, error in self._bad:
+            self._core.violation(unit, Side.SENDER, error, ident, str(self._source))
+
+    def _row(self, unit: Unit, lk0: LK0) -> Outbound | None:
+        """The row of a message, if it is still here and the very same (rule R6)."""
+        row = unit.outbound.get(lk0.object_id)
+        return row if row is not None and row.lk0 == lk0 else None
+
+    def _is_target(self, unit: Unit, row: Outbound | None, lk0: LK0) -> bool:
+        """Only the receiver may speak about the arrival of a message."""
+        if row is None or row.target.node == self._source:
+            return True
+        error = NotYours(lk0=str(lk0), peer=str(self._source), target=str(row.target))
+        self._core.violation(unit, Side.SENDER, error, str(lk0), str(self._source))
+        return False
+
+    def _is_platform(self, unit: Unit, row: Outbound) -> bool:
+        """Only the platform may speak of custody and forwarding."""
+        link = self._sender.link
+        if link is None or link.peer == self._source:
+            return True
+        error = NotYours("Not the platform, yet it speaks as one.", lk0=str(row.lk0), peer=str(self._source))
+        self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+        return False
+
+    def _hear(self, unit: Unit, row: Outbound, news: Heard, detail: str = "", reason: Reason | None = None) -> None:
+        try:
+            self._sender.rows.hear(unit, row, news, self._effects, detail, reason)
+        except SemqError as error:
+            self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+
+    def committed(self) -> None:
+        for row in self._effects.settled:
+            self._sender.forget(row)
+        self._sender.rows.apply(self._effects)
+
+
+class _ReAck2(_OwnRows):
+    """Work that is answered with ReAck2: it carries the floors of the streams to the asker (rules R16, R25)."""
+
+    def __init__(self, sender: Sender, source: Address) -> None:
+        super().__init__(sender, source)
+        self._streams = StreamsTo(str(source))
+        self.needs.queries.add(self._streams)
+
+    def _begin(self, unit: Unit) -> None:
+        super()._begin(unit)
+        self._replies: list[tuple[LK0, int, Pos | None]] = []
+        self._next = {stream.key: stream.next_sid for stream in unit.found.get(self._streams, ())}
+        self._next |= {
+            key: stream.next_sid for key, stream in unit.out_streams.items() if key.dest == str(self._source)
+        }
+
+    def _reply(self) -> None:
+        told: set[int] = set()
+        for lk0, bref, prev in self._replies:
+            floors = {}
+            for inc in {lk0.inc} | ({prev.inc} if prev else set()):
+                if inc not in told:
+                    told.add(inc)
+                    floors[f"{inc:x}"] = self._floor(inc)
+            receipt = Receipt(
+                src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id,
+                dest_ref_id=bref, ack_flag=AckFlag.END_TO_END, ident=str(lk0), floors=floors or None,
+            )  # fmt: skip
+            self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+
+    def _floor(self, inc: int) -> tuple[int, int | None]:
+        """Floor of one of our streams and where it was closed; (0, 0) for one that our store knows nothing of (break F6)."""
+        key = OutStreamKey(str(self._source), inc)
+        floor = self._sender.rows.floors.get(key)
+        if inc == self._core.inc:
+            return (floor.value if floor else 0), None
+        next_sid = self._next.get(key)
+        if next_sid is None:
+            return 0, 0
+        return (floor.value if floor else next_sid), next_sid
+
+
+class _HearReceipts(_ReAck2):
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Receipt]) -> None:
+        super().__init__(sender, source)
+        self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
+
+    def decide(self, unit: Unit) -> None:
+        self._begin(unit)
+        for lk0, record in self._records:
+            row = self._row(unit, lk0)
+            if record.ack_flag is AckFlag.END_TO_END:
+                self._ack2(unit, row, lk0, record)
+            elif row is not None and record.flag is not None:
+                self._note(unit, row, record)
+
+    def _ack2(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt) -> None:
+        ending = ENDINGS.get(record.status) if record.status else None
+        if ending is None or not self._is_target(unit, row, lk0):
+            return
+        if row is not None:
+            self._hear(unit, row, NEWS[ending], reason=record.reason if ending is Arrival.REJ else None)
+        if row is None or row.save_fwd is SaveFwd.MUST:
+            self._replies.append((lk0, record.dest_ref_id, None))
+
+    def _note(self, unit: Unit, row: Outbound, record: Receipt) -> None:
+        if not self._is_platform(unit, row):
+            return
+        if record.flag is Note.STORED:
+            if record.lk1 is not None:
+                custody(self, unit, row, LK1(*record.lk1), record.void)
+        elif record.flag is Note.REFUSED and row.att != 1:
+            # A later copy was refused, an earlier one may have arrived: only silence or the receiver can tell.
+            unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(record.reason or ())))
+        elif record.flag is not None and record.att == row.att:
+            self._hear(unit, row, NOTES[record.flag], reason=record.reason)
+
+    def committed(self) -> None:
+        super().committed()
+        self._reply()
+
+
+def custody(work: _OwnRows, unit: Unit, row: Outbound, lk1: LK1, void: bool) -> None:
+    """S4: a platform store holds a copy; that of the payload is no news for a row that has become a void marker."""
+    if row.void and not void:
+        return
+    before = row.ss_status
+    if row.outcome is None and row.custodian != lk1:
+        row.custodian = lk1
+        unit.change_outbound(row, before)
+    work._sender.away_since.pop(row.object_id, None)
+    work._hear(unit, row, Heard.save, detail=f"copy {lk1}")
+
+
+class _HearAnswers(_OwnRows):
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry]) -> None:
+        super().__init__(sender, source)
+        self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
+        self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.answer is Answer.NOT}
+
+    def decide(self, unit: Unit) -> None:
+        self._begin(unit)
+        for lk0, record in self._records:
+            row = self._row(unit, lk0)
+            if row is not None and record.answer is not None:
+                self._answer(unit, row, lk0, record, record.answer)
+
+    def _answer(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
+        if answer in ENDINGS:
+            if self._is_target(unit, row, lk0):
+                self._hear(unit, row, NEWS[ENDINGS[answer]], reason=record.reason)
+        elif answer is Answer.CUSTODY:
+            if record.lk1 is not None and self._is_platform(unit, row):
+                custody(self, unit, row, LK1(*record.lk1), record.void)
+        elif record.nonce == self._sender.nonces.get(row.object_id):
+            self._no(unit, row, lk0, record, answer)
+
+    def _no(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
+        """A negative answer: it counts only from who may give it, and only for the last inquiry (rule R28)."""
+        if row.save_fwd is not SaveFwd.MUST:
+            self._count_silence(unit, row)
+        elif answer is Answer.NOT:
+            if self._is_target(unit, row, lk0):
+                self._hear(unit, row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
+        elif not self._is_platform(unit, row):
+            return
+        elif answer is Answer.GONE:
+            if record.lk1 is not None and row.custodian == LK1(*record.lk1):
+                self._hear(unit, row, Heard.gone)
+        elif answer is Answer.UNAVAIL:
+            self._unavailable(unit, row)
+        elif answer is Answer.OFFLINE and (row.has_payload or row.void):
+            self._hear(unit, row, Heard.offline, "OFFLINE")
+
+    def _unavailable(self, unit: Unit, row: Outbound) -> None:
+        """S7: only after T_cust, and only while we could send the payload again (rule R27)."""
+        since = self._sender.away_since.setdefault(row.object_id, self._core.now())
+        if self._core.now() - since >= self._core.settings.custody_silence_s and (row.has_payload or row.void):
+            self._hear(unit, row, Heard.unavail)
+
+    def _count_silence(self, unit: Unit, row: Outbound) -> None:
+        count = self._sender.unanswered.get(row.object_id, 0) + 1
+        self._sender.unanswered[row.object_id] = count
+        if count >= self._core.settings.give_up_after:
+            self._hear(unit, row, Heard.give_up, f"{count} inquiries")
+
+
+class _HearRoleR(_ReAck2):
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry]) -> None:
+        super().__init__(sender, source)
+        self._records = []
+        for record in records:
+            lk0 = self._find(record.ident)
+            prev = self._prev(record)
+            if lk0 is not None and record.role is Role.R:
+                self._records.append((lk0, record, prev))
+
+    def _prev(self, record: Inquiry) -> Pos | None:
+        try:
+            return parse_pos(record.prev) if record.prev else None
+        except SemqError as error:
+            self._bad.append((record.ident, error))
+            return None
+
+    def decide(self, unit: Unit) -> None:
+        self._begin(unit)
+        for lk0, record, prev in self._records:
+            row = self._row(unit, lk0)
+            ending = ENDINGS.get(record.status) if record.status else None
+            if ending is None or not self._is_target(unit, row, lk0):
+                continue
+            if row is not None:
+                self._hear(unit, row, NEWS[ending], reason=record.reason)
+            self._replies.append((lk0, record.dest_ref_id, prev))
+
+    def committed(self) -> None:
+        super().committed()
+        self._reply()

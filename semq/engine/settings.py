@@ -1,0 +1,33 @@
+"""The numbers that the engine works by, with the defaults of PROTOCOL.md section 13. Times in seconds, sizes in bytes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """One set for a node; the configuration file fills it."""
+
+    inquiry_s: float = 15.0  #: first interval of an inquiry, doubled each time (seed 3.2)
+    inquiry_s_max: float = 300.0
+    inquiry_custody_s_max: float = 3600.0  #: for messages in custody of a platform store
+    reconnect_spread_s: float = 5.0  #: inquiries that a new session makes due are spread over this time
+    custody_silence_s: float = (
+        60.0  #: T_cust: how long a custodian may be out of reach before the receiver is asked instead
+    )
+    window: int = 65_536  #: positions per stream beyond the floor
+    flight: int = 512  #: messages of one destination sent and not yet answered
+    credit_messages: int = 1024  #: W: what the platform has under way to one node
+    claim_rows: int = 256  #: rows claimed by one piece of work
+    claim_bytes: int = 8 * 1024 * 1024
+    ask_rows: int = 1000  #: rows looked at by one piece of inquiry work
+    ask_pause_s: float = 0.2  #: between two of them: the inquiry budget of a link
+    packet_records: int = 500  #: records in one transport packet
+    clean_rows: int = 2000  #: rows deleted by one piece of work
+    clean_s: float = 0.5
+    expiry_s: float = 1.0
+    quota_rows: int = 1_000_000  #: unsettled rows per partner
+    max_document: int = 64 * 1024 * 1024
+    deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked
+    give_up_after: int = 4  #: unanswered inquiries that end a message of class 1 or 2 (rule R22)
+    hub_attempts_max: int = 50  #: sends without any answer from a present target before the platform parks a row
+    keep_rejected: bool = True  #: refused documents stay, with their bodies, until a person has dealt with them
