@@ -1,0 +1,423 @@
+"""The store in memory: the second implementation of the contract in ``unit``, in which the simulator runs whole nodes.
+
+``Tables`` is what would lie on disk; ``MemoryStore`` is one process's writer on it: queue, one transaction at a time,
+and what follows the commit. Its three phases can be taken one by one (``begin``, ``commit``, ``deliver``), so that a
+simulated process dies between any two of them, or never learns what became of its commit. What Postgres refuses, this
+refuses: compare-and-set, primary keys, checks, and a writer whose store was taken over. Also the quick store of tests.
+It promises no durability.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from operator import attrgetter
+from typing import Any, TypeVar, assert_never
+
+from semq.errors import SemqError
+from semq.store import unit as u
+from semq.store.postgres_errors import DecisionFailed, StoreFenced, StoreUnavailable
+from semq.store.rows import (
+    InStream,
+    InStreamKey,
+    LedgerLine,
+    OrderKey,
+    Outbound,
+    OutStream,
+    OutStreamKey,
+    Pending,
+    Reason,
+    Recorded,
+    Slot,
+    Stored,
+    Submitted,
+    Token,
+)
+from semq.store.unit import Needs, Recovered, StreamState, Unit, Work, first_id, need
+from semq.umx_t.locator import LK0, Pos
+from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
+
+SEEN_MAX = 100_000  # idents of class 1 and 2 that are remembered (PROTOCOL.md section 3)
+Row = TypeVar("Row", Outbound, OutStream, InStream, Pending)
+
+
+class Fault(Enum):
+    """What goes wrong with a commit."""
+
+    NONE = "nothing"
+    ROLLED_BACK = "the connection broke, and nothing was written"
+    ANSWER_LOST = "all was written, but the answer was lost"
+    REDONE = "a first attempt was rolled back and decided again"
+
+
+def _copier(row_type: type[Row]) -> Callable[[Row], Row]:
+    read = attrgetter(*(f.name for f in fields(row_type)))
+    return lambda row: row_type(*read(row))
+
+
+copy_outbound = _copier(Outbound)
+copy_pending = _copier(Pending)
+copy_out_stream = _copier(OutStream)
+copy_in_stream = _copier(InStream)
+
+
+@dataclass(slots=True)
+class Tables:
+    """What lies on disk. Rows in it are never changed in place, so that a snapshot is a copy of the dictionaries."""
+
+    store_uuid: str
+    boot: int = 0
+    inc: int = 0
+    owner: int = 0  #: how often the store was opened or taken over; a writer with a smaller number is fenced
+    outbound: dict[int, Outbound] = field(default_factory=dict)
+    relayed: dict[str, int] = field(default_factory=dict)
+    bodies: dict[int, Stored] = field(default_factory=dict)
+    tokens: dict[str, Token] = field(default_factory=dict)
+    out_streams: dict[OutStreamKey, OutStream] = field(default_factory=dict)
+    last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
+    in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
+    recorded: dict[Slot, Recorded] = field(default_factory=dict)
+    seen: dict[str, LK0] = field(default_factory=dict)
+    pending: dict[int, Pending] = field(default_factory=dict)
+    pending_bodies: dict[int, Stored] = field(default_factory=dict)
+    submitted: dict[int, Submitted] = field(default_factory=dict)
+    refused: dict[int, Reason] = field(default_factory=dict)
+    done: dict[int, None] = field(default_factory=dict)  #: brefs that applications finished in their own transaction
+    ledger: list[LedgerLine] = field(default_factory=list)
+    broker: list[Any] = field(default_factory=list)
+
+    def snapshot(self) -> "Tables":
+        """A backup of all tables as they are now."""
+        copy = Tables(self.store_uuid)
+        copy.restore(self)
+        return copy
+
+    def restore(self, backup: "Tables") -> None:
+        """Become what the backup holds; writers that were open on these tables are fenced."""
+        owner = self.owner + 1
+        for f in fields(self):
+            value = getattr(backup, f.name)
+            setattr(self, f.name, value.copy() if isinstance(value, dict | list) else value)
+        self.owner = owner
+
+
+class MemoryStore:
+    """The writer of one process: gathers posted work into units and commits them one after another.
+
+    ``group`` says how many pieces of the waiting work the next unit takes (given how many wait, at least one).
+    """
+
+    def __init__(self, tables: Tables | None = None, group: Callable[[int], int] = lambda waiting: waiting) -> None:
+        self.tables = tables or Tables("memory")
+        self.tables.owner += 1
+        self._owner = self.tables.owner
+        self._group = group
+        self._queue: list[Work] = []
+        self._open: list[Work] = []  # of the transaction that is open
+        self._unit: Unit | None = None
+        self._outcome: list[tuple[Work, Exception | None]] = []  # to be told, in order
+
+    # --- the contract
+    def post(self, work: Work) -> None:
+        """Queue a piece of work; posted order is kept."""
+        self._queue.append(work)
+
+    def recover(self, inc: int) -> Recovered:
+        """Open the store for a new life of the process: count it, and find what is unsettled (PROTOCOL.md S14)."""
+        tables = self.tables
+        tables.boot += 1
+        tables.inc = inc
+        rows, pending = tables.outbound.values(), tables.pending.values()
+        backlog: dict[str, int] = {}
+        for row in rows:
+            if row.outcome is None:
+                backlog[row.dest] = backlog.get(row.dest, 0) + 1
+        return Recovered(
+            store_uuid=tables.store_uuid,
+            boot=tables.boot,
+            inc=inc,
+            first_id=first_id(tables.boot),
+            streams=list(_stream_states(tables)),
+            backlog=backlog,
+            unsettled=sum(backlog.values()),
+            settled=sorted(row.object_id for row in rows if row.outcome is not None),
+            finished=sorted(row.bref for row in pending if row.is_done),
+            pending=sum(not row.is_done for row in pending),
+        )
+
+    # --- the phases of a transaction
+    @property
+    def idle(self) -> bool:
+        """Whether no work is waiting, open or to be told."""
+        return not (self._queue or self._open or self._outcome)
+
+    @property
+    def phase(self) -> str:
+        """What comes next: ``begin``, ``commit`` or ``deliver``; empty if there is nothing to do."""
+        if self._unit is not None:
+            return "commit"
+        if self._outcome:
+            return "deliver"
+        return "begin" if self._queue else ""
+
+    def begin(self) -> None:
+        """Open a transaction for the next unit of work, load it and let each decide. Work that refuses is left out."""
+        count = max(1, min(self._group(len(self._queue)), len(self._queue)))
+        self._open, self._queue = self._queue[:count], self._queue[count:]
+        self._unit = self._decide_all()
+
+    def commit(self, fault: Fault = Fault.NONE) -> None:
+        """Write the open unit, whole or not at all. Raises DecisionFailed (nothing is written, the work is dropped)."""
+        if fault is Fault.REDONE:
+            self._unit = self._decide_all()
+        unit, works = self._unit, self._open
+        self._unit, self._open = None, []
+        assert unit is not None
+        error: Exception | None = None
+        if self._owner != self.tables.owner:
+            error = StoreFenced()
+        elif fault is Fault.ROLLED_BACK:
+            error = StoreUnavailable()
+        else:
+            check(self.tables, unit)
+            apply(self.tables, unit)
+            error = StoreUnavailable() if fault is Fault.ANSWER_LOST else None
+        self._outcome += [(work, error) for work in works]
+
+    def deliver(self) -> None:
+        """Tell each piece of work what became of it."""
+        outcome, self._outcome = self._outcome, []
+        for work, error in outcome:
+            if error is None:
+                work.committed()
+            else:
+                work.failed(error)
+
+    def run(self, fault: Fault = Fault.NONE) -> None:
+        """One unit of work, all three phases; nothing if none is waiting."""
+        if self._queue:
+            self.begin()
+            self.commit(fault)
+            self.deliver()
+
+    def run_all(self) -> None:
+        """Commit until no work is left, also that which commits have posted."""
+        while self._queue:
+            self.run()
+
+    def _decide_all(self) -> Unit:
+        while True:
+            unit = load(self.tables, need(self._open))
+            for work in self._open:
+                try:
+                    work.decide(unit)
+                except SemqError as error:
+                    self._outcome.append((work, error))
+                    self._open = [other for other in self._open if other is not work]
+                    break
+            else:
+                return unit
+
+
+# ------------------------------------------------------------------------------------------------------- loading
+
+
+def load(tables: Tables, needs: Needs) -> Unit:
+    """Copies of the rows that are needed. One object a row, however it is found."""
+    unit = Unit(
+        outbound={i: copy_outbound(tables.outbound[i]) for i in needs.outbound if i in tables.outbound},
+        tokens={token: tables.tokens[token] for token in needs.tokens if token in tables.tokens},
+        out_streams={k: copy_out_stream(tables.out_streams[k]) for k in needs.out_streams if k in tables.out_streams},
+        last_pos={key: tables.last_pos[key] for key in needs.last_pos if key in tables.last_pos},
+        in_streams={k: copy_in_stream(tables.in_streams[k]) for k in needs.in_streams if k in tables.in_streams},
+        recorded={slot: tables.recorded[slot] for slot in needs.recorded if slot in tables.recorded},
+        seen={ident for ident in needs.seen if ident in tables.seen},
+        pending={i: copy_pending(tables.pending[i]) for i in needs.pending if i in tables.pending},
+        bodies={i: tables.bodies[i] for i in needs.bodies if i in tables.bodies},
+    )
+    for ident in needs.relayed:
+        object_id = tables.relayed.get(ident)
+        if object_id is not None:
+            row = unit.outbound.setdefault(object_id, copy_outbound(tables.outbound[object_id]))
+            unit.relayed[ident] = row
+    for query in needs.queries:
+        unit.found[query] = list(_find(tables, unit, query))
+    return unit
+
+
+def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
+    match query:
+        case u.Unsent():
+            return _unsent(tables, unit, query)
+        case u.Unsettled(first, last, limit):
+            rows = _outbound(tables, lambda r: r.outcome is None and r.ss_status > SendStatus.SS_INIT)
+            return [copy_outbound(r) for r in rows if first <= r.object_id <= last][:limit]
+        case u.Expired(now, limit):
+            rows = _outbound(tables, lambda r: r.outcome is None and not r.void and 0 < r.expires_at <= now)
+            return [copy_outbound(r) for r in rows if r.direction is Direction.OWN][:limit]
+        case u.Unfinished(first, last, limit):
+            return [copy_pending(r) for r in _pending(tables) if not r.is_done and first <= r.bref <= last][:limit]
+        case u.Waiting(user, after, limit):
+            return _waiting(tables, unit, user, after, limit)
+        case u.FirstInOrder(store, order_key):
+            key = (store, order_key)
+            new = [r for r in _new(tables) if (str(r.lk0.store), r.order_key) == key]
+            return [copy_pending(min(new, key=lambda r: r.lk0.object_id))] if new else []
+        case u.StreamsTo(dest):
+            return [copy_out_stream(stream) for key, stream in tables.out_streams.items() if key.dest == dest]
+        case u.SubmittedRows(limit):
+            return [tables.submitted[i] for i in sorted(tables.submitted) if i not in tables.refused][:limit]
+        case u.DoneRows(limit):
+            return list(tables.done)[:limit]
+        case _:
+            assert_never(query)
+
+
+def _outbound(tables: Tables, wanted: Callable[[Outbound], bool]) -> Iterator[Outbound]:
+    return (tables.outbound[i] for i in sorted(tables.outbound) if wanted(tables.outbound[i]))
+
+
+def _pending(tables: Tables) -> Iterator[Pending]:
+    return (tables.pending[i] for i in sorted(tables.pending))
+
+
+def _new(tables: Tables) -> Iterator[Pending]:
+    return (row for row in _pending(tables) if row.app_status is AppStatus.NEW)
+
+
+def _unsent(tables: Tables, unit: Unit, query: u.Unsent) -> Iterator[Outbound]:
+    left, octets = query.limit, query.max_bytes
+    for row in _outbound(tables, lambda r: r.ss_status is SendStatus.SS_INIT and r.outcome is None and not r.held):
+        if row.dest == query.dest and row.object_id > query.after and left > 0 and octets > 0:
+            unit.bodies.setdefault(row.object_id, tables.bodies[row.object_id])
+            left -= 1
+            octets -= row.size
+            yield copy_outbound(row)
+
+
+def _waiting(tables: Tables, unit: Unit, user: str, after: int, limit: int) -> list[Pending]:
+    rows = [copy_pending(r) for r in _new(tables) if r.bref > after and r.target.user == user][:limit]
+    unit.pending_bodies.update((row.bref, tables.pending_bodies[row.bref]) for row in rows)
+    return rows
+
+
+def _stream_states(tables: Tables) -> Iterator[StreamState]:
+    unsettled: dict[OutStreamKey, set[int]] = {key: set() for key in tables.out_streams}
+    for row in tables.outbound.values():
+        if row.direction is Direction.OWN and row.sid >= 0 and row.outcome is None:
+            unsettled[OutStreamKey(row.dest, row.lk0.inc)].add(row.sid)
+    for key, sids in unsettled.items():
+        next_sid = tables.out_streams[key].next_sid
+        floor = min(sids, default=next_sid)
+        yield StreamState(key, next_sid, floor, set(range(floor, next_sid)) - sids)
+
+
+# ------------------------------------------------------------------------------------------------------ guarding
+
+
+def check(tables: Tables, unit: Unit) -> None:
+    """What Postgres would refuse: raises DecisionFailed, and nothing has been changed."""
+    for object_id, before in unit.changed_outbound.items():
+        stored = tables.outbound.get(object_id)
+        _guard(stored is not None and stored.ss_status is before, "compare-and-set", object_id=object_id, before=before)
+        _guard(
+            stored is None or stored.outcome in (None, unit.outbound[object_id].outcome), "final", object_id=object_id
+        )
+        _check_outbound(unit.outbound[object_id])
+    places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
+    for object_id, row in unit.new_outbound.items():
+        _guard(object_id not in tables.outbound, "tb_0031 key", object_id=object_id)
+        _guard(row.direction is Direction.OWN or str(row.lk0) not in tables.relayed, "ident", ident=str(row.lk0))
+        place = (row.dest, row.lk0.inc, row.sid)
+        _guard(row.direction is Direction.RELAYED or row.sid < 0 or place not in places, "position", place=place)
+        _check_outbound(row)
+    _check_keys(tables, unit)
+    for bref, pending in unit.new_pending.items():
+        _guard(bref not in tables.pending, "tb_0030 key", bref=bref)
+        recorded = pending.slot in unit.new_recorded if pending.is_class3 else str(pending.lk0) in unit.new_seen
+        _guard(recorded, "one transaction for ledger and row", bref=bref)
+
+
+def _check_keys(tables: Tables, unit: Unit) -> None:
+    for name, staged, stored in (
+        ("token", unit.new_tokens, tables.tokens),
+        ("ledger", unit.new_recorded, tables.recorded),
+        ("seen", unit.new_seen, tables.seen),
+    ):
+        _guard(not staged.keys() & stored.keys(), name, keys=[str(key) for key in staged.keys() & stored.keys()])
+    for key in unit.changed_out_streams & tables.out_streams.keys():
+        _guard(unit.out_streams[key].next_sid >= tables.out_streams[key].next_sid, "positions rise", stream=key)
+    for stream in unit.changed_in_streams & tables.in_streams.keys():
+        _guard(unit.in_streams[stream].floor >= tables.in_streams[stream].floor, "floors rise", stream=stream)
+
+
+def _check_outbound(row: Outbound) -> None:
+    delivered = row.outcome is Outcome.DELIVERED
+    _guard(delivered == (row.ss_status is SendStatus.SS_ACK2), "delivered", object_id=row.object_id)
+    _guard(row.void or not row.lost, "lost is void", object_id=row.object_id)
+    placed = (row.sid >= 0) == (row.save_fwd is SaveFwd.MUST)
+    _guard(row.direction is Direction.RELAYED or placed, "class 3 has a position", object_id=row.object_id)
+
+
+def _guard(holds: bool, name: str, **facts: Any) -> None:
+    if not holds:
+        raise DecisionFailed(f"Guard '{name}' is broken.", **facts)
+
+
+# ------------------------------------------------------------------------------------------------------- writing
+
+
+def apply(tables: Tables, unit: Unit) -> None:
+    """Write what a unit has staged; called after ``check``."""
+    for object_id in unit.deleted_outbound:
+        row = tables.outbound.pop(object_id, None)
+        tables.bodies.pop(object_id, None)
+        if row is not None and row.direction is Direction.RELAYED:
+            tables.relayed.pop(str(row.lk0), None)
+    for row in unit.new_outbound.values():
+        if row.direction is Direction.RELAYED:
+            tables.relayed[str(row.lk0)] = row.object_id
+    for object_id in (*unit.new_outbound, *unit.changed_outbound):
+        tables.outbound[object_id] = copy_outbound(unit.outbound[object_id])
+    tables.bodies.update(unit.new_bodies)
+    for object_id in unit.dropped_bodies & tables.bodies.keys():
+        tables.bodies[object_id] = Stored(tables.bodies[object_id].envelope, b"")
+    tables.tokens.update(unit.new_tokens)
+    tables.out_streams.update((key, copy_out_stream(unit.out_streams[key])) for key in unit.changed_out_streams)
+    tables.last_pos.update((key, unit.last_pos[key]) for key in unit.changed_last_pos)
+    _apply_receipts(tables, unit)
+    for row_id in unit.taken_submissions:
+        tables.submitted.pop(row_id, None)
+    tables.refused.update(unit.refused_submissions)
+    for bref in unit.taken_done:
+        tables.done.pop(bref, None)
+    tables.ledger += unit.ledger
+    tables.broker += unit.broker
+
+
+def _apply_receipts(tables: Tables, unit: Unit) -> None:
+    tables.in_streams.update((key, copy_in_stream(unit.in_streams[key])) for key in unit.changed_in_streams)
+    tables.recorded.update(unit.new_recorded)
+    for key in unit.raised_floors:
+        floor = unit.in_streams[key].floor
+        for slot in [slot for slot in tables.recorded if slot.stream == key and slot.sid < floor]:
+            del tables.recorded[slot]
+    tables.seen.update(unit.new_seen)
+    while len(tables.seen) > SEEN_MAX:
+        del tables.seen[next(iter(tables.seen))]
+    tables.pending.update((bref, copy_pending(row)) for bref, row in unit.new_pending.items())
+    tables.pending_bodies.update(unit.new_pending_bodies)
+    _change(tables, unit.platform_acked, "p_ack_status", lambda row: AckStatus.AS_ACK)
+    _change(tables, unit.sender_acked, "s_ack_status", lambda row: AckStatus.AS_ACK)
+    _change(tables, unit.given, "deliveries", lambda row: row.deliveries + 1)
+    _change(tables, unit.handled, "app_status", lambda row: unit.handled[row.bref])
+    for bref in unit.deleted_pending:
+        tables.pending.pop(bref, None)
+        tables.pending_bodies.pop(bref, None)
+
+
+def _change(tables: Tables, brefs: Iterable[int], column: str, value: Callable[[Pending], Any]) -> None:
+    for bref in brefs:
+        if bref in tables.pending:
+            row = copy_pending(tables.pending[bref])
+            setattr(row, column, value(row))
+            tables.pending[bref] = row

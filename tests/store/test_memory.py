@@ -1,0 +1,578 @@
+"""The store in memory keeps the contract of ``unit``: copies, whole units, guards, faults, recovery, backups."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from semq.errors import BadInput
+from semq.store import memory
+from semq.store.memory import Fault, MemoryStore, Tables
+from semq.store.postgres_errors import DecisionFailed, StoreFenced, StoreUnavailable
+from semq.store.rows import (
+    InStream,
+    InStreamKey,
+    OrderKey,
+    Outbound,
+    OutStream,
+    OutStreamKey,
+    Pending,
+    Recorded,
+    Slot,
+    Stored,
+    Submitted,
+)
+from semq.store.unit import (
+    DoneRows,
+    Expired,
+    FirstInOrder,
+    Needs,
+    Query,
+    StreamState,
+    StreamsTo,
+    SubmittedRows,
+    Unfinished,
+    Unit,
+    Unsent,
+    Unsettled,
+    Waiting,
+    first_id,
+)
+from semq.umx_t.address import Address
+from semq.umx_t.locator import LK0, LK1, Pos, Store
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+
+HERE, THERE = Store(1, "a"), Address(1, "b")
+STREAM = OutStreamKey("1.b", 7)
+IN = InStreamKey(Store(1, "c"), 9)
+
+
+class Job:
+    """Work made of a function; remembers what it was told."""
+
+    def __init__(self, decide: Callable[[Unit], Any] = lambda unit: None, **needs: Any) -> None:
+        self.needs = Needs(**needs)
+        self._decide = decide
+        self.decided = 0
+        self.told: list[Exception | None] = []
+
+    def decide(self, unit: Unit) -> None:
+        self.decided += 1
+        self._decide(unit)
+
+    def committed(self) -> None:
+        self.told.append(None)
+
+    def failed(self, error: Exception) -> None:
+        self.told.append(error)
+
+
+def own(object_id: int, sid: int | None = None, **facts: Any) -> Outbound:
+    facts = {"save_fwd": SaveFwd.MUST, "ack2": True, "sid": object_id if sid is None else sid, **facts}
+    return Outbound(object_id, Direction.OWN, LK0(*HERE, 7, object_id), THERE, **facts)
+
+
+def relayed(object_id: int, **facts: Any) -> Outbound:
+    return Outbound(
+        object_id, Direction.RELAYED, LK0(1, "c", 1, 1, 9, object_id), THERE, SaveFwd.STORE, ack2=False, **facts
+    )
+
+
+def received(bref: int, sid: int | None = None, **facts: Any) -> Pending:
+    must: dict[str, Any] = {"save_fwd": SaveFwd.MUST, "ack2": True}
+    facts = {"target": Address(1, "a"), "status": Arrival.RECV, **must, **facts}
+    return Pending(bref, LK0(*IN.store, IN.inc, bref), bref if sid is None else sid, **facts)
+
+
+BODY = Stored(b"envelope", b"payload")
+
+
+def put(store: MemoryStore, *rows: Outbound | Pending) -> None:
+    """Write rows as their engine would."""
+
+    def decide(unit: Unit) -> None:
+        for row in rows:
+            if isinstance(row, Outbound):
+                unit.insert_outbound(row, BODY)
+                if row.sid >= 0:
+                    key = OutStreamKey(row.dest, row.lk0.inc)
+                    stream = unit.out_streams.setdefault(key, OutStream(key))
+                    stream.next_sid = max(stream.next_sid, row.sid + 1)
+                    unit.changed_out_streams.add(key)
+            else:
+                unit.insert_pending(row, BODY)
+                if row.is_class3:
+                    unit.record(row.slot, Recorded(row.status))
+                else:
+                    unit.new_seen[str(row.lk0)] = row.lk0
+
+    keys = {OutStreamKey(row.dest, row.lk0.inc) for row in rows if isinstance(row, Outbound)}
+    do(store, decide, out_streams=keys)
+
+
+def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> Job:
+    job = Job(decide, **needs)
+    store.post(job)
+    store.run_all()
+    return job
+
+
+def see(store: MemoryStore, **needs: Any) -> Unit:
+    units: list[Unit] = []
+    do(store, units.append, **needs)
+    return units[0]
+
+
+def ids(rows: list[Any]) -> list[int]:
+    return [getattr(row, "object_id", None) or row.bref for row in rows]
+
+
+def found(store: MemoryStore, query: Query) -> list[Any]:
+    return see(store, queries={query}).found[query]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+# ------------------------------------------------------------------------------------------ the phases
+
+
+def test_posted_order_is_kept_and_told_after_the_commit(store: MemoryStore) -> None:
+    seen: list[str] = []
+    jobs = [Job(lambda unit, name=name: seen.append(name)) for name in "abc"]
+    for job in jobs:
+        store.post(job)
+    assert store.phase == "begin"
+    store.begin()
+    assert (store.phase, seen) == ("commit", ["a", "b", "c"])
+    store.commit()
+    assert store.phase == "deliver"
+    assert [job.told for job in jobs] == [[], [], []]
+    assert not store.idle
+    store.deliver()
+    assert [job.told for job in jobs] == [[None], [None], [None]]
+    assert store.phase == ""
+    assert store.idle
+
+
+def test_nothing_is_written_before_the_commit(store: MemoryStore) -> None:
+    store.post(Job(lambda unit: unit.insert_outbound(own(1), BODY)))
+    store.begin()
+    assert not store.tables.outbound
+    store.commit()
+    assert ids(list(store.tables.outbound.values())) == [1]
+
+
+def test_a_group_takes_as_many_as_it_is_told(store: MemoryStore) -> None:
+    small = MemoryStore(store.tables, group=lambda waiting: waiting // 2)
+    jobs = [Job() for _ in range(3)]
+    for job in jobs:
+        small.post(job)
+    small.run()
+    assert [job.decided for job in jobs] == [1, 0, 0]
+    small.run_all()
+    small.run()
+    assert [job.decided for job in jobs] == [1, 1, 1]
+
+
+def test_work_of_one_unit_sees_what_earlier_work_changed(store: MemoryStore) -> None:
+    put(store, own(1))
+    seen: list[int] = []
+    first = Job(lambda unit: setattr(unit.outbound[1], "att", 5), outbound={1})
+    second = Job(lambda unit: seen.append(unit.outbound[1].att), outbound={1})
+    for job in (first, second):
+        store.post(job)
+    store.run()
+    assert seen == [5]
+
+
+def test_refused_work_is_left_out_and_the_rest_decided_again(store: MemoryStore) -> None:
+    def refuse(unit: Unit) -> None:
+        unit.insert_outbound(own(2), BODY)
+        raise BadInput("no")
+
+    first, bad, last = Job(lambda unit: unit.insert_outbound(own(1), BODY)), Job(refuse), Job()
+    for job in (first, bad, last):
+        store.post(job)
+    store.run()
+    assert set(store.tables.outbound) == {1}
+    assert isinstance(bad.told[0], BadInput)
+    assert (first.decided, bad.decided, last.decided) == (2, 1, 1)
+    assert first.told == last.told == [None]
+
+
+def test_a_broken_connection_writes_nothing(store: MemoryStore) -> None:
+    job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
+    store.post(job)
+    store.run(Fault.ROLLED_BACK)
+    assert isinstance(job.told[0], StoreUnavailable)
+    assert not store.tables.outbound
+
+
+def test_a_lost_answer_leaves_the_writer_in_doubt(store: MemoryStore) -> None:
+    job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
+    store.post(job)
+    store.run(Fault.ANSWER_LOST)
+    assert isinstance(job.told[0], StoreUnavailable)
+    assert set(store.tables.outbound) == {1}
+
+
+def test_a_decision_may_be_taken_twice(store: MemoryStore) -> None:
+    job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
+    store.post(job)
+    store.run(Fault.REDONE)
+    assert (job.decided, job.told) == (2, [None])
+
+
+def test_a_writer_whose_store_was_taken_over_writes_nothing(store: MemoryStore) -> None:
+    successor = MemoryStore(store.tables)
+    job = do(store, lambda unit: unit.insert_outbound(own(1), BODY))
+    assert isinstance(job.told[0], StoreFenced)
+    put(successor, own(1))
+    assert set(store.tables.outbound) == {1}
+
+
+# --------------------------------------------------------------------------------------------- loading
+
+
+def test_rows_are_copies_both_ways(store: MemoryStore) -> None:
+    put(store, own(1), received(2))
+    unit = see(store, outbound={1, 5}, pending={2, 5}, out_streams={STREAM}, bodies={1, 5})
+    assert set(unit.outbound) == {1}
+    assert set(unit.pending) == {2}
+    assert unit.bodies == {1: BODY}
+    unit.outbound[1].att = unit.pending[2].deliveries = unit.out_streams[STREAM].next_sid = 99
+    again = see(store, outbound={1}, pending={2}, out_streams={STREAM})
+    assert (again.outbound[1].att, again.pending[2].deliveries, again.out_streams[STREAM].next_sid) == (0, 0, 2)
+
+
+def test_keys_of_every_table(store: MemoryStore) -> None:
+    order, slot = OrderKey("1.b", "k"), Slot(IN, 3)
+
+    def decide(unit: Unit) -> None:
+        unit.insert_outbound(own(1, token="t", digest=b"d"), BODY)
+        unit.last_pos[order] = Pos(7, 1)
+        unit.changed_last_pos.add(order)
+        unit.in_streams[IN] = InStream(IN, 4)
+        unit.changed_in_streams.add(IN)
+        unit.record(slot, Recorded(Arrival.VOID))
+        unit.new_seen["u"] = LK0(*HERE, 1, 1)
+        unit.broker.append("event")
+
+    do(store, decide)
+    wanted = {"tokens": {"t", "x"}, "last_pos": {order, OrderKey("", "")}, "in_streams": {IN}, "recorded": {slot}}
+    unit = see(store, **wanted, seen={"u", "v"})
+    assert {token: row.digest for token, row in unit.tokens.items()} == {"t": b"d"}
+    assert unit.last_pos == {order: Pos(7, 1)}
+    assert unit.in_streams == {IN: InStream(IN, 4)}
+    assert unit.recorded == {slot: Recorded(Arrival.VOID)}
+    assert unit.seen == {"u"}
+    assert store.tables.broker == ["event"]
+
+
+def test_a_relayed_row_is_one_object_however_it_is_found(store: MemoryStore) -> None:
+    put(store, relayed(1))
+    ident = str(relayed(1).lk0)
+    query = Unsent("1.b", 0, 9)
+    unit = see(store, relayed={ident, "other"}, outbound={1}, queries={query})
+    assert unit.relayed[ident] is unit.outbound[1]
+    assert next(unit.outbound_found(query)) is unit.outbound[1]
+    do(store, lambda unit: unit.delete_outbound(unit.relayed[ident]), relayed={ident})
+    assert not see(store, relayed={ident}).relayed
+    assert not store.tables.bodies
+
+
+# --------------------------------------------------------------------------------------------- queries
+
+
+def test_unsent(store: MemoryStore) -> None:
+    put(
+        store,
+        own(1, size=5),
+        own(2, held=True),
+        own(3, ss_status=SendStatus.SS_SENT),
+        own(4, size=5),
+        relayed(5, size=5),
+    )
+    put(store, own(6, outcome=Outcome.CANCELLED), own(7, sid=0, size=5))
+    assert ids(found(store, Unsent("1.b", 0, 9))) == [1, 4, 5, 7]
+    assert ids(found(store, Unsent("1.b", 1, 2))) == [4, 5]
+    assert ids(found(store, Unsent("1.b", 0, 9, max_bytes=6))) == [1, 4]
+    assert found(store, Unsent("1.z", 0, 9)) == []
+    assert set(see(store, queries={Unsent("1.b", 4, 1)}).bodies) == {5}
+
+
+def test_unsettled(store: MemoryStore) -> None:
+    ends = {"outcome": Outcome.DELIVERED, "ss_status": SendStatus.SS_ACK2}
+    put(store, own(1), own(2, ss_status=SendStatus.SS_SENT), own(3, ss_status=SendStatus.SS_ACK), own(4, **ends))
+    assert ids(found(store, Unsettled(0, 9, 9))) == [2, 3]
+    assert ids(found(store, Unsettled(3, 3, 9))) == [3]
+    assert ids(found(store, Unsettled(0, 9, 1))) == [2]
+
+
+def test_expired(store: MemoryStore) -> None:
+    put(
+        store,
+        own(1),
+        own(2, expires_at=5),
+        own(3, expires_at=6),
+        own(4, expires_at=5, void=True),
+        relayed(5, expires_at=1),
+    )
+    assert ids(found(store, Expired(5, 9))) == [2]
+    assert ids(found(store, Expired(6, 1))) == [2]
+
+
+def test_unfinished_and_waiting(store: MemoryStore) -> None:
+    noted = {"p_ack_status": AckStatus.AS_ACK, "s_ack_status": AckStatus.AS_ACK}
+    done = {"app_status": AppStatus.DONE}
+    put(store, received(1), received(2, **noted, **done), received(3, **done), received(4, **noted))
+    put(store, received(5, target=Address(1, "a", "buyer")), received(6, -1, save_fwd=SaveFwd.DROP, ack2=False))
+    assert ids(found(store, Unfinished(0, 9, 9))) == [1, 3, 4, 5, 6]
+    assert ids(found(store, Unfinished(2, 4, 1))) == [3]
+    assert ids(found(store, Waiting("", 0, 9))) == [1, 4, 6]
+    assert ids(found(store, Waiting("", 1, 1))) == [4]
+    assert ids(found(store, Waiting("buyer", 0, 9))) == [5]
+    assert see(store, queries={Waiting("buyer", 0, 9)}).pending_bodies == {5: BODY}
+
+
+def test_first_in_order_is_the_first_accepted(store: MemoryStore) -> None:
+    late = received(1, order_key="k")
+    late.lk0 = late.lk0._replace(object_id=50)
+    put(store, late, received(2, order_key="k"), received(3, order_key="k", app_status=AppStatus.DONE))
+    assert ids(found(store, FirstInOrder(str(IN.store), "k"))) == [2]
+    assert found(store, FirstInOrder(str(IN.store), "z")) == []
+
+
+def test_streams_to(store: MemoryStore) -> None:
+    put(store, own(1), own(2))
+    assert found(store, StreamsTo("1.b")) == [OutStream(STREAM, 3)]
+    assert found(store, StreamsTo("1.z")) == []
+
+
+def test_what_applications_wrote_through_sql(store: MemoryStore) -> None:
+    rows = [Submitted(n, "1.b", b"", "", 3, 1, "", "", "", {}) for n in (2, 1, 3)]
+    store.tables.submitted = {row.row_id: row for row in rows}
+    store.tables.done = {8: None, 7: None}
+    assert [row.row_id for row in found(store, SubmittedRows(2))] == [1, 2]
+
+    def settle(unit: Unit) -> None:
+        unit.taken_submissions.add(1)
+        unit.refused_submissions[2] = ("SEMQ-1201", "no")
+        unit.taken_done.add(8)
+
+    assert found(store, DoneRows(1)) == [8]
+    do(store, settle)
+    assert [row.row_id for row in found(store, SubmittedRows(9))] == [3]
+    assert set(store.tables.submitted) == {2, 3}
+    assert found(store, DoneRows(9)) == [7]
+
+
+# --------------------------------------------------------------------------------------------- writing
+
+
+def test_changes_of_a_sender_row(store: MemoryStore) -> None:
+    put(store, own(1))
+
+    def change(unit: Unit) -> None:
+        row = unit.outbound[1]
+        row.ss_status = SendStatus.SS_ACK
+        unit.change_outbound(row, SendStatus.SS_INIT)
+        unit.drop_payload(row)
+
+    do(store, change, outbound={1})
+    unit = see(store, outbound={1}, bodies={1})
+    assert (unit.outbound[1].ss_status, unit.outbound[1].has_payload) == (SendStatus.SS_ACK, False)
+    assert unit.bodies[1] == Stored(b"envelope", b"")
+    do(store, lambda unit: unit.replace_body(1, Stored(b"void", b"")))
+    assert see(store, bodies={1}).bodies[1] == Stored(b"void", b"")
+    do(store, lambda unit: unit.delete_outbound(unit.outbound[1]), outbound={1})
+    do(store, lambda unit: unit.deleted_outbound.add(1))
+    assert not store.tables.outbound
+    assert not store.tables.bodies
+
+
+def test_changes_of_a_receiver_row(store: MemoryStore) -> None:
+    put(store, received(1))
+
+    def change(unit: Unit) -> None:
+        unit.platform_acked |= {1, 99}
+        unit.sender_acked.add(1)
+        unit.given.add(1)
+        unit.handle(unit.pending[1], AppStatus.DONE)
+
+    do(store, change, pending={1})
+    row = see(store, pending={1}).pending[1]
+    assert (row.p_ack_status, row.s_ack_status) == (AckStatus.AS_ACK, AckStatus.AS_ACK)
+    assert (row.deliveries, row.app_status) == (1, AppStatus.DONE)
+    do(store, lambda unit: unit.delete_pending(unit.pending[1]), pending={1})
+    assert not store.tables.pending
+    assert not store.tables.pending_bodies
+    assert Slot(IN, 1) in store.tables.recorded
+
+
+def test_a_raised_floor_forgets_what_lies_below(store: MemoryStore) -> None:
+    other = Slot(InStreamKey(IN.store, 1), 0)
+    put(store, received(1), received(2), received(3))
+
+    def decide(unit: Unit) -> None:
+        unit.record(other, Recorded(Arrival.RECV))
+        stream = unit.in_streams[IN] = InStream(IN, 1)
+        unit.raise_floor(stream, 3)
+
+    do(store, decide)
+    assert set(store.tables.recorded) == {Slot(IN, 3), other}
+
+
+def test_only_so_many_idents_of_classes_1_and_2_are_remembered(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "SEEN_MAX", 2)
+    do(store, lambda unit: unit.new_seen.update({name: LK0(*HERE, 1, 1) for name in "abc"}))
+    assert set(store.tables.seen) == {"b", "c"}
+
+
+# -------------------------------------------------------------------------------------------- guarding
+
+
+def change(before: SendStatus = SendStatus.SS_SENT, **facts: Any) -> Callable[[Unit], None]:
+    def decide(unit: Unit) -> None:
+        row = unit.outbound[1]
+        for name, value in facts.items():
+            setattr(row, name, value)
+        unit.change_outbound(row, before)
+
+    return decide
+
+
+def misplaced(unit: Unit) -> None:
+    unit.insert_pending(received(9), BODY)
+
+
+def back(unit: Unit) -> None:
+    unit.out_streams[STREAM].next_sid = 0
+    unit.changed_out_streams.add(STREAM)
+
+
+def lower(unit: Unit) -> None:
+    unit.in_streams[IN] = InStream(IN, 1, floor=2)
+    unit.changed_in_streams.add(IN)
+
+
+def stale(unit: Unit) -> None:
+    unit.change_outbound(unit.outbound[1], SendStatus.SS_ACK)
+
+
+def unheard_of(unit: Unit) -> None:
+    unit.outbound[99] = own(99)
+    unit.change_outbound(unit.outbound[99], SendStatus.SS_INIT)
+
+
+BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
+    ("compare-and-set", stale),
+    ("compare-and-set", unheard_of),
+    ("delivered", change(outcome=Outcome.DELIVERED)),
+    ("delivered", change(ss_status=SendStatus.SS_ACK2)),
+    ("lost is void", change(lost=True)),
+    ("tb_0031 key", lambda unit: unit.insert_outbound(own(1, sid=8), BODY)),
+    ("position", lambda unit: unit.insert_outbound(own(8, sid=1), BODY)),
+    ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, sid=-1), BODY)),
+    ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, save_fwd=SaveFwd.DROP), BODY)),
+    ("ident", lambda unit: unit.insert_outbound(relayed(8, reason=None, sid=3), BODY)),
+    ("token", lambda unit: unit.insert_outbound(own(8, token="t"), BODY)),
+    ("ledger", lambda unit: unit.record(Slot(IN, 5), Recorded(Arrival.RECV))),
+    ("seen", lambda unit: unit.new_seen.update(u=LK0(*HERE, 1, 1))),
+    ("positions rise", back),
+    ("floors rise", lower),
+    ("tb_0030 key", lambda unit: unit.insert_pending(received(5), BODY)),
+    ("one transaction for ledger and row", misplaced),
+    ("one transaction for ledger and row", lambda unit: unit.insert_pending(received(9, save_fwd=SaveFwd.STORE), BODY)),
+]
+
+
+@pytest.mark.parametrize(("guard", "decide"), BREAKS, ids=[f"{n}-{guard}" for n, (guard, _) in enumerate(BREAKS)])
+def test_what_postgres_would_refuse_is_refused_whole(
+    store: MemoryStore, guard: str, decide: Callable[[Unit], None]
+) -> None:
+    put(store, own(1, token="t", ss_status=SendStatus.SS_SENT), received(5))
+    eighth = relayed(8)
+    do(store, lambda unit: unit.new_seen.update(u=eighth.lk0))
+    other = relayed(3)
+    other.lk0 = eighth.lk0
+    put(store, other)
+
+    def floor(unit: Unit) -> None:
+        unit.raise_floor(unit.in_streams.setdefault(IN, InStream(IN, 1)), 4)
+
+    do(store, floor)
+    before = store.tables.snapshot()
+    store.post(Job(decide, outbound={1}, out_streams={STREAM}))
+    store.begin()
+    with pytest.raises(DecisionFailed, match=f"'{guard}'"):
+        store.commit()
+    after = store.tables.snapshot()
+    after.owner = before.owner
+    assert after == before
+    assert store.idle
+
+
+def test_what_is_final_stays_final(store: MemoryStore) -> None:
+    put(store, own(1, ss_status=SendStatus.SS_SENT, outcome=Outcome.REJECTED))
+    do(store, change(reason=("SEMQ-1209", "words")), outbound={1})
+    store.post(Job(change(outcome=Outcome.LOST, void=True), outbound={1}))
+    store.begin()
+    with pytest.raises(DecisionFailed, match="'final'"):
+        store.commit()
+
+
+# -------------------------------------------------------------------------------- recovery and backups
+
+
+def test_an_empty_store(store: MemoryStore) -> None:
+    recovered = store.recover(5)
+    assert (recovered.store_uuid, recovered.boot, recovered.inc) == ("memory", 1, 5)
+    assert recovered.first_id == first_id(1) == 2**40 + 1
+    assert (recovered.streams, recovered.backlog, recovered.settled, recovered.finished) == ([], {}, [], [])
+    assert (recovered.unsettled, recovered.pending) == (0, 0)
+    assert store.recover(6).first_id == first_id(2)
+
+
+def test_what_a_new_life_must_know(store: MemoryStore) -> None:
+    ended = {"outcome": Outcome.CANCELLED}
+    put(store, own(1, sid=0, **ended), own(2, sid=1), own(3, sid=2, **ended), own(4, sid=3), own(5, sid=4, **ended))
+    put(store, own(6, sid=-1, save_fwd=SaveFwd.DROP), relayed(7))
+    done = {"app_status": AppStatus.DONE, "s_ack_status": AckStatus.AS_ACK}
+    put(store, received(1), received(2, **done), received(3, lk1=LK1(1, 1, 1), **done))
+    recovered = store.recover(5)
+    assert recovered.streams == [StreamState(STREAM, 5, 1, {2, 4})]
+    assert recovered.backlog == {"1.b": 4}
+    assert (recovered.unsettled, recovered.settled) == (4, [1, 3, 5])
+    assert (recovered.pending, recovered.finished) == (2, [2])
+
+
+def test_a_settled_stream_has_its_floor_at_its_end(store: MemoryStore) -> None:
+    put(store, own(1, sid=0, outcome=Outcome.LOST, void=True))
+    do(store, lambda unit: unit.delete_outbound(unit.outbound[1]), outbound={1})
+    assert store.recover(5).streams == [StreamState(STREAM, 1, 1, set())]
+
+
+def test_a_backup_is_apart_from_what_follows(store: MemoryStore) -> None:
+    put(store, own(1), received(1))
+    backup = store.tables.snapshot()
+    do(store, change(ss_status=SendStatus.SS_SENT, before=SendStatus.SS_INIT), outbound={1})
+    put(store, own(2))
+    do(store, lambda unit: unit.given.add(1))
+    store.tables.restore(backup)
+    assert set(store.tables.outbound) == {1}
+    assert store.tables.outbound[1].ss_status is SendStatus.SS_INIT
+    assert store.tables.pending[1].deliveries == 0
+    late = do(store, lambda unit: unit.insert_outbound(own(3), BODY))
+    assert isinstance(late.told[0], StoreFenced)
+    put(MemoryStore(store.tables), own(3))
+    assert set(backup.outbound) == {1}
+
+
+def test_tables_may_be_named() -> None:
+    assert MemoryStore(Tables("uuid")).recover(1).store_uuid == "uuid"
