@@ -180,7 +180,7 @@ def test_a_group_takes_as_many_as_it_is_told(store: MemoryStore) -> None:
 def test_work_of_one_unit_sees_what_earlier_work_changed(store: MemoryStore) -> None:
     put(store, own(1))
     seen: list[int] = []
-    first = Job(lambda unit: setattr(unit.outbound[1], "att", 5), outbound={1})
+    first = Job(change(before=SendStatus.SS_INIT, att=5), outbound={1})
     second = Job(lambda unit: seen.append(unit.outbound[1].att), outbound={1})
     for job in (first, second):
         store.post(job)
