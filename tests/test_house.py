@@ -1,0 +1,286 @@
+"""How the house is built, held as rows of data and checked in the sources: floors, clocks, sizes, names, words.
+
+A row that is added here needs its reason beside it. The plan behind the rows is ARCHITECTURE.md.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+# package or module | floor: imports point down only, and never to a neighbour on the same floor
+FLOORS: dict[str, float] = {
+    "semq.errors": -1,  # the root of the error tree: everybody's
+    "semq.clock": -1,  # time and chance: passed in, its protocol may be named by everybody but floor 0
+    "semq.umx_t": 0,
+    "semq.amqp": 0,
+    "semq.seal": 0,
+    "migrations": 1,
+    "semq.store": 1,
+    "semq.transport": 2,
+    "semq.broker": 2,
+    "semq.engine": 3,
+    "semq.config": 3.5,  # how nodes are told what to do; engine, broker and store get their own settings from the nodes
+    "semq.logs": 3.5,
+    "semq.node": 3.7,  # what both kinds of node have in common
+    "local_node": 4,
+    "platform_node": 4,
+    "semq.app": 5,
+    "semq.cli": 5,
+    "semq.console": 5,
+    "semq.demo": 5,
+    "spark_reconcile": 5,
+}
+
+# who | may also name | because
+SIDEWAYS: dict[tuple[str, str], str] = {
+    ("semq.broker", "semq.transport"): "the server model answers on the connections that transport accepts",
+    ("semq.store", "migrations"): "the schema and the code that reads it are one floor",
+    ("migrations", "semq.store"): "the same",
+    ("semq.cli", "semq.app"): "the command line is an application like any other",
+    ("semq.cli", "semq.console"): "it starts it",
+    ("semq.cli", "semq.demo"): "it starts it",
+    ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
+}
+
+PURE = ("semq.umx_t", "semq.amqp", "semq.seal")
+IMPURE = {
+    "asyncio", "concurrent", "http", "io", "logging", "multiprocessing", "os", "pathlib", "psycopg", "random",
+    "secrets", "select", "selectors", "signal", "socket", "sqlalchemy", "ssl", "subprocess", "tempfile", "threading",
+    "time", "urllib", "uvloop",
+}  # fmt: skip
+IMPURE_NAMES = {"semq.clock"}
+
+# asked for in semq/clock.py alone, on floors 0 to 4
+DICE = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
+NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burandom\(")
+# module | may use | because
+OWN_CLOCK: dict[str, tuple[set[str], str]] = {
+    "semq.store.embedded": ({"time"}, "waits for a server process; nothing in the protocol depends on it"),
+    "semq.store.embedded_process": ({"time"}, "the same"),
+    "semq.store.embedded_cluster": ({"secrets"}, "draws the password of a new database cluster"),
+}
+
+LINES_MAX = 500
+
+# Tests that stand opposite no module, and why.
+NO_OPPOSITE: dict[str, str] = {
+    "tests/test_house.py": "opposite the whole house",
+    "tests/flows": "conversations between nodes",
+    "tests/simulation": "whole nodes on a seeded network",
+    "tests/crash": "whole nodes, killed",
+    "tests/differential": "whole nodes beside other brokers",
+    "tests/interop": "other people's clients",
+}
+
+# a bar hides the word from this very test | why it must not stand in a committed file
+WORDS = [
+    ("pyp|i.org", "names a registry"),
+    ("python|hosted.org", "names a registry"),
+    ("registry.np|mjs", "names a registry"),
+    ("repo1.ma|ven", "names a registry"),
+    ("proxy.gol|ang", "names a registry"),
+    ("/wo|rk/", "a path of one machine"),
+    ("/t|mp/", "a path of one machine"),
+    ("/ro|ot/", "a path of one machine"),
+    ("far|m-", "a tool of one workplace"),
+    ("chat|gpt", "the project speaks of itself only"),
+    ("clau|de", "the project speaks of itself only"),
+    ("anthro|pic", "the project speaks of itself only"),
+]
+
+# range of error codes | packages, as the table in semq/errors.py has them
+CODES: list[tuple[range, tuple[str, ...]]] = [
+    (range(1000, 2000), ("semq.errors", "semq.umx_t", "semq.engine", "local_node", "platform_node", "semq.app")),
+    (
+        range(2000, 3000),
+        ("semq.errors", "semq.config", "semq.cli", "semq.demo", "semq.node", "local_node", "platform_node"),
+    ),
+    (range(3000, 4000), ("semq.store",)),
+    (range(4000, 5000), ("semq.amqp", "semq.transport", "semq.broker")),
+    (range(5000, 6000), ("semq.seal",)),
+    (range(6000, 7000), ("spark_reconcile",)),
+]
+
+
+# ------------------------------------------------------------ reading the sources
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the product by its dotted name."""
+    folders = ("semq", "local_node", "platform_node", "spark_reconcile", "migrations")
+    files = (file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    return {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"), filename=str(file))
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Every imported name, as (line, "package.module" or "package.module.name")."""
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def house(name: str) -> str | None:
+    """The row of FLOORS that a dotted name falls under."""
+    parts = name.split(".")
+    return next((".".join(parts[:n]) for n in (2, 1) if ".".join(parts[:n]) in FLOORS), None)
+
+
+def committed() -> list[Path]:
+    """The files under version control; in an unpacked archive, everything that is no environment or cache."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        return [file for name in listed.stdout.split("\0") if name and (file := ROOT / name).is_file()]
+    hidden = {".venv", ".git", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "__pycache__", "var"}
+    return [file for file in ROOT.rglob("*") if file.is_file() and not hidden & set(file.relative_to(ROOT).parts)]
+
+
+def at(file: Path, line: int) -> str:
+    return f"{file.relative_to(ROOT)}:{line}"
+
+
+# ------------------------------------------------------------ the checks
+
+
+def test_every_module_stands_on_a_floor() -> None:
+    assert [name for name in modules() if name != "semq.__init__" and house(name) is None] == []
+
+
+def test_imports_point_down() -> None:
+    wrong = []
+    for name, file in modules().items():
+        here = house(name)
+        for line, imported in imports(file):
+            there = house(imported)
+            if here is None or there is None or here == there or (here, there) in SIDEWAYS:
+                continue
+            if FLOORS[there] >= FLOORS[here]:
+                wrong.append(f"{at(file, line)}: {here} imports {there}")
+    assert wrong == []
+
+
+def test_floor_0_is_pure() -> None:
+    wrong = [
+        f"{at(file, line)}: {imported}"
+        for name, file in modules().items()
+        if house(name) in PURE
+        for line, imported in imports(file)
+        if imported.split(".")[0] in IMPURE or house(imported) in IMPURE_NAMES
+    ]
+    assert wrong == []
+
+
+def test_only_the_clock_asks_for_time_and_chance() -> None:
+    wrong = []
+    for name, file in modules().items():
+        if name == "semq.clock" or FLOORS.get(house(name) or "", 5) >= 5:
+            continue
+        allowed = OWN_CLOCK.get(name, (set(), ""))[0]
+        for line, imported in imports(file):
+            asked = {imported, imported.split(".")[0]} & DICE - allowed
+            wrong += [f"{at(file, line)}: {word}" for word in sorted(asked)]
+        for number, text in enumerate(file.read_text("utf-8").splitlines(), start=1):
+            if NOW.search(text.partition("#")[0]):
+                wrong.append(f"{at(file, number)}: {text.strip()}")
+    assert wrong == []
+
+
+def test_files_stay_small() -> None:
+    sources = [file for file in committed() if file.suffix == ".py" or file.name == "run"]
+    counted = {str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines()) for file in sources}
+    assert {name: lines for name, lines in counted.items() if lines > LINES_MAX} == {}
+
+
+def test_every_module_opens_with_its_map() -> None:
+    wrong = [name for name, file in modules().items() if tree(file).body and not ast.get_docstring(tree(file))]
+    assert wrong == []
+
+
+def test_every_test_stands_opposite_a_module() -> None:
+    wrong = []
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        name = file.relative_to(ROOT)
+        if any(str(name) == row or row in map(str, name.parents) for row in NO_OPPOSITE):
+            continue
+        parts = list(name.with_suffix("").parts[1:])
+        subject = parts.pop().removeprefix("test_")
+        places = [ROOT.joinpath(top, *parts) for top in ("semq", ".")]
+        if not any(opposite(place, subject) for place in places):
+            wrong.append(str(name))
+    assert wrong == []
+
+
+def opposite(place: Path, subject: str) -> bool:
+    """Is there a module of that name, or one whose name the subject goes on with (test_frames_golden of frames)?"""
+    words = subject.split("_")
+    stems = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
+    return any((place / f"{stem}.py").exists() or (place / stem).is_dir() for stem in stems)
+
+
+def test_error_codes_are_unique_and_in_their_range() -> None:
+    seen: dict[str, str] = {}
+    wrong = []
+    for name, file in modules().items():
+        for node in ast.walk(tree(file)):
+            code = code_of(node) if isinstance(node, ast.ClassDef) else None
+            if code is None or not isinstance(node, ast.ClassDef):
+                continue
+            place = f"{at(file, node.lineno)}: {node.name} {code}"
+            ranges = [numbers for numbers, houses in CODES if house(name) in houses]
+            if not re.fullmatch(r"SEMQ-\d{4}", code) or not any(int(code[5:]) in numbers for numbers in ranges):
+                wrong.append(f"{place} is outside the range of {house(name)}")
+            if code in seen:
+                wrong.append(f"{place} is also the code of {seen[code]}")
+            if not ast.get_docstring(node):
+                wrong.append(f"{place} has no sentence for the operator")
+            seen[code] = node.name
+    assert wrong == []
+
+
+def code_of(node: ast.ClassDef) -> str | None:
+    for line in node.body:
+        target = (
+            line.target
+            if isinstance(line, ast.AnnAssign)
+            else line.targets[0]
+            if isinstance(line, ast.Assign)
+            else None
+        )
+        if isinstance(target, ast.Name) and target.id == "code" and isinstance(line, ast.Assign | ast.AnnAssign):
+            return (
+                line.value.value if isinstance(line.value, ast.Constant) and isinstance(line.value.value, str) else None
+            )
+    return None
+
+
+def test_the_project_speaks_of_itself_only() -> None:
+    words = {word.replace("|", ""): why for word, why in WORDS}
+    found = []
+    for file in committed():
+        try:
+            lines = file.read_text("utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(lines, start=1):
+            found += [f"{at(file, number)}: {word}: {why}" for word, why in words.items() if word in line.casefold()]
+    assert found == []
+
+
+def test_the_locks_name_no_address() -> None:
+    for lock in ROOT.glob("requirements-*.lock"):
+        text = lock.read_text()
+        assert "://" not in text
+        assert "--index-url" not in text
+        assert all("--hash=sha256:" in entry for entry in re.split(r"\n(?=\S)", text.strip()))
