@@ -1,0 +1,90 @@
+"""Business dates: which instants belong to which date, in a configured zone with a configured cut-off.
+
+A business date lasts from one cut-off to the next and is named after the calendar day on which most of it lies: with a
+cut-off before noon it begins on that day (04:00: from 04:00 to 04:00 of the next day), with one at noon or later on the
+day before (18:00: what is accepted after 18:00 counts for the next date). Days with a change of the clock have 23 or 25
+hours. Used by the extracts and by the job; all instants are milliseconds since 1970 UTC.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from spark_reconcile.errors import BadRequest, BadSettings
+
+_NOON = time(12)
+_DAY = timedelta(days=1)
+
+
+class Window(NamedTuple):
+    """A stretch of time: from ``start`` (inclusive) to ``end`` (exclusive), milliseconds since 1970 UTC."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """A zone and a cut-off; raises BadSettings when made of names that mean nothing."""
+
+    zone: str = "UTC"
+    cutoff: str = "00:00"
+
+    def __post_init__(self) -> None:
+        self._zone()
+        self._cutoff()
+
+    def window(self, day: date) -> Window:
+        """The instants that belong to a business date."""
+        return Window(self._begins(day), self._begins(day + _DAY))
+
+    def date_of(self, at: int) -> date:
+        """The business date to which an instant belongs."""
+        day = datetime.fromtimestamp(at / 1000, UTC).astimezone(self._zone()).date()
+        while at < self._begins(day):
+            day -= _DAY
+        while at >= self._begins(day + _DAY):
+            day += _DAY
+        return day
+
+    def local(self, at: int) -> str:
+        """An instant as people of this zone read it, with its offset."""
+        moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(self._zone())
+        return moment.isoformat(sep=" ", timespec="milliseconds")
+
+    def _begins(self, day: date) -> int:
+        cutoff = self._cutoff()
+        starts = day - _DAY if cutoff >= _NOON else day
+        return int(datetime.combine(starts, cutoff, self._zone()).timestamp() * 1000)
+
+    def _zone(self) -> ZoneInfo:
+        try:
+            return ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise BadSettings("The time zone is not known.", zone=self.zone[:80]) from error
+
+    def _cutoff(self) -> time:
+        try:
+            cutoff = time.fromisoformat(self.cutoff)
+        except ValueError as error:
+            raise BadSettings("The cut-off is not a time of day such as 18:00.", cutoff=self.cutoff[:40]) from error
+        if cutoff.tzinfo is not None:
+            raise BadSettings("The cut-off is local to the zone and has no offset.", cutoff=self.cutoff)
+        return cutoff
+
+
+def parse_date(text: str) -> date:
+    """Read a business date such as 2026-11-20; raises BadRequest."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError as error:
+        raise BadRequest("A business date reads like 2026-11-20.", given=text[:40]) from error
+    if not 2000 <= day.year <= 9000:  # neighbours of a date must be dates too
+        raise BadRequest("A business date lies between the years 2000 and 9000.", given=text)
+    return day
+
+
+def neighbours(day: date, before: int = 1, after: int = 1) -> list[date]:
+    """A business date with those around it, oldest first: messages that cross a cut-off are found there."""
+    return [day + _DAY * step for step in range(-before, after + 1)]

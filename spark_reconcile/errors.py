@@ -1,0 +1,84 @@
+"""What can go wrong in a reconciliation, and with which exit code the command line says so.
+
+    SemqError
+    ├── BadInput
+    │   ├── BadExtract          65  an extract cannot be used: altered, truncated, lying, of an unknown schema
+    │   └── BadRequest           2  a date, a run or an option that means nothing
+    ├── Unavailable
+    │   ├── SourcesMissing       4  a required source has not delivered
+    │   ├── NoSuchRun            4  no published run for this date, or no run of this name
+    │   ├── BeingRun             5  this date is being reconciled by another process
+    │   ├── NoJava              69  no Java that Spark can use
+    │   └── LedgerAway          69  the database of the ledger cannot be read
+    └── Misconfigured
+        └── BadSettings         78  the settings do not describe a reconciliation
+
+The number is ``exit_code``, what the command line ends with.
+"""
+
+from typing import ClassVar
+
+from semq.errors import BadInput, Misconfigured, Unavailable
+
+
+class BadExtract(BadInput):
+    """An extract cannot be used; nothing was published."""
+
+    code = "SEMQ-6001"
+    remedy = "Extract the date again at the node that is named, or run with --allow-partial to do without it."
+    exit_code: ClassVar[int] = 65
+
+
+class BadRequest(BadInput):
+    """The request cannot be understood."""
+
+    code = "SEMQ-6002"
+    exit_code: ClassVar[int] = 2
+
+
+class SourcesMissing(Unavailable):
+    """A required source has not delivered its extract; nothing was published."""
+
+    code = "SEMQ-6003"
+    remedy = "Have the node deliver its extract (`semq reconcile extract`), or run with --allow-partial."
+    exit_code: ClassVar[int] = 4
+
+
+class NoSuchRun(Unavailable):
+    """There is no such run."""
+
+    code = "SEMQ-6004"
+    remedy = "`semq reconcile status` lists the runs of every business date."
+    exit_code: ClassVar[int] = 4
+
+
+class BeingRun(Unavailable):
+    """This business date is being reconciled by another process; nothing was changed."""
+
+    code = "SEMQ-6005"
+    remedy = "Wait for the other run to end, then look at its result with `semq reconcile status`."
+    exit_code: ClassVar[int] = 5
+
+
+class NoJava(Unavailable):
+    """No Java was found that Spark can use."""
+
+    code = "SEMQ-6006"
+    remedy = "Install a Java 17 or 21 runtime, or the `spark` extra of this project, which brings one."
+    exit_code: ClassVar[int] = 69
+
+
+class LedgerAway(Unavailable):
+    """The ledger of this node cannot be read."""
+
+    code = "SEMQ-6007"
+    remedy = "Check the database URL and that the schema is up to date (`semq db check`)."
+    exit_code: ClassVar[int] = 69
+
+
+class BadSettings(Misconfigured):
+    """The settings of the reconciliation cannot be used."""
+
+    code = "SEMQ-6008"
+    remedy = "Correct the [reconcile] table of the configuration."
+    exit_code: ClassVar[int] = 78

@@ -1,0 +1,110 @@
+"""What the three ledgers together say of one message, in three words and some remarks: the key of the verdict grid.
+
+``facts`` gathers, for each message and side, which events were written at least once (as bits of one number). The
+tables below turn the bits of a side into one word: the first row whose events are there and whose exceptions are not.
+``judging`` does that in Spark from these very tables; ``verdicts`` maps a situation to a finding. A situation packs
+into one integer, so that millions of messages are grouped into the few hundred situations that really occur.
+"""
+
+from typing import NamedTuple
+
+from semq.store.rows import Event
+from spark_reconcile.schema import NOTES, mask
+
+
+class Word(NamedTuple):
+    """One standing of a side: the events that show it, and those that exclude it (any of each)."""
+
+    name: str
+    shown_by: int
+    unless: int = 0
+
+
+_ANY = ~NOTES & (2**31 - 1)
+_TAKEN = mask(Event.FORWARDED, Event.STORED, Event.RELEASED)
+
+# The outcomes of a message at its sender: final, never two of them.
+ENDINGS = mask(Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
+# What the receiver's ledger may record of a message: once, and one of these.
+RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
+
+# Word, events that show it, events that exclude it. "torn" (two outcomes) and "mixed" (two kinds of record) come first.
+SENDER_WORDS = (
+    Word("delivered", mask(Event.DELIVERED)),
+    Word("rejected", mask(Event.REJECTED)),
+    Word("cancelled", mask(Event.CANCELLED)),
+    Word("lost", mask(Event.LOST)),
+    Word("unknown", mask(Event.UNKNOWN)),
+    Word("dropped", mask(Event.DROPPED)),
+    Word("stored", mask(Event.STORED)),  # Ack-Save heard
+    Word("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd heard
+    Word("sent", mask(Event.SENT)),
+    Word("refused", mask(Event.REFUSED)),  # the submission was turned away
+    Word("accepted", _ANY),
+)
+HUB_WORDS = (
+    Word("refused", mask(Event.REFUSED), _TAKEN),
+    Word("dropped", mask(Event.DROPPED), _TAKEN),
+    Word("released", mask(Event.RELEASED)),
+    Word("parked", mask(Event.PARKED)),
+    Word("sent", mask(Event.SENT)),  # a stored copy, on its way to the receiver
+    Word("stored", mask(Event.STORED)),
+    Word("forwarded", mask(Event.FORWARDED)),
+    Word("stored", _ANY),
+)
+RECEIVER_WORDS = (
+    Word("parked", mask(Event.PARKED), mask(Event.DONE)),
+    Word("received", mask(Event.RECEIVED)),
+    Word("rejected", mask(Event.REJECTED)),
+    Word("void", mask(Event.CANCELLED)),
+    Word("traces", _ANY),  # later events of a message of which no record stands there
+)
+
+# none: the source is there and has no line. missing: the source is not there. direct: no relay between the two ends.
+SENDERS = ("none", "missing", "torn", *dict.fromkeys(word.name for word in SENDER_WORDS))
+HUBS = ("none", "missing", "direct", *dict.fromkeys(word.name for word in HUB_WORDS))
+RECEIVERS = ("none", "missing", "mixed", *dict.fromkeys(word.name for word in RECEIVER_WORDS))
+
+FLAGS = (
+    "unreadable",  # a line about it cannot be read: unknown side or event
+    "out_of_range",  # a line about it lies outside the dates that its extract covers
+    "locator",  # its source locator cannot be read
+    "mismatch",  # the same identity was seen with other bytes
+    "twice",  # the receiver recorded it twice
+    "astray",  # it was recorded by another node than its target
+    "two_targets",  # lines name different targets
+    "young",  # the last step forward is younger than its time allows, or the evidence ends too early to tell
+    "best_effort",  # class 1 or 2. A class that is not known is judged by the strictest promise, but accuses nobody
+    "promised",  # class 2 or 3: may not be dropped
+    "untold",  # class 1 or 2 without Ack2: the sender is never told
+    "owes",  # the receiver does not know that its acknowledgements were noted
+)
+
+
+class Situation(NamedTuple):
+    """One cell of the evidence: a word for each side, and the remarks that hold."""
+
+    sender: str
+    hub: str
+    receiver: str
+    flags: frozenset[str] = frozenset()
+
+    def pack(self) -> int:
+        """As one integer; the inverse of ``unpack``."""
+        bits = sum(1 << index for index, flag in enumerate(FLAGS) if flag in self.flags)
+        return (
+            SENDERS.index(self.sender)
+            | HUBS.index(self.hub) << HUB_SHIFT
+            | RECEIVERS.index(self.receiver) << RECEIVER_SHIFT
+            | bits << FLAG_SHIFT
+        )
+
+
+HUB_SHIFT, RECEIVER_SHIFT, FLAG_SHIFT = 4, 8, 12
+
+
+def unpack(number: int) -> Situation:
+    """Read a packed situation."""
+    flags = frozenset(flag for index, flag in enumerate(FLAGS) if number >> FLAG_SHIFT >> index & 1)
+    sender, hub, receiver = number & 15, number >> HUB_SHIFT & 15, number >> RECEIVER_SHIFT & 15
+    return Situation(SENDERS[sender], HUBS[hub], RECEIVERS[receiver], flags)
