@@ -178,8 +178,7 @@ class MemoryStore:
         elif fault is Fault.ROLLED_BACK:
             error = StoreUnavailable()
         else:
-            check(self.tables, unit)
-            apply(self.tables, unit)
+            self.write(unit)
             error = StoreUnavailable() if fault is Fault.ANSWER_LOST else None
         self._outcome += [(work, error) for work in works]
 
@@ -203,6 +202,11 @@ class MemoryStore:
         """Commit until no work is left, also that which commits have posted."""
         while self._queue:
             self.run()
+
+    def write(self, unit: Unit) -> None:
+        """Make a unit durable, unless a guard refuses it. The simulator's oracle looks on here."""
+        check(self.tables, unit)
+        apply(self.tables, unit)
 
     def _decide_all(self) -> Unit:
         while True:

@@ -1,6 +1,7 @@
 """The store in memory keeps the contract of ``unit``: copies, whole units, guards, faults, recovery, backups."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -131,6 +132,10 @@ def found(store: MemoryStore, query: Query) -> list[Any]:
     return see(store, queries={query}).found[query]
 
 
+def _note(seen: list[str], name: str, unit: Unit) -> None:
+    seen.append(name)
+
+
 @pytest.fixture
 def store() -> MemoryStore:
     return MemoryStore()
@@ -141,7 +146,7 @@ def store() -> MemoryStore:
 
 def test_posted_order_is_kept_and_told_after_the_commit(store: MemoryStore) -> None:
     seen: list[str] = []
-    jobs = [Job(lambda unit, name=name: seen.append(name)) for name in "abc"]
+    jobs = [Job(partial(_note, seen, name)) for name in "abc"]
     for job in jobs:
         store.post(job)
     assert store.phase == "begin"
