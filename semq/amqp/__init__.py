@@ -70,3 +70,11 @@ cluster_id`` (None if absent; ``timestamp`` in POSIX seconds; ``headers`` a dict
 ``headers``, only the named entries differ (None removes), all other octets stay as they came. Reading a property of
 a malformed header raises ``FrameError`` or ``SyntaxFault``: pass it to ``connection_error``.
 """
+
+from semq.amqp.client import ClientConnection
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError
+from semq.amqp.limits import Limits
+from semq.amqp.server import ServerConnection
+
+__all__ = ["AmqpError", "ClientConnection", "ContentHeader", "Limits", "Properties", "ServerConnection"]

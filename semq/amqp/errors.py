@@ -18,6 +18,11 @@ from typing import ClassVar
 from semq.errors import SemqError
 
 
+def clipped(text: str) -> str:
+    """``text`` as it fits into a short string: at most 255 octets of UTF-8, none of them zero."""
+    return text.replace("\0", "?").encode("utf-8", "replace")[:255].decode("utf-8", "ignore")
+
+
 class Blame(Enum):
     """Whose fault an error is: ``LOCAL`` if this side caused it, ``REMOTE`` if the peer did."""
 
@@ -55,8 +60,12 @@ class AmqpError(SemqError):
     @property
     def reply_text(self) -> str:
         """What goes on the wire: the name of the code and the text, cut to the 255 octets of a short string."""
-        octets = f"{self.name} - {self.text}".replace("\0", "?").encode("utf-8", "replace")
-        return octets[:255].decode("utf-8", "ignore")
+        return clipped(f"{self.name} - {self.text}")
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        """Class and method id."""
+        return self.class_id, self.method_id
 
     def at(self, class_id: int, method_id: int) -> "AmqpError":
         """The same error, naming the method that caused it unless it names one already."""

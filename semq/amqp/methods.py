@@ -26,14 +26,16 @@ class Method(Record):
     """A method; ``row`` is its line in the table of the specification."""
 
     row: ClassVar[Row]
+    ids: ClassVar[tuple[int, int]]  # class and method
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.row = _row_of(cls.__name__)
         named = tuple(argument.name for argument in cls.row.arguments if argument.name)
-        if named != cls.__match_args__:
-            raise TypeError(f"{cls.row.name} has the arguments {named}, its class says {cls.__match_args__}")
-        METHODS[cls.row.class_id, cls.row.method_id] = cls
+        if named != cls.names:
+            raise TypeError(f"{cls.row.name} has the arguments {named}, its class says {cls.names}")
+        cls.ids = cls.row.class_id, cls.row.method_id
+        METHODS[cls.ids] = cls
 
 
 METHODS: dict[tuple[int, int], type[Method]] = {}

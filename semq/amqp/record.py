@@ -17,8 +17,8 @@ class RecordType(type):
         own = tuple(field for field, kind in annotations.items() if get_origin(kind) is not ClassVar)
         defaults = {field: space.pop(field) for field in own if field in space}
         space["__slots__"] = own
-        inherited = tuple(field for base in bases for field in getattr(base, "__match_args__", ()))
-        space["__match_args__"] = inherited + own
+        inherited = tuple(field for base in bases for field in getattr(base, "names", ()))
+        space["names"] = space["__match_args__"] = inherited + own
         record = super().__new__(mcs, name, bases, space)
         if own:
             record.__init__ = _constructor(inherited + own, defaults)  # type: ignore[misc]
@@ -37,13 +37,11 @@ def _constructor(fields: tuple[str, ...], defaults: dict[str, Any]) -> Any:
 class Record(metaclass=RecordType):
     """A value with named fields."""
 
-    __match_args__: ClassVar[tuple[str, ...]] = ()
+    names: ClassVar[tuple[str, ...]]  # of the fields, in order
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and all(
-            getattr(self, field) == getattr(other, field) for field in self.__match_args__
-        )
+        return type(other) is type(self) and all(getattr(self, field) == getattr(other, field) for field in self.names)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{field}={getattr(self, field)!r}" for field in self.__match_args__)
+        fields = ", ".join(f"{field}={getattr(self, field)!r}" for field in self.names)
         return f"{type(self).__name__}({fields})"

@@ -19,12 +19,17 @@ fields may hold any character: the rule of 4.2.5.5 (letters, $, # and _) is kept
 ``x-match`` itself.
 """
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from struct import Struct
+from typing import Any, Final, TypeAlias
 
-TABLE_DEPTH = 64
-"""How deep tables and arrays may be nested unless the owner says otherwise."""
+from semq.amqp.errors import FrameError, LocalMisuse, SyntaxFault
+
+TABLE_DEPTH: Final = 64  # how deep tables and arrays from a peer may be nested, unless the owner says otherwise
+DEPTH_MAX: Final = 256  # what the owner may say, and how deep our own may be: the decoders call themselves
+REMEMBERED: Final = 4096  # names and keys that are kept decoded; beyond that the memory starts anew
 
 
 class Timestamp(int):
@@ -37,4 +42,296 @@ FieldValue: TypeAlias = "bool | int | float | str | bytes | Decimal | Table | Fi
 Table: TypeAlias = Mapping[str, FieldValue]
 FieldArray: TypeAlias = Sequence[FieldValue]
 
-Decoded: TypeAlias = tuple[Any, int]
+OCTET, SHORT, LONG, LONGLONG = Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q")
+TRUNCATED = (IndexError, struct.error)  # what indexing and unpacking raise when the octets end too early
+
+_read_long = LONG.unpack_from
+known_texts: dict[bytes, str] = {}  # octets of a short string -> its text
+known_short_strings: dict[str, bytes] = {}  # text -> octets with the length in front
+
+
+# Short and long strings
+
+
+def text_of(octets: bytes) -> str:
+    """The text of a short string: UTF-8 without zero octets (4.2.5.3), else ``SyntaxFault``."""
+    text = known_texts.get(octets)
+    return _learn_text(octets) if text is None else text
+
+
+def _learn_text(octets: bytes) -> str:
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError as error:
+        raise SyntaxFault(f"short string is not UTF-8: {octets[:40]!r}") from error
+    if b"\0" in octets:
+        raise SyntaxFault(f"short string contains a zero octet: {octets[:40]!r}")
+    if len(known_texts) >= REMEMBERED:
+        known_texts.clear()
+    known_texts[octets] = text
+    return text
+
+
+def short_string(text: str) -> bytes:
+    """Length and octets of a short string; ``LocalMisuse`` if it is too long or cannot be UTF-8."""
+    octets = known_short_strings.get(text)
+    return _learn_short_string(text) if octets is None else octets
+
+
+def _learn_short_string(text: str) -> bytes:
+    try:
+        octets = text.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise LocalMisuse(f"not a text that AMQP can carry: {text!r:.60}") from error
+    if len(octets) > 255 or b"\0" in octets:
+        raise LocalMisuse(f"a short string has at most 255 octets and none is zero: {text!r:.60}")
+    if len(known_short_strings) >= REMEMBERED:
+        known_short_strings.clear()
+    octets = OCTET.pack(len(octets)) + octets
+    known_short_strings[text] = octets
+    return octets
+
+
+def long_string(octets: bytes) -> bytes:
+    """Length and octets of a long string."""
+    return LONG.pack(len(octets)) + octets
+
+
+def read_short_string(data: bytes, at: int) -> tuple[str, int]:
+    """The short string at ``at``. The caller checks that the next position is within the data."""
+    stop = at + 1 + data[at]
+    return text_of(data[at + 1 : stop]), stop
+
+
+def read_long_string(data: bytes, at: int) -> tuple[bytes, int]:
+    """The long string at ``at``. The caller checks that the next position is within the data."""
+    stop = at + 4 + _read_long(data, at)[0]
+    return data[at + 4 : stop], stop
+
+
+# Field tables: decoding
+
+# letter -> (how to read it, octets)
+NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
+    ord(letter): (Struct(">" + form).unpack_from, Struct(">" + form).size)
+    for letter, form in zip("tbBsuIilLfd", "?bBhHiIqQfd", strict=True)
+}
+
+
+def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[dict[str, Any], int]:
+    """The table at ``at``, and the position behind it. Raises ``FrameError`` or ``SyntaxFault``."""
+    try:
+        table, stop = read_table(data, at, depth)
+    except TRUNCATED as error:
+        raise FrameError("table is cut off") from error
+    if stop > len(data):
+        raise FrameError("table is cut off")
+    return table, stop
+
+
+def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
+    """As ``decode_table``, but the caller turns ``TRUNCATED`` into errors and checks the position."""
+    if not depth:
+        raise SyntaxFault("table or array is nested too deep")
+    end = at + 4 + _read_long(data, at)[0]
+    at += 4
+    table: dict[str, Any] = {}
+    value: Any
+    while at < end:
+        stop = at + 1 + data[at]
+        octets = data[at + 1 : stop]
+        name = known_texts.get(octets)
+        if name is None:
+            name = _learn_text(octets)
+        kind = data[stop]
+        if kind == 0x53:  # S, by far the most common, without a call
+            at = stop + 5 + _read_long(data, stop + 1)[0]
+            octets = data[stop + 5 : at]
+            try:
+                value = octets.decode()
+            except UnicodeDecodeError:
+                value = octets
+        elif kind in NUMBERS:
+            unpack, size = NUMBERS[kind]
+            value = unpack(data, stop + 1)[0]
+            at = stop + 1 + size
+        else:
+            value, at = read_value(data, stop, depth)
+        if name in table:
+            raise SyntaxFault(f"field {name!r} stands twice in a table")
+        table[name] = value
+    if at != end:
+        raise FrameError("a field ends outside its table")
+    return table, end
+
+
+def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
+    """One field value with its letter at ``at``, of any type."""
+    kind = data[at]
+    if kind in NUMBERS:
+        unpack, size = NUMBERS[kind]
+        return unpack(data, at + 1)[0], at + 1 + size
+    reader = READERS.get(kind)
+    if reader is None:
+        raise SyntaxFault(f"unknown type of field: {bytes([kind])!r}")
+    return reader(data, at + 1, depth - 1)
+
+
+def _read_string(data: bytes, at: int, _depth: int) -> tuple[str | bytes, int]:
+    octets, stop = read_long_string(data, at)
+    try:
+        return octets.decode(), stop
+    except UnicodeDecodeError:
+        return octets, stop
+
+
+def _read_octets(data: bytes, at: int, _depth: int) -> tuple[bytes, int]:
+    return read_long_string(data, at)
+
+
+def _read_array(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    if not depth:
+        raise SyntaxFault("table or array is nested too deep")
+    end = at + 4 + _read_long(data, at)[0]
+    at += 4
+    values = []
+    while at < end:
+        value, at = read_value(data, at, depth)
+        values.append(value)
+    if at != end:
+        raise FrameError("a value ends outside its array")
+    return values, end
+
+
+def _read_decimal(data: bytes, at: int, _depth: int) -> tuple[Decimal, int]:
+    places, number = DECIMAL.unpack_from(data, at)
+    return Decimal(number).scaleb(-places), at + 5
+
+
+def _read_timestamp(data: bytes, at: int, _depth: int) -> tuple[Timestamp, int]:
+    return Timestamp(LONGLONG.unpack_from(data, at)[0]), at + 8
+
+
+def _read_nothing(_data: bytes, at: int, _depth: int) -> tuple[None, int]:
+    return None, at
+
+
+DECIMAL = Struct(">Bi")
+READERS: dict[int, Callable[[bytes, int, int], tuple[Any, int]]] = {
+    ord("S"): _read_string,
+    ord("x"): _read_octets,
+    ord("F"): read_table,
+    ord("A"): _read_array,
+    ord("D"): _read_decimal,
+    ord("T"): _read_timestamp,
+    ord("V"): _read_nothing,
+}
+
+
+# Field tables: encoding
+
+_string_head = Struct(">BI").pack  # letter and length
+_int_head = Struct(">Bi").pack  # letter and value
+_TRUE, _FALSE = b"t\x01", b"t\x00"
+
+
+def encode_table(table: Table) -> bytes:
+    """A table with its length in front. Raises ``LocalMisuse`` for names and values that AMQP cannot carry."""
+    fields = _encode_fields(table, DEPTH_MAX)
+    return LONG.pack(len(fields)) + fields
+
+
+def _encode_fields(table: Table, depth: int) -> bytes:
+    if not depth:
+        raise LocalMisuse("table or array is nested too deep")
+    parts: list[bytes] = []
+    for name, value in table.items():
+        key = known_short_strings.get(name)
+        if key is None:
+            key = _learn_short_string(name)
+        kind = type(value)
+        if kind is str:
+            octets = _utf8(value)  # type: ignore[arg-type]
+            parts += (key, _string_head(0x53, len(octets)), octets)
+        elif kind is int and -0x8000_0000 <= value < 0x8000_0000:  # type: ignore[operator]
+            parts += (key, _int_head(0x49, value))
+        elif kind is bool:
+            parts += (key, _TRUE if value else _FALSE)
+        else:
+            parts += (key, encode_value(value, depth))
+    return b"".join(parts)
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise LocalMisuse(f"not a text that AMQP can carry: {text!r:.60}") from error
+
+
+def encode_value(value: FieldValue, depth: int = DEPTH_MAX) -> bytes:
+    """One field value with its letter. Raises ``LocalMisuse``."""
+    for kind, writer in WRITERS:
+        if isinstance(value, kind):
+            return writer(value, depth)
+    raise LocalMisuse(f"a field cannot hold a {type(value).__name__}")
+
+
+def _encode_int(value: int, _depth: int) -> bytes:
+    for letter, form, low, high in INTEGERS:
+        if low <= value < high:
+            return letter + form.pack(value)
+    raise LocalMisuse(f"an integer field has at most 64 bits: {value}")
+
+
+def _encode_decimal(value: Decimal, _depth: int) -> bytes:
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or not -255 <= exponent <= 9 or len(digits) > 10:
+        raise LocalMisuse(f"not a number that a decimal field can hold: {value}")
+    number = int("".join(map(str, digits))) * 10 ** max(exponent, 0) * (-1 if sign else 1)
+    if not -0x8000_0000 <= number < 0x8000_0000:
+        raise LocalMisuse(f"a decimal field has at most 32 bits: {value}")
+    return b"D" + DECIMAL.pack(max(-exponent, 0), number)
+
+
+def _encode_timestamp(value: Timestamp, _depth: int) -> bytes:
+    if not 0 <= value < 1 << 64:
+        raise LocalMisuse(f"a timestamp is an unsigned number of 64 bits: {int(value)}")
+    return b"T" + LONGLONG.pack(value)
+
+
+def _encode_string(value: str, _depth: int) -> bytes:
+    return b"S" + long_string(_utf8(value))
+
+
+def _encode_octets(value: bytes, _depth: int) -> bytes:
+    return b"x" + long_string(bytes(value))
+
+
+def _encode_table(value: Table, depth: int) -> bytes:
+    return b"F" + long_string(_encode_fields(value, depth - 1))
+
+
+def _encode_array(value: FieldArray, depth: int) -> bytes:
+    if depth <= 1:
+        raise LocalMisuse("table or array is nested too deep")
+    return b"A" + long_string(b"".join([encode_value(item, depth - 1) for item in value]))
+
+
+INTEGERS = (
+    (b"I", Struct(">i"), -(1 << 31), 1 << 31),
+    (b"l", Struct(">q"), -(1 << 63), 1 << 63),
+    (b"L", Struct(">Q"), 0, 1 << 64),
+)
+WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any, int], bytes]], ...] = (  # the first that fits
+    (str, _encode_string),
+    (bool, lambda value, _: _TRUE if value else _FALSE),
+    (Timestamp, _encode_timestamp),
+    (int, _encode_int),
+    ((bytes, bytearray, memoryview), _encode_octets),
+    (float, lambda value, _: b"d" + struct.pack(">d", value)),
+    (type(None), lambda _value, _depth: b"V"),
+    (Decimal, _encode_decimal),
+    ((dict, Mapping), _encode_table),
+    ((list, tuple), _encode_array),
+)

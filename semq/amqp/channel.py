@@ -1,0 +1,156 @@
+"""One channel: where it stands, the content that is arriving on it, the content that is leaving it.
+
+Held by ``connection``, which decides by the grids what may be heard; this module puts contents together and checks
+that replies answer requests. Source: seed AMQP 0-9-1, 4.2.6 and 4.6.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import CommandInvalid, ContentTooLarge, UnexpectedFrame
+from semq.amqp.events import (
+    Acked,
+    BodyChunk,
+    ContentFinished,
+    ContentStarted,
+    Delivered,
+    Event,
+    Got,
+    MethodReceived,
+    Nacked,
+    Published,
+    Rejected,
+    Returned,
+)
+from semq.amqp.frames import Pieces
+from semq.amqp.limits import Limits
+from semq.amqp.methods import (
+    BasicAck,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicReject,
+    BasicReturn,
+    Method,
+)
+from semq.amqp.spec import ROWS
+from semq.amqp.states import ChannelState
+
+ContentMethod: TypeAlias = BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
+
+# The event of a whole content has the channel, then the arguments of its method, then header and body.
+WHOLE: dict[type[Method], Callable[..., Event]] = {
+    BasicPublish: Published,
+    BasicDeliver: Delivered,
+    BasicReturn: Returned,
+    BasicGetOk: Got,
+}
+# Of methods without content these have events of their own; the others come as MethodReceived.
+NEWS: dict[type[Method], Callable[..., Event]] = {BasicAck: Acked, BasicNack: Nacked, BasicReject: Rejected}
+REPLIES = frozenset(reply for row in ROWS.values() for reply in row.replies)
+
+
+def heard(number: int, method: Method) -> Event:
+    """The event of a method without content."""
+    news = NEWS.get(type(method))
+    return MethodReceived(number, method) if news is None else news(number, *_arguments(method))
+
+
+def _arguments(method: Method) -> list[Any]:
+    return [getattr(method, name) for name in method.names]
+
+
+class ArrivingContent:
+    """A content of which the method has come, and the rest not yet."""
+
+    __slots__ = ("header", "method", "missing", "pieces", "streamed")
+
+    def __init__(self, method: ContentMethod) -> None:
+        self.method = method
+        self.header: ContentHeader | None = None
+        self.missing = 0  # octets of the body
+        self.pieces = Pieces()
+        self.streamed = False
+
+
+class Channel:
+    """One channel of a connection."""
+
+    __slots__ = ("arriving", "awaited", "flowing", "held", "number", "state", "streaming")
+
+    def __init__(self, number: int, state: ChannelState) -> None:
+        self.number = number
+        self.state = state
+        self.arriving: ArrivingContent | None = None
+        self.awaited: deque[tuple[str, ...]] = deque()  # the replies that may come, for each request in flight
+        self.flowing = True  # False while the peer has stopped our content
+        self.streaming = 0  # octets of a body that are still to be sent by send_chunk
+        self.held: list[bytes | memoryview] = []  # output that waits for the end of that body
+
+    # Requests and replies
+
+    def request(self, method: Method) -> None:
+        """A request goes out: remember its replies, unless it wants none."""
+        if method.row.replies and not getattr(method, "no_wait", False):
+            self.awaited.append(method.row.replies)
+
+    def reply(self, method: Method) -> None:
+        """A method has come: if it is a reply, it must answer the oldest request."""
+        if method.row.name not in REPLIES:
+            return
+        if not self.awaited or method.row.name not in self.awaited[0]:
+            raise CommandInvalid(f"{method.row.name} answers no request", *method.ids)
+        self.awaited.popleft()
+
+    # Contents that arrive
+
+    def check_idle(self) -> None:
+        """A method has come: raises ``UnexpectedFrame`` if the rest of a content is due."""
+        if self.arriving is not None:
+            due = "header" if self.arriving.header is None else "body"
+            raise UnexpectedFrame(f"a method came where a content {due} was due", *self.arriving.method.ids)
+
+    def begin(self, method: ContentMethod) -> None:
+        """A method with content has come."""
+        self.arriving = ArrivingContent(method)
+
+    def take_header(self, payload: bytes, limits: Limits) -> list[Event]:
+        """A content header has come. Raises ``ContentTooLarge`` before anything of the body is kept."""
+        content = self.arriving
+        if content is None or content.header is not None:
+            raise UnexpectedFrame("a content header came where none was due")
+        header = ContentHeader.parse(payload, limits.table_depth)
+        if header.body_size > limits.body_max:
+            raise ContentTooLarge(
+                f"a body of {header.body_size} octets is above {limits.body_max}", *content.method.ids
+            )
+        content.header, content.missing = header, header.body_size
+        content.streamed = limits.stream_from is not None and header.body_size >= limits.stream_from
+        events: list[Event] = [ContentStarted(self.number, content.method, header)] if content.streamed else []
+        return events if content.missing else events + self._finish(content, header, b"")
+
+    def take_body(self, buffer: bytes, start: int, stop: int) -> list[Event]:
+        """A body frame has come; its payload is ``buffer[start:stop]``."""
+        content = self.arriving
+        if content is None or content.header is None:
+            raise UnexpectedFrame("a content body came where none was due")
+        content.missing -= stop - start
+        if content.missing < 0:
+            raise UnexpectedFrame(f"the body is longer than {content.header.body_size} octets", *content.method.ids)
+        if content.streamed:
+            events: list[Event] = [BodyChunk(self.number, buffer[start:stop])]
+            return events if content.missing else events + self._finish(content, content.header, b"")
+        if not content.pieces.size and not content.missing:
+            return self._finish(content, content.header, buffer[start:stop])
+        content.pieces.add(buffer, start, stop)
+        return [] if content.missing else self._finish(content, content.header, content.pieces.join())
+
+    def _finish(self, content: ArrivingContent, header: ContentHeader, body: bytes) -> list[Event]:
+        self.arriving = None
+        if content.streamed:
+            return [ContentFinished(self.number)]
+        method = content.method
+        return [WHOLE[type(method)](self.number, *_arguments(method), header, body)]

@@ -1,0 +1,157 @@
+"""The client's side of a connection: protocol header, login, tune and open as a client says them.
+
+Made by semq/transport for each socket that it connects; ``connection`` does the rest. Source: seed AMQP 0-9-1, 2.2.4
+and 4.2.2.
+"""
+
+from typing import ClassVar, Final
+
+from semq.amqp import hot
+from semq.amqp.channel import Channel
+from semq.amqp.connection import CHANNEL_MAX, Connection
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AmqpError, CommandInvalid, LocalMisuse, NotSupported, WrongProtocol
+from semq.amqp.events import Blocked, Challenged, Opened, Started, Unblocked
+from semq.amqp.frames import UNKNOWN_TYPE
+from semq.amqp.hot import Lane
+from semq.amqp.limits import Limits
+from semq.amqp.methods import (
+    BasicPublish,
+    ChannelOpen,
+    ConnectionBlocked,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+)
+from semq.amqp.negotiation import CLIENT_CAPABILITIES, answer
+from semq.amqp.sender import Octets
+from semq.amqp.spec import PROTOCOL_HEADER
+from semq.amqp.states import CLIENT, ChannelState, ConnectionState, Grid
+from semq.amqp.wire import Table
+
+OTHER_VERSION: Final = PROTOCOL_HEADER[0]  # a server that answers with a protocol header begins like this
+
+
+class ClientConnection(Connection):
+    """One connection to a server. ``semq.amqp`` describes the interface.
+
+    ``response`` is the answer of ``mechanism`` (see ``sasl``); ``client_properties`` are announced beside the
+    capabilities, which they may replace.
+    """
+
+    role: ClassVar[str] = "C"
+    peer: ClassVar[str] = "S"
+    grid: ClassVar[Grid[ConnectionState]] = CLIENT
+    lanes: ClassVar[dict[bytes, Lane]] = hot.CLIENT_LANES
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        mechanism: str = "PLAIN",
+        response: bytes = b"",
+        virtual_host: str = "/",
+        client_properties: Table | None = None,
+    ) -> None:
+        super().__init__(limits or Limits())
+        self._mechanism, self._response = mechanism, response
+        self._virtual_host = virtual_host
+        self._properties: Table = {"capabilities": CLIENT_CAPABILITIES, **(client_properties or {})}
+        self._rounds = 0
+
+    def start(self, now: float) -> None:
+        """The socket is connected: send the protocol header; the time for the negotiation runs."""
+        super().start(now)
+        self._put(self._zero, PROTOCOL_HEADER)
+        self._state = ConnectionState.HEADER_SENT
+
+    # Commands of a client
+
+    def answer_challenge(self, data: bytes) -> None:
+        """The answer of the mechanism to ``Challenged``."""
+        if self._state is not ConnectionState.SECURE_HEARD:
+            raise LocalMisuse(f"not now, state: {self._state.value}")
+        self._put_method(self._zero, ConnectionSecureOk(data))
+        self._state = ConnectionState.LOGIN_SENT
+
+    def open_channel(self, channel: int | None = None) -> int:
+        """Open a channel, the lowest that is free if none is named; ``ChannelOpened`` follows."""
+        most = self.channel_max or CHANNEL_MAX
+        if channel is None:
+            channel = next((number for number in range(1, most + 1) if number not in self._channels), 0)
+        if not self.is_open or channel in self._channels or not 1 <= channel <= most:
+            raise LocalMisuse(f"channel {channel} cannot be opened now; the highest is {most}")
+        self._channels[channel] = Channel(channel, ChannelState.OPENING)
+        self._put_method(self._channels[channel], ChannelOpen())
+        return channel
+
+    def publish(
+        self,
+        channel: int,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: Octets,
+        mandatory: bool = False,
+        immediate: bool = False,
+    ) -> None:
+        """basic.publish."""
+        raw, size = header.raw, len(body)
+        if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._body_max:
+            self.send_content(channel, BasicPublish(exchange, routing_key, mandatory, immediate), header, body)
+            return
+        self._put(
+            self._open_channel(channel),
+            hot.publish_frames(channel, exchange, routing_key, mandatory | immediate << 1, raw, body),
+        )
+
+    def reject(self, channel: int, delivery_tag: int, requeue: bool = True) -> None:
+        """basic.reject."""
+        self._put(self._open_channel(channel), hot.reject_frame(channel, delivery_tag, requeue))
+
+    # What a client hears
+
+    def _garbage(self, kind: int, octet: int) -> AmqpError:
+        if self._state is ConnectionState.HEADER_SENT and kind == UNKNOWN_TYPE and octet == OTHER_VERSION:
+            return WrongProtocol("the server answered with the protocol header of another version")
+        return super()._garbage(kind, octet)
+
+    def _on_start(self, method: ConnectionStart) -> None:
+        self._meet(method.server_properties)
+        offered = (method.version_major, method.version_minor)
+        if offered != (PROTOCOL_HEADER[6], PROTOCOL_HEADER[7]):
+            raise NotSupported(f"the server speaks version {offered[0]}-{offered[1]}", *method.ids)
+        mechanisms = method.mechanisms.decode("utf-8", "replace").split()
+        if self._mechanism not in mechanisms:
+            raise CommandInvalid(f"the server offers no {self._mechanism}, but {mechanisms}", *method.ids)
+        self._put_method(self._zero, ConnectionStartOk(self._properties, self._mechanism, self._response))
+        locales = method.locales.decode("utf-8", "replace").split()
+        self._events.append(Started(method.server_properties, tuple(mechanisms), tuple(locales)))
+
+    def _on_secure(self, method: ConnectionSecure) -> None:
+        self._rounds += 1
+        if self._rounds > self.limits.login_rounds:
+            raise CommandInvalid(f"more than {self.limits.login_rounds} challenges", *method.ids)
+        self._events.append(Challenged(method.challenge))
+
+    def _on_tune(self, method: ConnectionTune) -> None:
+        frame_max, channel_max, heartbeat = agreement = answer(self.limits, method)
+        self._agree(agreement)
+        self._put_method(self._zero, ConnectionTuneOk(channel_max, frame_max, heartbeat))
+        self._put_method(self._zero, ConnectionOpen(self._virtual_host))
+
+    def _on_opened(self, _method: ConnectionOpenOk) -> None:
+        self._deadline = None
+        self._events.append(Opened())
+
+    def _on_blocked(self, method: ConnectionBlocked) -> None:
+        self._events.append(Blocked(method.reason))
+
+    def _on_unblocked(self, _method: ConnectionUnblocked) -> None:
+        self._events.append(Unblocked())

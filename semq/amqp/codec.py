@@ -1,0 +1,135 @@
+"""Method frames to ``Method`` values and back, driven by the table of the specification.
+
+For every method that is not on the hot path; ``hot`` has the others written out, and the tests hold the two against
+each other. Called by ``connection``. Raises ``FrameError`` for what is cut off or too long, ``SyntaxFault`` for
+illegal values, ``NotSupported`` for methods that do not exist, all with the ids of the method; ``LocalMisuse`` when
+encoding.
+"""
+
+import struct
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, NamedTuple
+
+from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, NotSupported
+from semq.amqp.methods import METHODS, Method
+from semq.amqp.spec import Row
+from semq.amqp.wire import (
+    LONG,
+    LONGLONG,
+    OCTET,
+    SHORT,
+    TABLE_DEPTH,
+    TRUNCATED,
+    encode_table,
+    long_string,
+    read_long_string,
+    read_short_string,
+    read_table,
+    short_string,
+)
+
+IDS = Struct(">HH")
+
+
+class Kind(NamedTuple):
+    """How one wire type is written and read, and what a reserved argument of it holds."""
+
+    write: Callable[[Any], bytes]
+    read: Callable[[bytes, int, int], tuple[Any, int]]
+    empty: Any
+
+
+def _number(form: Struct) -> Kind:
+    return Kind(form.pack, lambda data, at, _depth: (form.unpack_from(data, at)[0], at + form.size), 0)
+
+
+KINDS: dict[str, Kind] = {
+    "octet": _number(OCTET),
+    "short": _number(SHORT),
+    "long": _number(LONG),
+    "longlong": _number(LONGLONG),
+    "timestamp": _number(LONGLONG),
+    "shortstr": Kind(short_string, lambda data, at, _depth: read_short_string(data, at), ""),
+    "longstr": Kind(long_string, lambda data, at, _depth: read_long_string(data, at), b""),
+    "table": Kind(encode_table, read_table, {}),
+}
+
+
+class Step(NamedTuple):
+    """One argument, or the bits that share one octet (4.2.5.2); reserved ones have no name."""
+
+    kind: Kind | None  # None: bits
+    names: tuple[str, ...]
+
+
+def _plan(row: Row) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for name, kind in row.arguments:
+        if kind != "bit":
+            steps.append(Step(KINDS[kind], (name,)))
+        elif steps and steps[-1].kind is None:
+            steps[-1] = Step(None, (*steps[-1].names, name))  # no method has more than eight bits in a row
+        else:
+            steps.append(Step(None, (name,)))
+    return tuple(steps)
+
+
+PLANS: dict[type[Method], tuple[Step, ...]] = {method: _plan(method.row) for method in METHODS.values()}
+
+
+def encode_method(method: Method) -> bytes:
+    """The payload of a method frame."""
+    try:
+        parts = [IDS.pack(*method.ids)]
+        for kind, names in PLANS[type(method)]:
+            if kind is None:
+                parts.append(_pack_bits(method, names))
+            else:
+                parts.append(kind.write(getattr(method, names[0]) if names[0] else kind.empty))
+    except (struct.error, TypeError) as error:
+        raise LocalMisuse(f"{method.row.name} cannot carry these arguments: {error}") from error
+    return b"".join(parts)
+
+
+def _pack_bits(method: Method, names: tuple[str, ...]) -> bytes:
+    octet = 0
+    for place, name in enumerate(names):
+        if name and getattr(method, name):
+            octet |= 1 << place
+    return OCTET.pack(octet)
+
+
+def decode_method(payload: bytes, depth: int = TABLE_DEPTH) -> Method:
+    """The method in the payload of a method frame; tables may be nested ``depth`` deep."""
+    if len(payload) < IDS.size:
+        raise FrameError("method frame without class and method id")
+    ids = IDS.unpack_from(payload)
+    known = METHODS.get(ids)
+    if known is None:
+        raise NotSupported(f"there is no method {ids[0]}.{ids[1]}", *ids)
+    try:
+        return known(*_arguments(payload, PLANS[known], depth))
+    except TRUNCATED as error:
+        raise FrameError(f"{known.row.name} is cut off", *ids) from error
+    except AmqpError as error:
+        raise error.at(*ids) from None
+
+
+def _arguments(payload: bytes, plan: tuple[Step, ...], depth: int) -> list[Any]:
+    values: list[Any] = []
+    at = IDS.size
+    for kind, names in plan:
+        if kind is None:
+            octet = payload[at]
+            values += [bool(octet >> place & 1) for place, name in enumerate(names) if name]
+            at += 1
+        else:
+            value, at = kind.read(payload, at, depth)
+            if names[0]:
+                values.append(value)
+    if at > len(payload):
+        raise FrameError("the arguments are cut off")
+    if at < len(payload):
+        raise FrameError(f"{len(payload) - at} surplus octets behind the arguments")
+    return values

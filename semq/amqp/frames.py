@@ -1,0 +1,135 @@
+"""Frames: cutting what a peer sends into frames, and putting frames together.
+
+``FrameReader`` is fed whatever the socket gave and hands out the places of complete frames, so that nobody copies
+octets that he does not keep. ``Pieces`` gathers what arrives bit by bit. Called by ``connection``; knows no methods
+and no channels. Source: seed AMQP 0-9-1, 4.2.3.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from semq.amqp.spec import FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD
+
+FRAME_HEAD: Final = Struct(">BHI")  # type, channel, size of the payload
+HEAD_SIZE: Final = FRAME_HEAD.size
+END: Final = bytes([FRAME_END])
+HEARTBEAT_FRAME: Final = FRAME_HEAD.pack(FRAME_HEARTBEAT, 0, 0) + END
+
+# What FrameReader gives in place of a frame type
+UNKNOWN_TYPE: Final = -1
+BAD_END: Final = -2
+OVERSIZE: Final = -3
+
+SMALL: Final = 4096  # pieces below this size are copied together
+_TYPES: Final = frozenset({FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT})
+_head = FRAME_HEAD.unpack_from
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """One frame, complete."""
+    return b"".join((FRAME_HEAD.pack(kind, channel, len(payload)), payload, END))
+
+
+class Pieces:
+    """Octets that arrive in pieces and are joined once.
+
+    Large pieces stay where they arrived until then. Small ones are copied together, and so are those that would
+    keep a buffer of more than four times their size alive: what a peer can make us hold stays in proportion to what
+    it sent.
+    """
+
+    __slots__ = ("_parts", "size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytearray | memoryview] = []
+        self.size = 0
+
+    def add(self, buffer: bytes, start: int, stop: int) -> None:
+        """Take ``buffer[start:stop]``."""
+        size = stop - start
+        self.size += size
+        piece = memoryview(buffer)[start:stop]
+        if size >= SMALL and size * 4 >= len(buffer):
+            self._parts.append(piece)
+        elif self._parts and isinstance(self._parts[-1], bytearray):
+            self._parts[-1] += piece
+        else:
+            self._parts.append(bytearray(piece))
+
+    def join(self) -> bytes:
+        """Everything that was taken."""
+        return b"".join(self._parts)
+
+
+class FrameReader:
+    """Cuts octets into frames. ``payload_max`` may change between two frames."""
+
+    __slots__ = ("_frame", "_head", "_missing", "_pieces", "_skip", "at", "buffer", "payload_max")
+
+    def __init__(self, payload_max: int) -> None:
+        self.payload_max = payload_max
+        self.buffer = b""
+        self.at = 0
+        self._head = b""  # fewer octets than a frame head has
+        self._frame: tuple[int, int] | None = None  # type and channel of a frame that has begun
+        self._pieces = Pieces()  # what has come of its payload
+        self._missing = 0  # what has not
+        self._skip = 0  # octets of an oversize frame that have not come
+
+    def frames(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
+        """Type, channel, start and stop of the payload in ``buffer``, for each complete frame.
+
+        Who reads on beyond the frame it was given moves ``at``. In place of the type may stand ``UNKNOWN_TYPE`` or
+        ``BAD_END``, after which nothing more comes, or ``OVERSIZE``: the length then stands in place of the start,
+        and the frame is skipped. Run the iterator to its end, for its last step keeps what is incomplete.
+        """
+        if self._head:
+            data = self._head + data  # a head seldom falls between two reads; if it does, one copy is cheaper than care
+        self.buffer, self.at = data, 0
+        if self._skip:
+            self._skip_over(data)
+        if self._frame is not None and (event := self._gather(data, *self._frame)):
+            yield event
+            self.buffer = data
+        size = len(data)
+        while size - self.at >= HEAD_SIZE:
+            start = self.at + HEAD_SIZE
+            kind, channel, length = _head(data, self.at)
+            stop = start + length
+            if kind not in _TYPES:
+                yield UNKNOWN_TYPE, channel, kind, 0
+                return
+            if length > self.payload_max:
+                self.at, self._skip = start, length + 1
+                self._skip_over(data)
+                yield OVERSIZE, channel, length, 0
+            elif stop >= size:
+                self.at, self._frame, self._missing = start, (kind, channel), length
+                self._gather(data, kind, channel)
+            elif data[stop] != FRAME_END:
+                yield BAD_END, channel, 0, 0
+                return
+            else:
+                self.at = stop + 1
+                yield kind, channel, start, stop
+        self._head = data[self.at :]
+
+    def _skip_over(self, data: bytes) -> None:
+        step = min(self._skip, len(data) - self.at)
+        self._skip -= step
+        self.at += step
+
+    def _gather(self, data: bytes, kind: int, channel: int) -> tuple[int, int, int, int] | None:
+        """Take what is there of the frame that has begun; the frame, once its end octet has come."""
+        stop = min(self.at + self._missing, len(data))
+        self._pieces.add(data, self.at, stop)
+        self._missing -= stop - self.at
+        self.at = stop
+        if stop == len(data):
+            return None
+        self.at, self._frame = stop + 1, None
+        self.buffer, self._pieces = self._pieces.join(), Pieces()
+        if data[stop] != FRAME_END:
+            return BAD_END, channel, 0, 0
+        return kind, channel, 0, len(self.buffer)

@@ -1,0 +1,86 @@
+"""What two peers agree on: limits, capabilities, mechanisms. Pure arithmetic, called by ``server`` and ``client``.
+
+The lower value holds, 0 standing for "no limit". Source: seed AMQP 0-9-1, 2.2.4 and 4.2.3; capabilities are
+RabbitMQ's.
+"""
+
+from typing import NamedTuple
+
+from semq.amqp.errors import NotAllowed
+from semq.amqp.limits import Limits
+from semq.amqp.methods import ConnectionTune, ConnectionTuneOk
+from semq.amqp.spec import FRAME_MIN_SIZE
+from semq.amqp.wire import Table
+
+SERVER_CAPABILITIES: Table = {
+    "publisher_confirms": True,
+    "exchange_exchange_bindings": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "consumer_priorities": True,
+    "authentication_failure_close": True,
+    "per_consumer_qos": True,
+    "direct_reply_to": True,
+}
+CLIENT_CAPABILITIES: Table = {
+    "publisher_confirms": True,
+    "exchange_exchange_bindings": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "authentication_failure_close": True,
+}
+
+
+class Agreement(NamedTuple):
+    """The limits that hold: octets of a frame, highest channel number, seconds; 0 means none."""
+
+    frame_max: int
+    channel_max: int
+    heartbeat: int
+
+
+def lower(ours: int, theirs: int) -> int:
+    """The lower of two limits."""
+    return min(ours, theirs) if ours and theirs else ours or theirs
+
+
+def answer(limits: Limits, tune: ConnectionTune) -> Agreement:
+    """What a client answers to the server's limits. Raises ``NotAllowed``."""
+    _check_frame_max(tune)
+    return Agreement(
+        lower(limits.frame_max, tune.frame_max),
+        lower(limits.channel_max, tune.channel_max),
+        lower(limits.heartbeat, tune.heartbeat),
+    )
+
+
+def accept(limits: Limits, answered: ConnectionTuneOk) -> Agreement:
+    """What holds after a client's answer. Raises ``NotAllowed`` if it is above what was offered.
+
+    A client that answers "no limit" gets ours. Its heartbeat is its own choice: the specification bounds it not.
+    """
+    _check_frame_max(answered)
+    for name in ("frame_max", "channel_max"):
+        offered, chosen = getattr(limits, name), getattr(answered, name)
+        if offered and chosen > offered:
+            raise NotAllowed(f"{name} {chosen} is above the offered {offered}")
+    return Agreement(
+        lower(limits.frame_max, answered.frame_max),
+        lower(limits.channel_max, answered.channel_max),
+        answered.heartbeat,
+    )
+
+
+def _check_frame_max(tune: ConnectionTune | ConnectionTuneOk) -> None:
+    if 0 < tune.frame_max < FRAME_MIN_SIZE:
+        raise NotAllowed(f"frame_max {tune.frame_max} is below the minimum of {FRAME_MIN_SIZE}")
+
+
+def capabilities_of(properties: Table) -> frozenset[str]:
+    """The capabilities that a peer announces as true."""
+    announced = properties.get("capabilities")
+    if not isinstance(announced, dict):
+        return frozenset()
+    return frozenset(name for name, able in announced.items() if able is True)

@@ -1,0 +1,78 @@
+"""The three SASL mechanisms of AMQP: what a client sends in start-ok, and what a server reads in it.
+
+Whether a password is right is the owner's to know. Called by the owners of both roles. Source: RFC 4616 (PLAIN),
+RFC 4422 appendix A (EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, LOGIN and PASSWORD in it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from semq.amqp.errors import CommandInvalid, SyntaxFault
+from semq.amqp.wire import decode_table, encode_table, long_string
+
+
+class Credentials(NamedTuple):
+    """Who wants to log in. ``password`` is None where another layer vouches (EXTERNAL: the certificate)."""
+
+    user: str
+    password: bytes | None
+    identity: str = ""  # whom to act as, if it is not the user
+
+    def __repr__(self) -> str:
+        return f"Credentials(user={self.user!r}, identity={self.identity!r})"
+
+
+def plain(user: str, password: str) -> bytes:
+    """The response of PLAIN."""
+    return b"\0%b\0%b" % (user.encode(), password.encode())
+
+
+def amqplain(user: str, password: str) -> bytes:
+    """The response of AMQPLAIN."""
+    return encode_table({"LOGIN": user, "PASSWORD": password})[4:]
+
+
+def external(identity: str = "") -> bytes:
+    """The response of EXTERNAL; empty means whom the certificate names."""
+    return identity.encode()
+
+
+def _text(octets: bytes) -> str:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError as error:
+        raise SyntaxFault("the name in the login is not UTF-8") from error
+
+
+def _read_plain(response: bytes) -> Credentials:
+    identity, *rest = response.split(b"\0", 2)
+    if len(rest) != 2 or not rest[0]:
+        raise SyntaxFault("the response of PLAIN is not identity, user and password")
+    return Credentials(_text(rest[0]), rest[1], _text(identity))
+
+
+def _read_amqplain(response: bytes) -> Credentials:
+    table, _ = decode_table(long_string(response), depth=1)
+    user, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(user, str) or not isinstance(password, str | bytes):
+        raise SyntaxFault("the response of AMQPLAIN has no LOGIN and PASSWORD")
+    return Credentials(user, password.encode() if isinstance(password, str) else password)
+
+
+def _read_external(response: bytes) -> Credentials:
+    return Credentials(_text(response), None)
+
+
+READERS: dict[str, Callable[[bytes], Credentials]] = {
+    "PLAIN": _read_plain,
+    "AMQPLAIN": _read_amqplain,
+    "EXTERNAL": _read_external,
+}
+
+
+def read(mechanism: str, response: bytes) -> Credentials:
+    """The credentials in a response. Raises ``CommandInvalid`` (mechanism), ``SyntaxFault`` or ``FrameError``."""
+    reader = READERS.get(mechanism)
+    if reader is None:
+        raise CommandInvalid(f"there is no mechanism {mechanism}")
+    return reader(response)

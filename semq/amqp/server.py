@@ -1,0 +1,186 @@
+"""The server's side of a connection: protocol header, login, tune and open as a server hears them.
+
+Made by semq/transport for each accepted socket; ``connection`` does the rest. The owner checks credentials,
+permissions and virtual hosts. Source: seed AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from semq.amqp import hot
+from semq.amqp.connection import Connection
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AccessRefused, CommandInvalid, LocalMisuse, WrongProtocol
+from semq.amqp.events import LoginAnswered, LoginOffered, OpenRequested, SecretOffered
+from semq.amqp.hot import Lane
+from semq.amqp.limits import Limits
+from semq.amqp.methods import (
+    BasicCancel,
+    BasicDeliver,
+    ConnectionBlocked,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from semq.amqp.negotiation import SERVER_CAPABILITIES, accept
+from semq.amqp.sender import Octets
+from semq.amqp.spec import PROTOCOL_HEADER
+from semq.amqp.states import SERVER, ConnectionState, Grid
+from semq.amqp.wire import Table
+
+
+class ServerConnection(Connection):
+    """One accepted connection. ``semq.amqp`` describes the interface.
+
+    ``server_properties`` are announced beside the capabilities, which they may replace; ``mechanisms`` in order.
+    """
+
+    role: ClassVar[str] = "S"
+    peer: ClassVar[str] = "C"
+    grid: ClassVar[Grid[ConnectionState]] = SERVER
+    lanes: ClassVar[dict[bytes, Lane]] = hot.SERVER_LANES
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        server_properties: Table | None = None,
+        mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN"),
+    ) -> None:
+        super().__init__(limits or Limits())
+        self._properties: Table = {"capabilities": SERVER_CAPABILITIES, **(server_properties or {})}
+        self._mechanisms = tuple(mechanisms)
+        self._greeting = b""
+        self._rounds = 0
+        self._secrets = 0  # update-secret that waits for accept_secret
+
+    # The owner's answers
+
+    def accept_login(self) -> None:
+        """The login is right: offer the limits."""
+        self._expect(ConnectionState.LOGIN_HEARD)
+        limits = self.limits
+        self._put_method(self._zero, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat))
+        self._state = ConnectionState.TUNE_SENT
+
+    def challenge(self, data: bytes) -> None:
+        """The mechanism has one more question."""
+        self._expect(ConnectionState.LOGIN_HEARD)
+        self._rounds += 1
+        if self._rounds > self.limits.login_rounds:
+            raise LocalMisuse(f"a login has at most {self.limits.login_rounds} challenges")
+        self._put_method(self._zero, ConnectionSecure(data))
+        self._state = ConnectionState.SECURE_SENT
+
+    def refuse_login(self, text: str) -> None:
+        """The login is wrong. A client without authentication_failure_close just sees the socket close."""
+        self._expect(ConnectionState.LOGIN_HEARD)
+        error = AccessRefused(text)
+        if "authentication_failure_close" in self.peer_capabilities:
+            self.connection_error(error)
+        else:
+            self._terminate(error)
+
+    def accept_open(self) -> None:
+        """The virtual host is there for this user: the connection is open."""
+        self._expect(ConnectionState.OPEN_HEARD)
+        self._put_method(self._zero, ConnectionOpenOk())
+        self._state, self._deadline = ConnectionState.OPEN, None
+
+    def accept_secret(self) -> None:
+        """The new secret holds."""
+        if not self._secrets or not self.is_open:
+            raise LocalMisuse("no update-secret waits for an answer")
+        self._secrets -= 1
+        self._put_method(self._zero, ConnectionUpdateSecretOk())
+
+    def _expect(self, state: ConnectionState) -> None:
+        if self._state is not state:
+            raise LocalMisuse(f"not now, state: {self._state.value}")
+
+    # Commands of a server
+
+    def deliver(
+        self,
+        channel: int,
+        consumer_tag: str,
+        delivery_tag: int,
+        redelivered: bool,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: Octets,
+    ) -> None:
+        """basic.deliver."""
+        raw, size = header.raw, len(body)
+        if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._body_max:
+            method = BasicDeliver(consumer_tag, delivery_tag, redelivered, exchange, routing_key)
+            self.send_content(channel, method, header, body)
+            return
+        self._put(
+            self._open_channel(channel),
+            hot.deliver_frames(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, raw, body),
+        )
+
+    def block(self, reason: str) -> bool:
+        """Tell the client that publishing is not read for now; False if it would not understand."""
+        return self._tell("connection.blocked", ConnectionBlocked(reason))
+
+    def unblock(self) -> bool:
+        """Tell the client that publishing is read again; False if it would not understand."""
+        return self._tell("connection.blocked", ConnectionUnblocked())
+
+    def _tell(self, capability: str, method: ConnectionBlocked | ConnectionUnblocked) -> bool:
+        able = self.is_open and capability in self.peer_capabilities
+        if able:
+            self._put_method(self._zero, method)
+        return able
+
+    def cancel_consumer(self, channel: int, consumer_tag: str) -> bool:
+        """Tell the client that a consumer has ended; False if it would not understand."""
+        able = "consumer_cancel_notify" in self.peer_capabilities
+        if able:
+            self.send(channel, BasicCancel(consumer_tag, True))
+        return able
+
+    # What a server hears
+
+    def _greet(self, data: bytes) -> bytes:
+        missing = len(PROTOCOL_HEADER) - len(self._greeting)
+        self._greeting += data[:missing]
+        if self._greeting == PROTOCOL_HEADER:
+            mechanisms = " ".join(self._mechanisms).encode()
+            start = ConnectionStart(server_properties=self._properties, mechanisms=mechanisms)
+            self._put_method(self._zero, start)
+            self._state = ConnectionState.START_SENT
+        elif not PROTOCOL_HEADER.startswith(self._greeting):
+            self._put(self._zero, PROTOCOL_HEADER)
+            self._terminate(WrongProtocol(f"the peer began with {self._greeting!r}"))
+        return data[missing:]
+
+    def _on_login(self, method: ConnectionStartOk) -> None:
+        self._meet(method.client_properties)
+        if method.mechanism not in self._mechanisms:
+            raise CommandInvalid(f"the mechanism {method.mechanism!r:.60} is not offered", *method.ids)
+        self._events.append(LoginOffered(method.mechanism, method.response, method.client_properties, method.locale))
+
+    def _on_answer(self, method: ConnectionSecureOk) -> None:
+        self._events.append(LoginAnswered(method.response))
+
+    def _on_tuned(self, method: ConnectionTuneOk) -> None:
+        self._agree(accept(self.limits, method))
+
+    def _on_asked(self, method: ConnectionOpen) -> None:
+        self._events.append(OpenRequested(method.virtual_host))
+
+    def _on_secret(self, method: ConnectionUpdateSecret) -> None:
+        self._secrets += 1
+        self._events.append(SecretOffered(method.new_secret, method.reason))

@@ -1,0 +1,129 @@
+"""What may be heard when: the states of connections and channels as grids, and the reader of the grids.
+
+Rows are states, columns are what is heard. A cell reads "next state:deed"; a dot in place of the state stays, a
+lone dot ignores what was heard, and ``!`` is a connection exception, 503 unless another code follows. The deed is
+the method ``_on_<deed>`` of ``connection``, ``server`` or ``client``. An unknown word fails at import; the tests
+walk every cell. Source: seed AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the grammars of its classes.
+"""
+
+from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
+
+from semq.amqp.errors import ChannelError, CommandInvalid, ConnectionException
+
+HARD = {"!": CommandInvalid, "!504": ChannelError}
+
+
+class ConnectionState(Enum):
+    """Where a connection stands."""
+
+    NEW = "new"  # server: waits for the protocol header; client: not started
+    START_SENT = "start sent"  # server: waits for start-ok
+    LOGIN_HEARD = "login heard"  # server: the owner decides
+    SECURE_SENT = "secure sent"  # server: waits for secure-ok
+    TUNE_SENT = "tune sent"  # server: waits for tune-ok
+    TUNED = "tuned"  # server: waits for open
+    OPEN_HEARD = "open heard"  # server: the owner decides
+    HEADER_SENT = "header sent"  # client: waits for start
+    LOGIN_SENT = "login sent"  # client: waits for secure or tune
+    SECURE_HEARD = "secure heard"  # client: the owner answers
+    OPEN_SENT = "open sent"  # client: waits for open-ok
+    OPEN = "open"
+    CLOSING = "closing"  # close has been sent: waits for close-ok
+    CLOSED = "closed"
+
+
+class ChannelState(Enum):
+    """Where a channel stands."""
+
+    NONE = "none"  # not in use
+    OPENING = "opening"  # client: waits for open-ok
+    OPEN = "open"
+    CLOSING = "closing"  # close has been sent: waits for close-ok
+
+
+# Methods of class connection; "channel" is any frame for another channel than 0.
+SERVER_GRID = """
+state       start-ok          secure-ok          tune-ok     open             update-secret
+START_SENT  LOGIN_HEARD:login !                  !           !                !
+LOGIN_HEARD !                 !                  !           !                !
+SECURE_SENT !                 LOGIN_HEARD:answer !           !                !
+TUNE_SENT   !                 !                  TUNED:tuned !                !
+TUNED       !                 !                  !           OPEN_HEARD:asked !
+OPEN_HEARD  !                 !                  !           !                !
+OPEN        !                 !                  !           !                .:secret
+CLOSING     .                 .                  .           .                .
+
+state       close         close-ok    channel
+START_SENT  CLOSED:closed !           !504
+LOGIN_HEARD CLOSED:closed !           !504
+SECURE_SENT CLOSED:closed !           !504
+TUNE_SENT   CLOSED:closed !           !504
+TUNED       CLOSED:closed !           !504
+OPEN_HEARD  CLOSED:closed !           !504
+OPEN        CLOSED:closed !           .:traffic
+CLOSING     .:both        CLOSED:done .
+"""
+
+CLIENT_GRID = """
+state        start            secure              tune           open-ok     close         close-ok    channel
+HEADER_SENT  LOGIN_SENT:start !                   !              !           CLOSED:closed !           !504
+LOGIN_SENT   !                SECURE_HEARD:secure OPEN_SENT:tune !           CLOSED:closed !           !504
+SECURE_HEARD !                !                   !              !           CLOSED:closed !           !504
+OPEN_SENT    !                !                   !              OPEN:opened CLOSED:closed !           !504
+OPEN         !                !                   !              !           CLOSED:closed !           .:traffic
+CLOSING      .                .                   .              .           .:both        CLOSED:done .
+
+state        blocked   unblocked   update-secret-ok
+HEADER_SENT  !         !           !
+LOGIN_SENT   !         !           !
+SECURE_HEARD !         !           !
+OPEN_SENT    .:blocked .:unblocked !
+OPEN         .:blocked .:unblocked .:reply
+CLOSING      .         .           .
+"""
+
+# Methods of class channel, "other" is every other method or content frame.
+CHANNEL_GRID = """
+state   open        open-ok        flow   close       close-ok      other
+NONE    OPEN:opened !504           !504   !504        !504          !504
+OPENING !504        OPEN:confirmed !      NONE:closed !             !
+OPEN    !504        !              .:flow NONE:closed !             .:other
+CLOSING .           .              .      .:both      NONE:released .
+"""
+
+State = TypeVar("State", ConnectionState, ChannelState)
+
+
+class Cell(NamedTuple, Generic[State]):
+    """One cell: the next state (None: as before) and the deed ('': none), or the error."""
+
+    state: State | None = None
+    deed: str = ""
+    error: type[ConnectionException] | None = None
+
+
+Grid = dict[State, dict[str, Cell[State]]]
+
+
+def read(text: str, states: type[State]) -> "Grid[State]":
+    """The grid in ``text``. Raises KeyError or ValueError for what it does not know."""
+    grid: Grid[State] = {}
+    for block in text.strip().split("\n\n"):
+        (_, *heard), *rows = map(str.split, block.splitlines())
+        for name, *cells in rows:
+            row = grid.setdefault(states[name], {})
+            row.update({word: _cell(cell, states) for word, cell in zip(heard, cells, strict=True)})
+    return grid
+
+
+def _cell(cell: str, states: type[State]) -> Cell[State]:
+    if cell.startswith("!"):
+        return Cell(error=HARD[cell])
+    goal, _, deed = cell.partition(":")
+    return Cell(None if goal == "." else states[goal], deed)
+
+
+SERVER = read(SERVER_GRID, ConnectionState)
+CLIENT = read(CLIENT_GRID, ConnectionState)
+CHANNEL = read(CHANNEL_GRID, ChannelState)
