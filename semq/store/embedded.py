@@ -74,6 +74,8 @@ class EmbeddedPostgres:
     def start(self) -> str:
         """Make the cluster if there is none, adopt its running server or start one, wait until it answers; its URL.
 
+        May be called again at any time: a server that runs is left alone, one that was killed is started.
+
         Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed(log). After a
         kill the server first recovers, which is waited for up to ``start_timeout_s``.
         """
@@ -86,7 +88,6 @@ class EmbeddedPostgres:
             if not self.data.exists():
                 self._make_cluster(programs, identity)
             self._bring_up(programs, identity)
-            self._make_database()
         except BaseException:
             self._release_lock()
             raise
@@ -143,11 +144,16 @@ class EmbeddedPostgres:
 
     def _bring_up(self, programs: Programs, identity: Identity) -> None:
         deadline = time.monotonic() + self._start_timeout_s
-        for _ in range(SPAWNS_MAX):
-            if postmaster_of(self.data) is None:
+        spawns = 0
+        while spawns < SPAWNS_MAX:
+            adopted = postmaster_of(self.data) is not None
+            if not adopted:
                 self._spawn(programs, identity)
-            if self._await_ready(deadline):
+                spawns += 1
+            if self._await_ready(deadline) and self._let_in(deadline):
                 return
+            if adopted:
+                continue  # it was about to end
             if not any(fault in self._log_tail() for fault in PASSING_FAULTS):
                 break
             self._port_file.unlink(missing_ok=True)
@@ -191,13 +197,24 @@ class EmbeddedPostgres:
             time.sleep(POLL_S)
         raise ServerFailed(f"Postgres was not ready after {self._start_timeout_s:g} seconds.", log=self._log_tail())
 
+    def _let_in(self, deadline: float) -> bool:
+        """Wait until the server lets us in to make our database; False if it ended instead."""
+        while postmaster_of(self.data) is not None:
+            try:
+                self._make_database()
+            except psycopg.OperationalError as error:
+                # Others pass by themselves: a server that restarts its processes, or has too many clients.
+                if "authentication failed" in str(error) or time.monotonic() > deadline:
+                    raise ServerFailed(f"Postgres runs but lets nobody in: {error}", log=self._log_tail()) from error
+                time.sleep(POLL_S)
+            else:
+                return True
+        return False
+
     def _make_database(self) -> None:
-        try:
-            with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
-                if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
-                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
-        except psycopg.OperationalError as error:
-            raise ServerFailed(f"Postgres runs but lets nobody in: {error}", log=self._log_tail()) from error
+        with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
     # ------------------------------------------------------------ facts on the disk
 
@@ -242,6 +259,8 @@ class EmbeddedPostgres:
     # ------------------------------------------------------------ one owner, one end
 
     def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
         stream = (self.home / "lock").open("a+")
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -83,7 +83,6 @@ def test_the_cluster_checks_its_pages_and_sorts_by_code_point(server: EmbeddedPo
 def test_what_was_committed_survives_the_kill_of_the_postmaster(server: EmbeddedPostgres) -> None:
     write(server.url, 1)
     os.kill(pid_of(server), signal.SIGKILL)
-    server._release_lock()
     assert read(server.start()) == [1]
 
 
@@ -92,8 +91,7 @@ def test_a_busy_orphan_does_not_hinder_the_restart(server: EmbeddedPostgres) -> 
         orphan = connection.info.backend_pid
         os.kill(orphan, signal.SIGSTOP)  # so that it cannot notice that its parent is gone
         os.kill(pid_of(server), signal.SIGKILL)
-        server._release_lock()
-        write(server.start(), 1)
+            write(server.start(), 1)
         assert not is_server_of(orphan, server.data)
 
 
@@ -131,7 +129,6 @@ def test_a_stale_file_with_a_number_that_is_now_ours_is_not_believed(server: Emb
     noted = (server.data / "postmaster.pid").read_text().split("\n")
     port = noted[3]
     os.kill(pid_of(server), signal.SIGKILL)
-    server._release_lock()
     assert wait_gone([int(noted[0])], server.data, 10)
     # After a restart of the machine the numbers in the files may be those of living strangers: here, of this test.
     (server.data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *noted[1:]]))
@@ -147,6 +144,16 @@ def test_another_port_is_taken_when_the_old_one_is_in_use(server: EmbeddedPostgr
         server.start()
         assert int((server.home / "port").read_text()) != port
         write(server.url_of("semq", tcp=True), 1)
+
+
+def test_a_lost_password_is_an_error_and_not_a_wait(server: EmbeddedPostgres) -> None:
+    password = server.home / "password"
+    kept = password.read_text()
+    password.write_text("another\n")
+    with pytest.raises(ServerFailed, match="lets nobody in"):
+        server.start()
+    password.write_text(kept)
+    write(server.start(), 1)
 
 
 def test_the_error_holds_what_the_server_said(tmp_path: Path) -> None:
