@@ -91,7 +91,7 @@ def test_a_busy_orphan_does_not_hinder_the_restart(server: EmbeddedPostgres) -> 
         orphan = connection.info.backend_pid
         os.kill(orphan, signal.SIGSTOP)  # so that it cannot notice that its parent is gone
         os.kill(pid_of(server), signal.SIGKILL)
-            write(server.start(), 1)
+        write(server.start(), 1)
         assert not is_server_of(orphan, server.data)
 
 
