@@ -325,11 +325,11 @@ class Connection(Sender):
 
     def _on_channel_closed(self, channel: Channel, method: ChannelClose) -> None:
         """The peer hears nothing but close-ok now, so a body that is on its way to it ends here."""
-        self._put(self._zero, self._method_frame(channel.number, ChannelCloseOk()))
+        self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
 
     def _on_channel_both(self, channel: Channel, _method: ChannelClose) -> None:
-        self._put(self._zero, self._method_frame(channel.number, ChannelCloseOk()))
+        self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         if channel.held:  # our close waits behind a body that the peer does not want any more: it will never hear of it
             del self._channels[channel.number]
             self._events.append(ChannelReleased(channel.number))

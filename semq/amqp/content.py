@@ -6,36 +6,58 @@ and by owners for what they send. Source: seed AMQP 0-9-1, 4.2.6.1.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
-from semq.amqp.codec import KINDS
 from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, SyntaxFault
 from semq.amqp.record import Record
 from semq.amqp.spec import BASIC, PROPERTIES
 from semq.amqp.wire import (
     DEPTH_MAX,
     LONG,
+    LONGLONG,
+    OCTET,
     SHORT,
     TABLE_DEPTH,
     TRUNCATED,
     FieldValue,
     Table,
     decode_table,
+    encode_table,
     encode_value,
     long_string,
     read_short_string,
     read_value,
     short_string,
+    uncached_short_string,
+    uncached_text,
 )
 
 HEAD: Final = Struct(">HHQ")  # class id, weight, body size; the property flags follow
 FLAGS_AT: Final = HEAD.size
 FIRST_AT: Final = FLAGS_AT + SHORT.size
-FLAGS: dict[str, int] = {name: 0x8000 >> place for place, (name, _) in enumerate(PROPERTIES)}
-KIND_OF: dict[str, str] = dict(PROPERTIES)
+FRONT: Final = Struct(">HHQH")
+UNKNOWN_FLAGS: Final = 0b11  # one property more than there are, and one more word of flags
+
+# How the types of properties are written, and how far they reach: octets, or one of the two below.
+TEXT_SIZE: Final = 0
+TABLE_SIZE: Final = -1
+KINDS: dict[str, tuple[Callable[[Any], bytes], int]] = {
+    "shortstr": (uncached_short_string, TEXT_SIZE),
+    "octet": (OCTET.pack, 1),
+    "timestamp": (LONGLONG.pack, 8),
+    "table": (encode_table, TABLE_SIZE),
+}
+NAMES: Final = tuple(name for name, _ in PROPERTIES)
+FLAGS: dict[str, int] = {name: 0x8000 >> place for place, name in enumerate(NAMES)}
+WRITERS: dict[str, Callable[[Any], bytes]] = {name: KINDS[kind][0] for name, kind in PROPERTIES}
+SIZES: dict[str, int] = {name: KINDS[kind][1] for name, kind in PROPERTIES}
+NO_CHANGES: Mapping[str, FieldValue] = {}
+NO_FIELDS: Final = LONG.pack(0)  # an empty table
 T = TypeVar("T")
+_long_at = LONG.unpack_from
 
 
 class Properties(Record):
@@ -57,33 +79,41 @@ class Properties(Record):
     cluster_id: str | None = None
 
 
+_values_of = attrgetter(*NAMES)
+
+
 class Lazy(Generic[T]):
-    """One property of a header, decoded when it is first asked; None if absent."""
+    """One property of a header, decoded when it is asked; None if absent."""
+
+    def __init__(self, decode: Callable[[bytes], T]) -> None:
+        self.decode = decode
 
     def __set_name__(self, _owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, header: "ContentHeader", _owner: type) -> T | None:
-        values = header.values
-        if values is None:
-            values = header.decode()
-        value: T | None = values.get(self.name)
-        return value
+        spans = header.spans
+        if spans is None:
+            spans = header.locate()
+        span = spans.get(self.name)
+        if span is None:
+            return None
+        try:
+            return self.decode(header.raw[span[0] : span[1]])
+        except AmqpError as error:
+            raise error.at(BASIC, 0) from None
 
 
-class LazyHeaders:
-    """The field table of a header: found with the other properties, but decoded only when it is asked itself."""
+def _text(octets: bytes) -> str:
+    return uncached_text(octets[1:])
 
-    def __get__(self, header: "ContentHeader", _owner: type) -> dict[str, Any] | None:
-        values = header.decode() if header.values is None else header.values
-        table = values.get("headers")
-        if type(table) is int:
-            try:
-                table = values["headers"] = decode_table(header.raw, table, header.depth)[0]
-            except AmqpError as error:
-                raise error.at(BASIC, 0) from None
-        found: dict[str, Any] | None = table
-        return found
+
+def _octet(octets: bytes) -> int:
+    return octets[0]
+
+
+def _timestamp(octets: bytes) -> int:
+    return int.from_bytes(octets, "big")
 
 
 class ContentHeader:
@@ -92,28 +122,46 @@ class ContentHeader:
     Reading a property of a malformed header raises ``FrameError`` or ``SyntaxFault``, every time it is tried.
     """
 
-    __slots__ = ("body_size", "depth", "raw", "values")
+    __slots__ = ("_table", "body_size", "depth", "raw", "spans")
 
     def __init__(self, raw: bytes, body_size: int, depth: int = TABLE_DEPTH) -> None:
         self.raw = raw
         self.body_size = body_size
         self.depth = depth
-        self.values: dict[str, Any] | None = None  # by name; headers by position until they are asked
+        self.spans: dict[str, tuple[int, int]] | None = None  # where each property is, once somebody asked for one
+        self._table: dict[str, Any] | None = None
 
-    content_type = Lazy[str]()
-    content_encoding = Lazy[str]()
-    headers = LazyHeaders()
-    delivery_mode = Lazy[int]()
-    priority = Lazy[int]()
-    correlation_id = Lazy[str]()
-    reply_to = Lazy[str]()
-    expiration = Lazy[str]()
-    message_id = Lazy[str]()
-    timestamp = Lazy[int]()
-    type = Lazy[str]()
-    user_id = Lazy[str]()
-    app_id = Lazy[str]()
-    cluster_id = Lazy[str]()
+    content_type = Lazy(_text)
+    content_encoding = Lazy(_text)
+    delivery_mode = Lazy(_octet)
+    priority = Lazy(_octet)
+    correlation_id = Lazy(_text)
+    reply_to = Lazy(_text)
+    expiration = Lazy(_text)
+    message_id = Lazy(_text)
+    timestamp = Lazy(_timestamp)
+    type = Lazy(_text)
+    user_id = Lazy(_text)
+    app_id = Lazy(_text)
+    cluster_id = Lazy(_text)
+
+    @property
+    def headers(self) -> dict[str, Any] | None:
+        """The field table, decoded once; do not change it (``amended`` makes a copy)."""
+        if self._table is None:
+            span = (self.locate() if self.spans is None else self.spans).get("headers")
+            if span is None:
+                return None
+            try:
+                self._table, _ = decode_table(self.raw[span[0] : span[1]], 0, self.depth)
+            except AmqpError as error:
+                raise error.at(BASIC, 0) from None
+        return self._table
+
+    @property
+    def properties(self) -> Properties:
+        """All properties, decoded."""
+        return Properties(*_values_of(self))
 
     @classmethod
     def parse(cls, raw: bytes, depth: int = TABLE_DEPTH) -> "ContentHeader":
@@ -130,70 +178,59 @@ class ContentHeader:
     @classmethod
     def build(cls, body_size: int, properties: Properties) -> "ContentHeader":
         """A header to send. Raises ``LocalMisuse`` for properties that AMQP cannot carry."""
-        values = {name: getattr(properties, name) for name in FLAGS}
-        return cls._assemble(
-            body_size, {name: _written(name, value) for name, value in values.items() if value is not None}
-        )
-
-    @classmethod
-    def _assemble(cls, body_size: int, octets: Mapping[str, bytes], depth: int = TABLE_DEPTH) -> "ContentHeader":
-        flags = sum(FLAGS[name] for name in octets)
-        front = HEAD.pack(BASIC, 0, body_size) + SHORT.pack(flags)
-        return cls(b"".join((front, *(octets[name] for name in FLAGS if name in octets))), body_size, depth)
-
-    @property
-    def properties(self) -> Properties:
-        """All properties, decoded."""
-        return Properties(**{name: getattr(self, name) for name in FLAGS})
+        flags, parts = 0, [b""]
+        for name, value in zip(NAMES, _values_of(properties), strict=True):
+            if value is not None:
+                flags |= FLAGS[name]
+                parts.append(_written(name, value))
+        parts[0] = FRONT.pack(BASIC, 0, body_size, flags)
+        return cls(b"".join(parts), body_size)
 
     def amended(
-        self, *, headers: Mapping[str, FieldValue] | None = {}, **properties: str | int | None
+        self, *, headers: Mapping[str, FieldValue] | None = NO_CHANGES, **properties: str | int | None
     ) -> "ContentHeader":
         """A copy in which only the named properties and the named entries of ``headers`` differ.
 
-        None removes a property, an entry, or all headers. Everything else keeps its octets, so no number changes
-        its type on the way through. Raises as reading does, and ``LocalMisuse``.
+        None removes a property, an entry, or all headers. Everything else keeps its octets, so no number changes its
+        type on the way through. Raises as reading does, and ``LocalMisuse``.
         """
-        octets = dict(self._slices())
+        spans = self.locate() if self.spans is None else self.spans
+        octets = {name: self.raw[start:stop] for name, (start, stop) in spans.items()}
         for name, value in properties.items():
+            if name not in FLAGS:
+                raise LocalMisuse(f"there is no property {name}")
             octets.pop(name, None)
             if value is not None:
                 octets[name] = _written(name, value)
         if headers is None:
             octets.pop("headers", None)
         elif headers:
-            octets["headers"] = _amended_table(octets.get("headers", b"\0\0\0\0"), headers, self.depth)
-        return self._assemble(self.body_size, octets, self.depth)
+            octets["headers"] = _amended_table(octets.get("headers", NO_FIELDS), headers, self.depth)
+        front = FRONT.pack(BASIC, 0, self.body_size, sum(FLAGS[name] for name in octets))
+        return ContentHeader(
+            front + b"".join(octets[name] for name in NAMES if name in octets), self.body_size, self.depth
+        )
 
-    def decode(self) -> dict[str, Any]:
-        """Decode all but the headers, and check that nothing is cut off or left over."""
-        values: dict[str, Any] = {}
-        for name, start, _, value in self._walk():
-            values[name] = start if name == "headers" else value
-        self.values = values
-        return values
-
-    def _slices(self) -> Iterator[tuple[str, bytes]]:
-        for name, start, stop, _ in self._walk():
-            yield name, self.raw[start:stop]
-
-    def _walk(self) -> Iterator[tuple[str, int, int, Any]]:
-        """Name, start, stop and value of each property that is present; headers only by their length."""
+    def locate(self) -> dict[str, tuple[int, int]]:
+        """Start and stop of each property in ``raw``. Raises ``FrameError`` if anything is cut off or left over."""
         raw, at = self.raw, FIRST_AT
+        spans = {}
         try:
-            for name in _names(SHORT.unpack_from(raw, FLAGS_AT)[0]):
-                start, value = at, None
-                if name == "headers":
-                    at += 4 + LONG.unpack_from(raw, at)[0]
+            for name, size in _layout(FRONT.unpack_from(raw)[3]):
+                start = at
+                if size == TEXT_SIZE:
+                    at += 1 + raw[at]
+                elif size == TABLE_SIZE:
+                    at += 4 + _long_at(raw, at)[0]
                 else:
-                    value, at = KINDS[KIND_OF[name]].read(raw, at, 0)
-                yield name, start, at, value
+                    at += size
+                spans[name] = start, at
         except TRUNCATED as error:
             raise FrameError("content header is cut off", BASIC) from error
-        except AmqpError as error:
-            raise error.at(BASIC, 0) from None
         if at != len(raw):
             raise FrameError("the properties do not fill the content header", BASIC)
+        self.spans = spans
+        return spans
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ContentHeader) and other.raw == self.raw
@@ -205,24 +242,22 @@ class ContentHeader:
         return f"ContentHeader(raw={self.raw!r}, body_size={self.body_size})"
 
 
-_names_by_flags: dict[int, tuple[str, ...]] = {}  # at most 2^14 of them
+_layouts: dict[int, tuple[tuple[str, int], ...]] = {}  # by flags; at most 2^14 of them
 
 
-def _names(flags: int) -> tuple[str, ...]:
-    """The properties that the flags announce, in wire order."""
-    names = _names_by_flags.get(flags)
-    if names is None:
-        if flags & 0b11:  # one more property than there are, or one more word of flags
-            raise SyntaxFault("content header with flags of unknown properties")
-        names = _names_by_flags[flags] = tuple(name for name, flag in FLAGS.items() if flags & flag)
-    return names
+def _layout(flags: int) -> tuple[tuple[str, int], ...]:
+    """The properties that the flags announce, in wire order, and their sizes."""
+    layout = _layouts.get(flags)
+    if layout is None:
+        if flags & UNKNOWN_FLAGS:
+            raise SyntaxFault("content header with flags of unknown properties", BASIC)
+        layout = _layouts[flags] = tuple((name, SIZES[name]) for name, flag in FLAGS.items() if flags & flag)
+    return layout
 
 
 def _written(name: str, value: Any) -> bytes:
-    if name not in KIND_OF:
-        raise LocalMisuse(f"there is no property {name}")
     try:
-        return KINDS[KIND_OF[name]].write(value)
+        return WRITERS[name](value)
     except (struct.error, TypeError, AttributeError) as error:
         raise LocalMisuse(f"the property {name} cannot be {value!r:.60}") from error
 

@@ -57,13 +57,18 @@ class Sender:
         self._body_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
         self._joined_max = min(self._body_max, JOINED_MAX)
 
-    def _put(self, channel: Channel, *pieces: Octets) -> None:
+    def _put(self, channel: Channel, octets: Octets) -> None:
         """Queue output of a channel, behind the body that it is streaming if there is one."""
         if channel.streaming:
-            channel.held.extend(pieces)
+            channel.held.append(octets)
         else:
-            self._out.extend(pieces)
-            self._out_size += sum(map(len, pieces))
+            self._out.append(octets)
+            self._out_size += len(octets)
+
+    def _put_now(self, pieces: Sequence[Octets]) -> None:
+        """Queue output in front of whatever a channel holds back."""
+        self._out += pieces
+        self._out_size += sum(map(len, pieces))
 
     def _put_method(self, channel: Channel, method: Method) -> None:
         self._put(channel, self._method_frame(channel.number, method))
@@ -124,7 +129,8 @@ class Sender:
         front = self._content_front(target, method, header)
         if len(body) != header.body_size:
             raise LocalMisuse(f"the header says {header.body_size} octets, the body has {len(body)}")
-        self._put(target, *front, *self._body_frames(channel, body))
+        for octets in (front, *self._body_frames(channel, body)):
+            self._put(target, octets)
 
     def start_content(self, channel: int, method: ContentMethod, header: ContentHeader) -> None:
         """Send a method with its content header; ``header.body_size`` octets must follow by ``send_chunk``."""
@@ -133,7 +139,7 @@ class Sender:
             raise LocalMisuse(
                 f"channel {channel} is still sending a body of which {target.streaming} octets are missing"
             )
-        self._put(target, *self._content_front(target, method, header))
+        self._put(target, self._content_front(target, method, header))
         target.streaming = header.body_size
 
     def send_chunk(self, channel: int, data: Octets) -> None:
@@ -141,26 +147,18 @@ class Sender:
         target = self._channels.get(channel)
         if target is None or len(data) > target.streaming:
             raise LocalMisuse(f"channel {channel} is not sending a body that has {len(data)} more octets")
-        pieces = self._body_frames(channel, data)
-        self._out.extend(pieces)
-        self._out_size += sum(map(len, pieces))
+        self._put_now(self._body_frames(channel, data))
         target.streaming -= len(data)
         if not target.streaming:
             held, target.held = target.held, []
-            self._put(target, *held)
+            self._put_now(held)
 
-    def _content_front(self, channel: Channel, method: Method, header: ContentHeader) -> tuple[bytes, bytes]:
+    def _content_front(self, channel: Channel, method: Method, header: ContentHeader) -> bytes:
         if self.role not in method.row.senders or not method.row.content:
             raise LocalMisuse(f"{method.row.name} is not sent by this side with a content")
-        self._check_header(header)
-        return (
-            self._method_frame(channel.number, method),
-            frame(FRAME_HEADER, channel.number, header.raw),
-        )
-
-    def _check_header(self, header: ContentHeader) -> None:
         if len(header.raw) > self._body_max:
             raise LocalMisuse(f"the content header needs {len(header.raw)} octets, a frame holds {self._body_max}")
+        return self._method_frame(channel.number, method) + frame(FRAME_HEADER, channel.number, header.raw)
 
     def _body_frames(self, number: int, body: Octets) -> Sequence[Octets]:
         """The frames of a body: in one piece if it is small, else with the body as it is between heads and ends."""

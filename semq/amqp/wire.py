@@ -43,6 +43,7 @@ Table: TypeAlias = Mapping[str, FieldValue]
 FieldArray: TypeAlias = Sequence[FieldValue]
 
 OCTET, SHORT, LONG, LONGLONG = Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q")
+OCTETS: Final = tuple(bytes([octet]) for octet in range(256))
 TRUNCATED = (IndexError, struct.error)  # what indexing and unpacking raise when the octets end too early
 
 _read_long = LONG.unpack_from
@@ -60,36 +61,47 @@ def text_of(octets: bytes) -> str:
 
 
 def _learn_text(octets: bytes) -> str:
-    try:
-        text = octets.decode()
-    except UnicodeDecodeError as error:
-        raise SyntaxFault(f"short string is not UTF-8: {octets[:40]!r}") from error
-    if b"\0" in octets:
-        raise SyntaxFault(f"short string contains a zero octet: {octets[:40]!r}")
+    text = uncached_text(octets)
     if len(known_texts) >= REMEMBERED:
         known_texts.clear()
     known_texts[octets] = text
     return text
 
 
+def uncached_text(octets: bytes) -> str:
+    """As ``text_of``, for texts that hardly ever come again."""
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError as error:
+        raise SyntaxFault(f"short string is not UTF-8: {octets[:40]!r}") from error
+    if b"\0" in octets:
+        raise SyntaxFault(f"short string contains a zero octet: {octets[:40]!r}")
+    return text
+
+
 def short_string(text: str) -> bytes:
-    """Length and octets of a short string; ``LocalMisuse`` if it is too long or cannot be UTF-8."""
+    """Length and octets of a short string; ``LocalMisuse`` if it is too long or no text that UTF-8 can carry."""
     octets = known_short_strings.get(text)
     return _learn_short_string(text) if octets is None else octets
 
 
 def _learn_short_string(text: str) -> bytes:
+    octets = uncached_short_string(text)
+    if len(known_short_strings) >= REMEMBERED:
+        known_short_strings.clear()
+    known_short_strings[text] = octets
+    return octets
+
+
+def uncached_short_string(text: str) -> bytes:
+    """As ``short_string``, for texts that hardly ever come again."""
     try:
         octets = text.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise LocalMisuse(f"not a text that AMQP can carry: {text!r:.60}") from error
     if len(octets) > 255 or b"\0" in octets:
         raise LocalMisuse(f"a short string has at most 255 octets and none is zero: {text!r:.60}")
-    if len(known_short_strings) >= REMEMBERED:
-        known_short_strings.clear()
-    octets = OCTET.pack(len(octets)) + octets
-    known_short_strings[text] = octets
-    return octets
+    return OCTETS[len(octets)] + octets
 
 
 def long_string(octets: bytes) -> bytes:
