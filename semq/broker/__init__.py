@@ -1,0 +1,59 @@
+"""AMQP 0-9-1's server model with RabbitMQ's semantics, and the hooks by which a node serves exchanges and queues
+itself.
+
+**A server** (``server``)::
+
+    server = AmqpServer(ServerConfig(listener=ListenerConfig(host, port), connection=Limits(), limits=BrokerLimits(),
+                                     vhosts=("/", "umx"), properties={"product": "SEMQ", ...}),
+                        authenticator, clock, store=None, turn=None)       # made inside a running loop
+    server.vhosts["/"].register(service)          # before start
+    await server.start()                          # restores, listens; server.port
+    server.counts()                               # dict of figures for metrics
+    await server.stop(drain_s=5.0)                # connection.close 320 to all, waits, store idle
+
+``store``: a ``persist.MessageStore``; None keeps durable things in memory only. ``turn`` may be shared with dialled
+links.
+
+**Users** (``users``): ``UserTable([User(name, hash_password(password, salt), {vhost: Permissions(configure, write,
+read)}, loopback_only=False)])`` or any ``Authenticator`` (``mechanisms``, ``async authenticate(mechanism,
+sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
+
+**Services** (``services``): derive and register.
+
+    class Door(ServiceExchange):                  # super().__init__(name, "x-semq")
+        def publish(self, session, routing_key, header, body, mandatory, settle): ...
+            # settle(CONFIRMED | NACKED | ReturnedToSender(code, text) | Refused(AmqpError)) exactly once, now or later,
+            # in the event loop; raising an AmqpError here is the same as settling with Refused
+
+    class Inbox(ServiceQueue):                    # super().__init__(name)
+        def may_attach(self, session, exclusive) -> AmqpError | None
+        def attach(self, consumer); def detach(self, consumer)
+        def wake(self, consumer)                  # its credit may have risen: look at consumer.credit
+        def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST, batched per read
+        def get(self, session) -> ServiceDelivery | None   # basic.get
+        def counts(self) -> (messages, consumers)          # passive declare
+
+    consumer.credit; consumer.session; consumer.tag; consumer.arguments; consumer.no_ack
+    consumer.deliver(exchange, routing_key, header, body, redelivered, token)    # only while credit > 0
+    consumer.cancel()
+
+``session`` is a ``SessionInfo``: ``user peer vhost client_properties connected_at state close(AmqpError)``.
+``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` tells of connections that opened a virtual host
+and ended.
+
+**Publishing by the node itself** (``vhost.VirtualHost``)::
+
+    vhost.publish_internal(exchange, routing_key, header, body) -> Sent(queues, must_be_stored, is_refused)
+    prepared = vhost.prepare_publish(exchange, routing_key, header, body)
+    prepared.ops          # list[StoreOp] to write in the caller's own transaction
+    prepared.commit()     # after that commit: consumers see it now; without it the message was never there
+
+**Storage** (``persist``): ``MessageStore.save(ops, done)`` and ``async load() -> StoredState``; the operations are
+dataclasses there. ``memory_store`` has ``MemoryStore`` (remembers, for tests) and ``NoStore``.
+
+Files: ``server`` wires; ``session`` and ``channel`` are a client's connection and channels; ``commands``,
+``consuming``, ``publishing`` and ``transaction`` are what clients ask for; ``vhost``, ``exchanges``, ``topic``,
+``headers_match``, ``routing``, ``queue``, ``ready``, ``consumers``, ``arguments`` and ``deadletter`` are the model;
+``journal``, ``persist``, ``restore`` and ``memory_store`` keep it; ``refusals`` says no; ``timers``, ``confirms``,
+``message`` and ``limits`` serve the rest.
+"""

@@ -1,0 +1,434 @@
+"""One channel of one client: its consumers, what was delivered on it and not yet settled, its confirms, its
+transaction.
+
+State and the small steps on it; the methods a client sends are read in ``commands`` (definitions), ``consuming`` and
+``publishing``, which call in here. Output goes straight to the connection's state machine. Owned by ``session``.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.events import Event
+from semq.amqp.methods import Method
+from semq.broker import refusals
+from semq.broker.confirms import Confirms
+from semq.broker.queue import Disposition, Queue
+from semq.broker.ready import Entry
+from semq.broker.services import ServiceQueue, SessionInfo
+
+if TYPE_CHECKING:
+    from semq.broker.session import Session
+    from semq.broker.transaction import Transaction
+
+Source: TypeAlias = Queue | ServiceQueue
+
+
+class Consumer:
+    """A consumer on a channel, of a queue or of a service; both push into it through ``take`` or ``deliver``."""
+
+    __slots__ = (
+        "arguments",
+        "channel",
+        "exclusive",
+        "is_parked",
+        "no_ack",
+        "prefetch",
+        "priority",
+        "source",
+        "tag",
+        "unacked",
+    )
+
+    def __init__(
+        self,
+        channel: "Channel",
+        source: Source,
+        tag: str,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        self.channel = channel
+        self.source = source
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.arguments = arguments
+        self.prefetch = channel.prefetch
+        self.unacked = 0
+        self.is_parked = False
+
+    @property
+    def session(self) -> SessionInfo:
+        return self.channel.session.info
+
+    # As a queue sees it.
+
+    def can_take(self) -> bool:
+        channel = self.channel
+        if not (channel.is_flowing and channel.session.is_writable):
+            return False
+        if self.no_ack:
+            return True
+        if (self.prefetch and self.unacked >= self.prefetch) or channel.is_full:
+            return False
+        return channel.session.may_have_more_unacked
+
+    def take(self, queue: Queue, entry: Entry) -> None:
+        message = entry.message
+        header = message.header if not entry.deliveries else counted(entry)
+        self.channel.deliver(
+            self, entry, message.exchange, message.routing_key, header, message.body, entry.deliveries > 0
+        )
+
+    def cancelled(self) -> None:
+        """The queue is gone, or the service wants no consumer any more: tell the client if it understands."""
+        self.channel.consumers.pop(self.tag, None)
+        self.channel.session.cancel_consumer(self.channel.number, self.tag)
+
+    # As a service sees it.
+
+    @property
+    def credit(self) -> int:
+        """How many messages may be delivered now. Unbounded consumers still get them in portions."""
+        if not self.can_take():
+            self.is_parked = True
+            return 0
+        channel = self.channel
+        if self.no_ack:
+            return _PORTION
+        room = self.prefetch - self.unacked if self.prefetch else _PORTION
+        if channel.prefetch_global:
+            room = min(room, channel.prefetch_global - channel.counted)
+        return room
+
+    def deliver(
+        self,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes | memoryview,
+        redelivered: bool,
+        token: Any,
+    ) -> None:
+        if self.channel.consumers.get(self.tag) is not self:
+            self.channel.session.gather(self.source, self, token, Disposition.LOST)
+            return
+        self.channel.deliver(self, token, exchange, routing_key, header, body, redelivered)
+        if self.no_ack:
+            self.channel.session.gather(self.source, self, token, Disposition.ACK)
+
+    def cancel(self) -> None:
+        if self.channel.consumers.get(self.tag) is self:
+            self.channel.drop_consumer(self)
+            self.cancelled()
+            self.channel.lose(self)
+
+
+_PORTION = 256
+
+
+def counted(entry: Entry) -> ContentHeader:
+    """The header of a message that has been out before, with the number of times."""
+    return entry.message.header.amended(headers={"x-delivery-count": entry.deliveries})
+
+
+class Delivery:
+    """Something delivered and not yet settled. ``consumer`` is None for basic.get."""
+
+    __slots__ = ("consumer", "item", "size", "source")
+
+    def __init__(self, source: Source, consumer: Consumer | None, item: Any, size: int) -> None:
+        self.source = source
+        self.consumer = consumer
+        self.item = item
+        self.size = size
+
+
+class Channel:
+    """One channel. ``held`` is a list of events while the channel waits for the store, else None."""
+
+    __slots__ = (
+        "confirms",
+        "consumers",
+        "counted",
+        "held",
+        "is_flowing",
+        "is_open",
+        "last_queue",
+        "lowest_tag",
+        "next_tag",
+        "number",
+        "prefetch",
+        "prefetch_global",
+        "reply_consumer",
+        "session",
+        "transaction",
+        "unacked",
+    )
+
+    def __init__(self, session: "Session", number: int) -> None:
+        self.session = session
+        self.number = number
+        self.is_open = True
+        self.is_flowing = True
+        self.last_queue = ""
+        self.prefetch = 0
+        self.prefetch_global = 0
+        self.consumers: dict[str, Consumer] = {}
+        self.unacked: dict[int, Delivery] = {}
+        self.counted = 0  # unacknowledged deliveries to consumers; those of basic.get do not count for prefetch
+        self.next_tag = 1
+        self.lowest_tag = 1
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.reply_consumer: Consumer | None = None
+        self.held: deque[Event] | None = None
+
+    # Output.
+
+    def send(self, method: Method) -> None:
+        """Queue a method for the client."""
+        self.session.machine.send(self.number, method)
+        self.session.touch()
+
+    def reply(self, method: Method, no_wait: bool) -> None:
+        """Answer a request, unless it asked for none."""
+        if not no_wait:
+            self.send(method)
+
+    def reply_when_saved(self, method: Method, no_wait: bool, must_wait: bool) -> None:
+        """Answer when what the request changed is in the store; the channel rests until then."""
+        if not must_wait:
+            self.reply(method, no_wait)
+            return
+        self.hold()
+        self.session.journal.when_saved(lambda error: self._saved(method, no_wait, error))
+
+    def _saved(self, method: Method, no_wait: bool, error: BaseException | None) -> None:
+        if not self.is_open:
+            return
+        if error is not None:
+            self.session.fail_channel(self, refusals.not_stored())
+            return
+        self.reply(method, no_wait)
+        self.release()
+
+    def hold(self) -> None:
+        """Events of this channel wait from here on."""
+        if self.held is None:
+            self.held = deque()
+
+    def release(self) -> None:
+        """Go on with the events that have waited, until one of them makes the channel wait again."""
+        waiting, self.held = self.held, None
+        if waiting:
+            self.session.resume_events(self, waiting)
+
+    # Deliveries.
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the channel's own prefetch is used up."""
+        return bool(self.prefetch_global) and self.counted >= self.prefetch_global
+
+    def deliver(
+        self,
+        consumer: Consumer,
+        item: Any,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes | memoryview,
+        redelivered: bool,
+    ) -> None:
+        """Send a message to a consumer."""
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        session = self.session
+        if not consumer.no_ack:
+            size = len(body)
+            self.unacked[tag] = Delivery(consumer.source, consumer, item, size)
+            consumer.unacked += 1
+            self.counted += 1
+            session.unacked_count += 1
+            session.unacked_bytes += size
+        session.machine.deliver(self.number, consumer.tag, tag, redelivered, exchange, routing_key, header, body)
+        session.delivered += 1
+        session.wrote()
+
+    def hand_over(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
+        """Give a delivery tag to what basic.get took."""
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        if not no_ack:
+            self.unacked[tag] = Delivery(source, None, item, size)
+            self.session.unacked_count += 1
+            self.session.unacked_bytes += size
+        self.session.delivered += 1
+        return tag
+
+    # What became of them.
+
+    def settle(self, tag: int, multiple: bool, disposition: Disposition) -> None:
+        """basic.ack, nack and reject. Raises PreconditionFailed for a tag that is not outstanding here."""
+        if not multiple:
+            delivery = self.unacked.pop(tag, None)
+            if delivery is None:
+                raise refusals.unknown_tag(tag)
+            self._settle([(tag, delivery)], disposition)
+        else:
+            self._settle(self._take_up_to(tag), disposition)
+
+    def _take_up_to(self, tag: int) -> list[tuple[int, Delivery]]:
+        if tag and tag not in self.unacked:
+            raise refusals.unknown_tag(tag)
+        last = tag or self.next_tag - 1
+        # Tags are dense: starting where the last multiple stopped visits each of them once in the channel's life.
+        taken = [
+            (number, self.unacked.pop(number)) for number in range(self.lowest_tag, last + 1) if number in self.unacked
+        ]
+        self.lowest_tag = max(self.lowest_tag, last + 1)
+        return taken
+
+    def _settle(self, taken: list[tuple[int, Delivery]], disposition: Disposition) -> None:
+        if self.transaction is not None:
+            self.transaction.settle(taken, disposition)
+        else:
+            self.apply([delivery for _, delivery in taken], disposition)
+
+    def take_back(self, taken: Iterable[tuple[int, Delivery]]) -> None:
+        """Make settled deliveries outstanding again (tx.rollback)."""
+        for tag, delivery in taken:
+            self.unacked[tag] = delivery
+            self.lowest_tag = min(self.lowest_tag, tag)
+
+    def apply(self, deliveries: list[Delivery], disposition: Disposition) -> None:
+        """Tell the queues and services, then let the consumers have more."""
+        session = self.session
+        roomy: dict[Consumer, None] = {}
+        for delivery in deliveries:
+            consumer = delivery.consumer
+            session.unacked_count -= 1
+            session.unacked_bytes -= delivery.size
+            if consumer is not None:
+                consumer.unacked -= 1
+                self.counted -= 1
+                roomy[consumer] = None
+        for source, consumer, items in _runs(deliveries):
+            if isinstance(source, ServiceQueue):
+                for item in items:
+                    session.gather(source, consumer, item, disposition)
+            else:
+                source.settle(consumer, items, disposition)
+        if self.prefetch_global or session.was_full_of_unacked:
+            session.wake_consumers()
+        else:
+            self.wake(roomy)
+
+    def wake(self, consumers: Iterable[Consumer]) -> None:
+        """These consumers may have room again."""
+        for consumer in list(consumers):
+            if consumer.is_parked:
+                self.session.wake(consumer)
+
+    def recover(self, requeue: bool) -> None:
+        """basic.recover: back to the queues, or out again to the same consumers under new tags."""
+        outstanding = sorted(self.unacked.items())
+        self.unacked.clear()
+        deliveries = [delivery for _, delivery in outstanding]
+        again = [] if requeue else [d for d in deliveries if self._can_redeliver(d)]
+        for delivery in again:
+            self._redeliver(delivery)
+        self.apply([d for d in deliveries if d not in again], Disposition.REQUEUE)
+
+    def _can_redeliver(self, delivery: Delivery) -> bool:
+        consumer = delivery.consumer
+        return (
+            isinstance(delivery.item, Entry) and consumer is not None and self.consumers.get(consumer.tag) is consumer
+        )
+
+    def _redeliver(self, delivery: Delivery) -> None:
+        consumer, entry = delivery.consumer, delivery.item
+        assert consumer is not None
+        entry.deliveries += 1
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        self.unacked[tag] = delivery
+        message = entry.message
+        self.session.machine.deliver(
+            self.number, consumer.tag, tag, True, message.exchange, message.routing_key, counted(entry), message.body
+        )
+        self.session.wrote()
+
+    # Consumers.
+
+    def drop_consumer(self, consumer: Consumer) -> None:
+        """basic.cancel: no more deliveries; what is out stays out."""
+        self.consumers.pop(consumer.tag, None)
+        if self.reply_consumer is consumer:
+            self.reply_consumer = None
+            self.session.forget_reply_target(self)
+            return
+        source = consumer.source
+        if isinstance(source, ServiceQueue):
+            source.detach(consumer)
+        elif source.unsubscribe(consumer):
+            self.session.vhost.remove_queue(source)
+
+    def lose(self, consumer: Consumer | None = None) -> None:
+        """Give back what is out, of one consumer or of all."""
+        if self.transaction is not None:
+            self.take_back(self.transaction.give_back())
+        mine = [(tag, d) for tag, d in sorted(self.unacked.items()) if consumer is None or d.consumer is consumer]
+        for tag, _ in mine:
+            del self.unacked[tag]
+        self.apply([delivery for _, delivery in mine], Disposition.LOST)
+
+    def end(self) -> None:
+        """The channel is closed, by whatever cause: consumers go first, so that nothing comes back to them."""
+        self.is_open = False
+        self.held = None
+        for consumer in list(self.consumers.values()):
+            self.drop_consumer(consumer)
+        self.lose()
+
+    # Confirms.
+
+    def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
+        """The store has, or has not, what was published under this number (0: not to be confirmed)."""
+        self.session.let_go(size)
+        self.confirm(sequence, error is None)
+
+    def confirm(self, sequence: int, is_safe: bool) -> None:
+        """One publish has its outcome; told to the client at the end of the turn."""
+        if sequence and self.confirms is not None and self.is_open:
+            self.confirms.settle(sequence, is_safe)
+            self.session.has_confirms(self)
+
+    def write_confirms(self) -> None:
+        """Send the confirms of this turn."""
+        if not self.is_open or self.confirms is None:
+            return
+        machine = self.session.machine
+        for number, multiple, is_safe in self.confirms.take():
+            (machine.ack if is_safe else machine.nack)(self.number, number, multiple)
+        self.session.touch()
+
+
+def _runs(deliveries: list[Delivery]) -> Iterable[tuple[Source, Consumer | None, list[Any]]]:
+    """Neighbours of one source and consumer together, in order."""
+    start = 0
+    for at in range(1, len(deliveries) + 1):
+        first = deliveries[start]
+        if (
+            at == len(deliveries)
+            or deliveries[at].source is not first.source
+            or deliveries[at].consumer is not first.consumer
+        ):
+            yield first.source, first.consumer, [delivery.item for delivery in deliveries[start:at]]
+            start = at

@@ -1,0 +1,198 @@
+"""The methods that take messages out and decide about them: qos, consume, cancel, get, recover, confirm and tx.
+
+One function per method; ``MESSAGES`` maps methods to functions, ``session`` looks there. Acks come as events of their
+own and go straight to ``channel.settle``; publishes are in ``publishing``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from semq.amqp import methods as m
+from semq.broker import refusals
+from semq.broker.arguments import QueueSettings
+from semq.broker.channel import Channel, Consumer, Source, counted
+from semq.broker.commands import named_queue, queue_for
+from semq.broker.confirms import Confirms
+from semq.broker.publishing import REPLY_TO, commit
+from semq.broker.queue import Disposition, Queue
+from semq.broker.services import ServiceQueue
+from semq.broker.transaction import Commit, Transaction
+from semq.broker.users import Right
+
+
+def basic_qos(channel: Channel, ask: m.BasicQos) -> None:
+    """basic.qos: how much may be out and not yet acknowledged."""
+    if ask.prefetch_size:
+        raise refusals.not_implemented(f"prefetch_size!=0 ({ask.prefetch_size})")
+    if ask.global_:
+        channel.prefetch_global = ask.prefetch_count
+        channel.wake(channel.consumers.values())
+    else:
+        channel.prefetch = ask.prefetch_count  # of consumers started from here on, as RabbitMQ has it
+    channel.send(m.BasicQosOk())
+
+
+def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
+    """basic.consume: start a consumer; deliveries follow consume-ok."""
+    session = channel.session
+    if ask.consumer_tag in channel.consumers:
+        raise refusals.reused_consumer_tag(ask.consumer_tag)
+    if len(channel.consumers) >= session.limits.consumers_per_channel:
+        raise refusals.too_many("consumer", session.limits.consumers_per_channel)
+    tag = ask.consumer_tag or f"amq.ctag-{session.clock.uuid().hex}"
+    if ask.queue == REPLY_TO:
+        _consume_replies(channel, ask, tag)
+        return
+    name = named_queue(channel, ask.queue)
+    session.require(Right.READ, "queue", name)
+    source = queue_for(channel, name)
+    _check_free(channel, source, ask.exclusive)
+    consumer = Consumer(channel, source, tag, ask.no_ack, ask.exclusive, _priority(ask), ask.arguments)
+    channel.consumers[tag] = consumer
+    channel.reply(m.BasicConsumeOk(tag), ask.no_wait)  # before the first delivery (AMQP 0-9-1, 4.6)
+    if isinstance(source, ServiceQueue):
+        source.attach(consumer)
+    else:
+        source.subscribe(consumer, ask.exclusive)
+        source.touch()
+        source.pump()
+
+
+def _check_free(channel: Channel, source: Source, exclusive: bool) -> None:
+    if isinstance(source, ServiceQueue):
+        refusal = source.may_attach(channel.session.info, exclusive)
+        if refusal is not None:
+            raise refusal
+    elif source.exclusive_consumer is not None or (exclusive and len(source.consumers)):
+        raise refusals.exclusive_use(source.name, channel.session.vhost.name)
+
+
+def _priority(ask: m.BasicConsume) -> int:
+    priority = ask.arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise refusals.bad_request(f"invalid arg 'x-priority': expected an integer, received {priority!r}")
+    return priority
+
+
+def _consume_replies(channel: Channel, ask: m.BasicConsume, tag: str) -> None:
+    """RabbitMQ's direct reply-to: replies come to this channel without a queue."""
+    if not ask.no_ack:
+        raise refusals.bad_request("reply consumer cannot acknowledge")
+    if channel.reply_consumer is not None:
+        raise refusals.bad_request("reply consumer already set")
+    session = channel.session
+    placeholder = Queue(REPLY_TO, 0, session.vhost.env, _NO_SETTINGS)
+    consumer = Consumer(channel, placeholder, tag, True, False, 0, ask.arguments)
+    channel.consumers[tag] = channel.reply_consumer = consumer
+    session.make_reply_target(channel)
+    channel.reply(m.BasicConsumeOk(tag), ask.no_wait)
+
+
+def basic_cancel(channel: Channel, ask: m.BasicCancel) -> None:
+    """basic.cancel; a tag that is not known is no error."""
+    consumer = channel.consumers.get(ask.consumer_tag)
+    if consumer is not None:
+        channel.drop_consumer(consumer)
+    channel.reply(m.BasicCancelOk(ask.consumer_tag), ask.no_wait)
+
+
+def basic_get(channel: Channel, ask: m.BasicGet) -> None:
+    """basic.get: one message, whatever the prefetch."""
+    session = channel.session
+    session.require(Right.READ, "queue", named_queue(channel, ask.queue))
+    source = queue_for(channel, ask.queue)
+    if isinstance(source, ServiceQueue):
+        _get_from_service(channel, source, ask.no_ack)
+        return
+    entry = source.get(ask.no_ack)
+    if entry is None:
+        channel.send(m.BasicGetEmpty())
+        return
+    message, again = entry.message, entry.deliveries > 0
+    tag = channel.hand_over(source, entry, message.size, ask.no_ack)
+    method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
+    session.machine.send_content(channel.number, method, counted(entry) if again else message.header, message.body)
+    session.wrote()
+
+
+def _get_from_service(channel: Channel, source: ServiceQueue, no_ack: bool) -> None:
+    session = channel.session
+    found = source.get(session.info)
+    if found is None:
+        channel.send(m.BasicGetEmpty())
+        return
+    tag = channel.hand_over(source, found.token, len(found.body), no_ack)
+    left = source.counts()[0]
+    method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
+    session.machine.send_content(channel.number, method, found.header, found.body)
+    session.wrote()
+    if no_ack:
+        session.gather(source, None, found.token, Disposition.ACK)
+
+
+def basic_recover(channel: Channel, ask: m.BasicRecover) -> None:
+    """basic.recover: deliver again all that is out on this channel."""
+    channel.recover(ask.requeue)
+    channel.send(m.BasicRecoverOk())
+
+
+def basic_recover_async(channel: Channel, ask: m.BasicRecoverAsync) -> None:
+    """basic.recover-async: the same without an answer."""
+    channel.recover(ask.requeue)
+
+
+def confirm_select(channel: Channel, ask: m.ConfirmSelect) -> None:
+    """confirm.select (RabbitMQ): number publishes from here and confirm them."""
+    if channel.transaction is not None:
+        raise refusals.bad_request("cannot switch from tx to confirm mode")
+    channel.confirms = channel.confirms or Confirms()
+    channel.reply(m.ConfirmSelectOk(), ask.no_wait)
+
+
+def tx_select(channel: Channel, ask: m.TxSelect) -> None:
+    """tx.select: from here on the channel works in transactions."""
+    if channel.confirms is not None:
+        raise refusals.bad_request("cannot switch from confirm to tx mode")
+    channel.transaction = channel.transaction or Transaction()
+    channel.send(m.TxSelectOk())
+
+
+def tx_commit(channel: Channel, ask: m.TxCommit) -> None:
+    """tx.commit: the answer follows when everything is true."""
+    _transaction_of(channel)
+
+    def done() -> None:
+        channel.send(m.TxCommitOk())
+        channel.release()
+
+    channel.hold()
+    under_way = Commit(channel)
+    under_way.on_done = done
+    commit(channel, under_way)
+
+
+def tx_rollback(channel: Channel, ask: m.TxRollback) -> None:
+    """tx.rollback: publishes are forgotten, deliveries are outstanding again."""
+    channel.take_back(_transaction_of(channel).give_back())
+    channel.send(m.TxRollbackOk())
+
+
+def _transaction_of(channel: Channel) -> Transaction:
+    if channel.transaction is None:
+        raise refusals.bad_request("channel is not transactional")
+    return channel.transaction
+
+
+MESSAGES: dict[type[m.Method], Callable[[Channel, Any], None]] = {
+    m.BasicQos: basic_qos,
+    m.BasicConsume: basic_consume,
+    m.BasicCancel: basic_cancel,
+    m.BasicGet: basic_get,
+    m.BasicRecover: basic_recover,
+    m.BasicRecoverAsync: basic_recover_async,
+    m.ConfirmSelect: confirm_select,
+    m.TxSelect: tx_select,
+    m.TxCommit: tx_commit,
+    m.TxRollback: tx_rollback,
+}
+_NO_SETTINGS = QueueSettings()

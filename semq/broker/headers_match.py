@@ -1,0 +1,43 @@
+"""How the arguments of a binding to a headers exchange are compared with the headers of a message. Pure.
+
+Rule (AMQP 0-9-1, 3.1.3.4, with RabbitMQ's reading): ``x-match`` says whether all or any of the other arguments must
+fit; an argument without a value fits a header of that name whatever its value; names with ``x-`` are left out unless
+``x-match`` ends in ``-with-x``. A value of another type does not fit; the widths of integers are not told apart.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+X_MATCH = {
+    # value: (every argument must fit, names with x- count)
+    "all": (True, False),
+    "any": (False, False),
+    "all-with-x": (True, True),
+    "any-with-x": (False, True),
+}
+
+
+class HeadersPattern:
+    """The arguments of one binding, ready to be compared. Raises ValueError for an ``x-match`` that does not exist."""
+
+    __slots__ = ("_every", "_wanted")
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        mode = arguments.get("x-match", "all")
+        if not isinstance(mode, str) or mode not in X_MATCH:
+            raise ValueError(f"Invalid x-match field value {mode!r}; expected {', '.join(X_MATCH)}")
+        self._every, with_x = X_MATCH[mode]
+        self._wanted = [
+            (name, value)
+            for name, value in arguments.items()
+            if name != "x-match" and (with_x or not name.startswith("x-"))
+        ]
+
+    def fits(self, headers: Mapping[str, Any]) -> bool:
+        """Whether a message with these headers goes to the binding's destination."""
+        test = all if self._every else any
+        return test(name in headers and _same(value, headers[name]) for name, value in self._wanted)
+
+
+def _same(wanted: Any, given: Any) -> bool:
+    return wanted is None or (type(wanted) is type(given) and wanted == given)

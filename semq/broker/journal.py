@@ -1,0 +1,107 @@
+"""What the model wants written, gathered until the driver says that the turn is over, then handed to the store as one
+list.
+
+``Journal`` keeps three things in step: the operations, the publishes that may be confirmed when those are true, and
+whoever else waits for that moment. Used by ``queue``, ``vhost`` and ``channel``; flushed by ``server`` once per turn
+of the event loop. Bodies on their way to the store are counted, so that reading from publishers can stop when the
+store falls behind.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from semq.broker.persist import AddMessage, DropMessages, MarkHandedOut, MessageStore, StoreOp
+
+Waiter: TypeAlias = Callable[[BaseException | None], None]
+
+
+class Confirmable(Protocol):
+    """What can be told that one of its publishes is safe, or is not."""
+
+    def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
+        """The publish with this number is in the store, or failed to get there."""
+
+
+_Publish: TypeAlias = tuple[Confirmable, int, int]
+
+
+class Journal:
+    """Operations of this turn. ``pending_bytes`` counts bodies handed to the store and not yet known to be safe."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._ops: list[StoreOp] = []
+        self._drops: dict[int, list[int]] = {}
+        self._handed_out: dict[int, int] = {}
+        self._publishes: list[_Publish] = []
+        self._waiters: list[Waiter] = []
+        self.pending_bytes = 0
+        self.batches_under_way = 0
+        self.on_pending: Callable[[], None] = lambda: None
+
+    def add(self, op: StoreOp) -> None:
+        """Write this."""
+        if not self._ops:
+            self.on_pending()
+        self._ops.append(op)
+        if type(op) is AddMessage:
+            self.pending_bytes += len(op.body)
+
+    def drop(self, queue_id: int, position: int) -> None:
+        """Write that a message left its queue; gathered per queue."""
+        if not self._drops:
+            self.on_pending()
+        found = self._drops.get(queue_id)
+        if found is None:
+            self._drops[queue_id] = [position]
+        else:
+            found.append(position)
+
+    def handed_out(self, queue_id: int, position: int) -> None:
+        """Write that everything in the queue up to this position may have been handed out; only the last counts."""
+        if not self._handed_out:
+            self.on_pending()
+        self._handed_out[queue_id] = position
+
+    def forget_queue(self, queue_id: int) -> None:
+        """A queue is deleted: what this turn wanted to say about its messages no longer matters."""
+        self._drops.pop(queue_id, None)
+        self._handed_out.pop(queue_id, None)
+
+    def confirm(self, publisher: Confirmable, sequence: int, size: int) -> None:
+        """Tell ``publisher`` when everything added so far is true."""
+        self._publishes.append((publisher, sequence, size))
+
+    def when_saved(self, waiter: Waiter) -> None:
+        """Call ``waiter`` when everything added so far is true, or has failed."""
+        if not (self._ops or self._drops or self._waiters):
+            self.on_pending()
+        self._waiters.append(waiter)
+
+    def flush(self) -> None:
+        """Hand this turn's operations over as one list."""
+        ops = self._take_ops()
+        publishes, waiters = self._publishes, self._waiters
+        self._publishes, self._waiters = [], []
+        if not (ops or publishes or waiters):
+            return
+        size = sum(len(op.body) for op in ops if type(op) is AddMessage)
+        self.batches_under_way += 1
+
+        def done(error: BaseException | None) -> None:
+            self.batches_under_way -= 1
+            self.pending_bytes -= size
+            for publisher, sequence, length in publishes:
+                publisher.saved(sequence, length, error)
+            for waiter in waiters:
+                waiter(error)
+
+        self._store.save(ops, done)
+
+    def _take_ops(self) -> list[StoreOp]:
+        ops = self._ops
+        ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
+        # A drop is true whenever the add before it is, so drops may wait for the end of the turn.
+        ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
+        self._ops, self._drops, self._handed_out = [], {}, {}
+        return ops

@@ -1,0 +1,74 @@
+"""One message inside the broker: where it was published, its content header as it came, its body. Pure.
+
+Only what decides about a message is read from the header, and only when its flag is set: delivery mode, priority and
+expiration. Everything else stays raw octets until an exchange or a dead letter needs it. Made by ``channel`` for each
+publish and by ``deadletter``; shared by all queues that it goes to.
+"""
+
+from semq.amqp.content import ContentHeader
+from semq.broker import refusals
+
+PERSISTENT = 2
+
+# Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
+_DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
+_RARE = _PRIORITY | _EXPIRATION
+
+
+class Message:
+    """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the octets of its body."""
+
+    __slots__ = ("body", "exchange", "expiration", "header", "is_persistent", "priority", "routing_key", "size")
+
+    def __init__(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.header = header
+        self.body = body
+        self.size = len(body)
+        self.priority = 0
+        self.expiration: int | None = None
+        flags = property_flags(header)
+        self.is_persistent = bool(flags & _DELIVERY_MODE) and header.delivery_mode == PERSISTENT
+        if flags & _RARE:
+            self.priority = header.priority or 0
+            self.expiration = read_expiration(header.expiration)
+
+    @property
+    def header_octets(self) -> bytes:
+        """The payload of the content header frame."""
+        return bytes(self.header.raw)
+
+    def headers(self) -> "dict[str, object]":
+        """The table of headers, empty if there is none. Raises AmqpError for one that cannot be decoded."""
+        return dict(self.header.headers or {})
+
+
+def property_flags(header: ContentHeader) -> int:
+    """The first word of property flags."""
+    raw = header.raw
+    return raw[12] << 8 | raw[13]
+
+
+def has_reply_to(header: ContentHeader) -> bool:
+    """Whether the header has a reply-to."""
+    return bool(property_flags(header) & _REPLY_TO)
+
+
+def has_user_id(header: ContentHeader) -> bool:
+    """Whether the header has a user-id."""
+    return bool(property_flags(header) & _USER_ID)
+
+
+def has_headers(header: ContentHeader) -> bool:
+    """Whether the header has a table of headers."""
+    return bool(property_flags(header) & _HEADERS)
+
+
+def read_expiration(value: str | None) -> int | None:
+    """Milliseconds of the expiration property; raises PreconditionFailed unless it is a number in decimal digits."""
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and int(value) < 2**32):
+        raise refusals.bad_request(f"invalid expiration '{value}'")
+    return int(value)

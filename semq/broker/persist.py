@@ -1,0 +1,169 @@
+"""The port behind which a broker's durable half lives: row operations out, the state of the last life in.
+
+The model hands over lists of operations in the order in which they must become true, with a callback for the moment
+when they are. Whoever implements ``MessageStore`` decides how many lists share one transaction; within one list all or
+nothing. Only what must survive is handed over: durable exchanges and queues, bindings between them, persistent
+messages on durable queues. Used by ``vhost`` (writes) and ``server`` (load); implemented by ``memory_store`` here and
+by the store's floor.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+
+@dataclass(slots=True, frozen=True)
+class DeclareExchange:
+    """A durable exchange exists. ``arguments`` is an encoded AMQP field table, length included."""
+
+    vhost: str
+    name: str
+    type: str
+    auto_delete: bool
+    internal: bool
+    arguments: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteExchange:
+    """A durable exchange is gone; the model sends an ``Unbind`` for each of its bindings before."""
+
+    vhost: str
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class DeclareQueue:
+    """A durable queue exists. ``queue_id`` is unique in the store for ever, also after the queue is deleted."""
+
+    queue_id: int
+    vhost: str
+    name: str
+    auto_delete: bool
+    arguments: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteQueue:
+    """A durable queue is gone, with all of its messages; the model sends an ``Unbind`` for each of its bindings
+    before."""
+
+    queue_id: int
+
+
+@dataclass(slots=True, frozen=True)
+class Bind:
+    """A binding between two durable things. ``to_exchange`` tells a destination exchange from a destination queue."""
+
+    vhost: str
+    source: str
+    destination: str
+    to_exchange: bool
+    routing_key: str
+    arguments: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class Unbind:
+    """That binding is gone; all fields identify it."""
+
+    vhost: str
+    source: str
+    destination: str
+    to_exchange: bool
+    routing_key: str
+    arguments: bytes
+
+
+@dataclass(slots=True)  # not frozen: one is made for each message
+class AddMessage:
+    """A message lies in a queue. (``queue_id``, ``position``) is its key, and ``position`` its place in the queue.
+
+    ``header`` is the payload of the content header frame as received, ``expires_at`` POSIX seconds or None, and
+    ``delivery_count`` how often it was handed out before.
+    """
+
+    queue_id: int
+    position: int
+    exchange: str
+    routing_key: str
+    priority: int
+    expires_at: float | None
+    delivery_count: int
+    header: bytes
+    body: bytes
+
+
+@dataclass(slots=True)  # not frozen: one is made for each message
+class DropMessages:
+    """These messages are no longer in the queue: acknowledged, expired, dead-lettered, purged."""
+
+    queue_id: int
+    positions: Sequence[int]
+
+
+@dataclass(slots=True)  # not frozen: one is made for each message
+class MarkDelivered:
+    """A message came back to its queue after ``delivery_count`` hand-overs; after a restart it is flagged
+    redelivered."""
+
+    queue_id: int
+    position: int
+    delivery_count: int
+
+
+@dataclass(slots=True)  # not frozen: one is made for each message
+class MarkHandedOut:
+    """Every message of the queue up to ``position`` may have been handed out; after a restart they are flagged
+    redelivered.
+
+    One row per queue, not per message: the flag survives a crash without a write for each delivery.
+    """
+
+    queue_id: int
+    position: int
+
+
+StoreOp: TypeAlias = (
+    DeclareExchange
+    | DeleteExchange
+    | DeclareQueue
+    | DeleteQueue
+    | Bind
+    | Unbind
+    | AddMessage
+    | DropMessages
+    | MarkDelivered
+    | MarkHandedOut
+)
+Done: TypeAlias = Callable[[BaseException | None], None]
+
+
+@dataclass(slots=True)
+class StoredState:
+    """All that survived, as the operations that would make it again; messages in order of queue and position.
+
+    ``next_queue_id`` is above every queue id that was ever given out; ``handed_out`` holds the last ``MarkHandedOut``
+    of each queue. ``delivery_count`` of the messages already has what ``MarkDelivered`` said.
+    """
+
+    exchanges: list[DeclareExchange] = field(default_factory=list)
+    queues: list[DeclareQueue] = field(default_factory=list)
+    bindings: list[Bind] = field(default_factory=list)
+    messages: list[AddMessage] = field(default_factory=list)
+    handed_out: dict[int, int] = field(default_factory=dict)
+    next_queue_id: int = 1
+
+
+class MessageStore(Protocol):
+    """Where the durable half of a broker is kept."""
+
+    def save(self, ops: list[StoreOp], done: Done) -> None:
+        """Make ``ops`` true, in order and all or nothing, then call ``done(None)`` once, in the broker's thread.
+
+        ``done(error)`` says that none of them is true nor ever will be. Lists are made true in the order of the calls.
+        The call itself never blocks and never calls ``done`` before it returns.
+        """
+
+    async def load(self) -> StoredState:
+        """What the last life of the broker left behind; called once, before the first ``save``."""

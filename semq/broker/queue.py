@@ -1,0 +1,416 @@
+"""One message queue: what waits, who consumes, what is out and not yet acknowledged, and the limits that it keeps.
+
+Pure. A queue takes messages from ``vhost`` (``publish``), hands them to consumers as long as one has room (``pump``),
+and hears from channels what became of them (``settle``). What must be written goes to the ``Journal``; what dies with
+a dead-letter exchange goes to ``on_dead``, which ``deadletter`` serves; names, locks and permissions are ``vhost``'s.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any
+
+from semq.broker.arguments import Overflow, QueueSettings
+from semq.broker.consumers import ConsumerRing, Taker
+from semq.broker.exchanges import Binding
+from semq.broker.journal import Journal
+from semq.broker.message import Message
+from semq.broker.persist import AddMessage, MarkDelivered
+from semq.broker.ready import Entry, ReadyMessages
+from semq.broker.timers import Timer, Timers
+from semq.clock import Clock
+
+
+class Disposition(Enum):
+    """What became of a delivery."""
+
+    ACK = "ack"
+    REQUEUE = "requeue"
+    REJECT = "reject"
+    LOST = "lost"  # channel or connection is gone: requeued
+
+
+class DeathReason(Enum):
+    """Why a message left its queue without being acknowledged; the words of the x-death header."""
+
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    MAXLEN = "maxlen"
+    DELIVERY_LIMIT = "delivery_limit"
+
+
+class Environment:
+    """What all queues of a virtual host share."""
+
+    __slots__ = ("clock", "journal", "memory", "on_dead", "on_unused", "timers")
+
+    def __init__(self, clock: Clock, timers: Timers, journal: Journal, memory: "MemoryGauge") -> None:
+        self.clock = clock
+        self.timers = timers
+        self.journal = journal
+        self.memory = memory
+        self.on_dead: Callable[[Queue, Message, DeathReason], None] = lambda *_: None
+        self.on_unused: Callable[[Queue], None] = lambda _: None
+
+
+class MemoryGauge:
+    """Octets of message bodies that queues hold in memory; ``on_change`` is called when it moved by a good step."""
+
+    __slots__ = ("_told", "bytes", "on_change", "step")
+
+    def __init__(self, step: int = 1 << 20) -> None:
+        self.bytes = 0
+        self.step = step
+        self._told = 0
+        self.on_change: Callable[[], None] = lambda: None
+
+    def add(self, size: int) -> None:
+        self.bytes += size
+        if not -self.step < self.bytes - self._told < self.step:
+            self._told = self.bytes
+            self.on_change()
+
+
+class Queue:
+    """A queue. ``queue_id`` names it in the store; ``owner`` is the connection of an exclusive one."""
+
+    is_service = False
+    __slots__ = (
+        "arguments",
+        "auto_delete",
+        "consumers",
+        "durable",
+        "env",
+        "exclusive_consumer",
+        "expires_timer",
+        "frozen_arguments",
+        "has_expiring",
+        "incoming",
+        "is_deleted",
+        "is_limited",
+        "last_used",
+        "name",
+        "next_position",
+        "owner",
+        "queue_id",
+        "ready",
+        "settings",
+        "ttl_timer",
+        "unacked",
+        "unacked_bytes",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        queue_id: int,
+        env: Environment,
+        settings: QueueSettings,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        owner: Any = None,
+        arguments: dict[str, Any] | None = None,
+        frozen_arguments: bytes = b"",
+    ) -> None:
+        self.name = name
+        self.queue_id = queue_id
+        self.env = env
+        self.settings = settings
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner
+        self.arguments = arguments or {}
+        self.frozen_arguments = frozen_arguments
+        self.incoming: dict[Binding, None] = {}
+        self.ready = ReadyMessages(settings.max_priority)
+        self.consumers = ConsumerRing(settings.single_active_consumer)
+        self.exclusive_consumer: Taker | None = None
+        self.next_position = 1
+        self.unacked = 0
+        self.unacked_bytes = 0
+        self.is_deleted = False
+        self.is_limited = settings.max_length is not None or settings.max_length_bytes is not None
+        self.has_expiring = False
+        self.ttl_timer: Timer | None = None
+        self.expires_timer: Timer | None = None
+        self.last_used = 0.0
+        self.touch()
+
+    # What comes in.
+
+    def refuses(self, message: Message) -> bool:
+        """Whether the queue is at a limit and told to refuse (x-overflow); a refusal may have dead-lettered the
+        message."""
+        settings = self.settings
+        if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
+            return False
+        if settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+            self.env.on_dead(self, message, DeathReason.MAXLEN)
+        return True
+
+    def publish(self, message: Message) -> bool:
+        """Take one message; True if it must be in the store before the publisher may be told that it is safe."""
+        entry = self.entry_for(message)
+        consumer = None if len(self.ready) else self.consumers.next()
+        if consumer is None:
+            self._store(entry)
+            self.admit(entry)
+            return entry.is_stored
+        # Whoever wants no acknowledgement takes it away in this very turn: nothing is left to be stored.
+        if not consumer.no_ack:
+            self._store(entry)
+        self.env.memory.add(message.size)
+        self._hand_out(consumer, entry)
+        return entry.is_stored
+
+    def entry_for(self, message: Message) -> Entry:
+        """Give a message its place in the queue, without putting it there yet."""
+        position = self.next_position
+        self.next_position = position + 1
+        return Entry(message, position, self._expiry_of(message))
+
+    def admit(self, entry: Entry) -> None:
+        """Put an entry among those that wait."""
+        self.ready.push(entry)
+        self.env.memory.add(entry.message.size)
+        self._watch(entry)
+        if self.is_limited:
+            self._drop_surplus()
+
+    def restore(self, message: Message, position: int, expires_at: float | None, deliveries: int) -> None:
+        """Put a message of the last life back; called in order of position, before anybody consumes."""
+        entry = Entry(message, position, expires_at)
+        entry.deliveries = deliveries
+        entry.is_stored = True
+        self.next_position = max(self.next_position, position + 1)
+        self.ready.push(entry)
+        self.env.memory.add(message.size)
+        self._watch(entry)
+
+    def stores(self, message: Message) -> bool:
+        """Whether this message in this queue must survive."""
+        return self.durable and message.is_persistent and self.owner is None
+
+    def row_for(self, entry: Entry) -> AddMessage:
+        """The store's row of an entry."""
+        message, expires_at = entry.message, entry.expires_at
+        if expires_at is not None:
+            clock = self.env.clock
+            expires_at += clock.wall().timestamp() - clock.monotonic()
+        return AddMessage(
+            self.queue_id,
+            entry.position,
+            message.exchange,
+            message.routing_key,
+            message.priority,
+            expires_at,
+            entry.deliveries,
+            message.header_octets,
+            message.body,
+        )
+
+    def _store(self, entry: Entry) -> None:
+        if self.stores(entry.message):
+            entry.is_stored = True
+            self.env.journal.add(self.row_for(entry))
+
+    # What goes out.
+
+    def pump(self) -> None:
+        """Hand out what waits, as long as a consumer has room."""
+        ready, consumers = self.ready, self.consumers
+        while len(ready):
+            consumer = consumers.next()
+            if consumer is None:
+                return
+            entry = self.pop()
+            if entry is None:
+                return
+            self._hand_out(consumer, entry)
+
+    def get(self, no_ack: bool) -> Entry | None:
+        """One message for basic.get; with ``no_ack`` it is gone at once."""
+        self.touch()
+        entry = self.pop()
+        if entry is not None:
+            self._leave(entry, no_ack)
+        return entry
+
+    def pop(self) -> Entry | None:
+        """Take the next living message; the dead before it are buried."""
+        ready = self.ready
+        if not self.has_expiring:
+            return ready.pop() if len(ready) else None
+        now = self.env.clock.monotonic()
+        living = None
+        while len(ready) and living is None:
+            entry = ready.pop()
+            if entry.expires_at is None or entry.expires_at > now:
+                living = entry
+            else:
+                self._bury(entry, DeathReason.EXPIRED)
+        self._arm_for_head()
+        return living
+
+    def _hand_out(self, consumer: Taker, entry: Entry) -> None:
+        self._leave(entry, consumer.no_ack)
+        consumer.take(self, entry)
+
+    def _leave(self, entry: Entry, no_ack: bool) -> None:
+        if no_ack:
+            self._forget(entry)
+            return
+        self.unacked += 1
+        self.unacked_bytes += entry.message.size
+        if entry.is_stored:
+            self.env.journal.handed_out(self.queue_id, entry.position)
+
+    # What became of it.
+
+    def settle(self, consumer: object, entries: Iterable[Entry], disposition: Disposition) -> None:
+        """What became of deliveries: acknowledged, back to their places, or dead."""
+        if self.is_deleted:
+            return
+        back = False
+        for entry in entries:
+            self.unacked -= 1
+            self.unacked_bytes -= entry.message.size
+            if disposition is Disposition.ACK:
+                self._forget(entry)
+            elif disposition is Disposition.REJECT:
+                self._bury(entry, DeathReason.REJECTED)
+            else:
+                self._return(entry)
+                back = True
+        if back:
+            if self.is_limited:
+                self._drop_surplus()
+            self.pump()
+
+    def _return(self, entry: Entry) -> None:
+        entry.deliveries += 1
+        limit = self.settings.delivery_limit
+        if limit is not None and entry.deliveries > limit:
+            self._bury(entry, DeathReason.DELIVERY_LIMIT)
+            return
+        if entry.is_stored:
+            self.env.journal.add(MarkDelivered(self.queue_id, entry.position, entry.deliveries))
+        self.ready.put_back(entry)
+        self._watch(entry)
+
+    def _forget(self, entry: Entry) -> None:
+        self.env.memory.add(-entry.message.size)
+        if entry.is_stored:
+            self.env.journal.drop(self.queue_id, entry.position)
+
+    def _bury(self, entry: Entry, reason: DeathReason) -> None:
+        self._forget(entry)
+        if self.settings.dead_letter_exchange is not None:
+            self.env.on_dead(self, entry.message, reason)
+
+    # Limits and times.
+
+    def _is_over(self, more: int = 0, more_bytes: int = 0) -> bool:
+        settings, ready = self.settings, self.ready
+        if settings.max_length is not None and len(ready) + more > settings.max_length:
+            return True
+        return settings.max_length_bytes is not None and ready.bytes + more_bytes > settings.max_length_bytes
+
+    def _drop_surplus(self) -> None:
+        while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
+            entry = self.ready.pop_least()
+            self._bury(entry, DeathReason.MAXLEN)
+
+    def _expiry_of(self, message: Message) -> float | None:
+        ttl = self.settings.message_ttl
+        if message.expiration is not None and (ttl is None or message.expiration < ttl):
+            ttl = message.expiration
+        return None if ttl is None else self.env.clock.monotonic() + ttl / 1000
+
+    def _watch(self, entry: Entry) -> None:
+        if entry.expires_at is not None:
+            self.has_expiring = True
+            self._arm(entry.expires_at)
+
+    def _arm_for_head(self) -> None:
+        next_expiry = self.ready.next_expiry()
+        if next_expiry is not None:
+            self._arm(next_expiry)
+
+    def _arm(self, deadline: float) -> None:
+        timer = self.ttl_timer
+        if timer is not None and timer.deadline <= deadline:
+            return
+        if timer is not None:
+            timer.cancel()
+        self.ttl_timer = self.env.timers.at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self.ttl_timer = None
+        for entry in self.ready.pop_expired(self.env.clock.monotonic()):
+            self._bury(entry, DeathReason.EXPIRED)
+        self._arm_for_head()
+
+    def touch(self) -> None:
+        """The queue was used (declared, consumed, asked): x-expires counts from here again."""
+        if self.settings.expires is None:
+            return
+        self.last_used = self.env.clock.monotonic()
+        if self.expires_timer is None:
+            self.expires_timer = self.env.timers.at(self.last_used + self.settings.expires / 1000, self._check_unused)
+
+    def _check_unused(self) -> None:
+        self.expires_timer = None
+        if self.is_deleted or self.settings.expires is None:
+            return
+        now = self.env.clock.monotonic()
+        deadline = (now if len(self.consumers) else self.last_used) + self.settings.expires / 1000
+        if deadline <= now:
+            self.env.on_unused(self)
+        else:
+            self.expires_timer = self.env.timers.at(deadline, self._check_unused)
+
+    # Consumers and the end.
+
+    def subscribe(self, consumer: Taker, exclusive: bool) -> None:
+        """Add a consumer; ``vhost`` has checked that it may. The caller pumps when the consumer has been told its
+        tag."""
+        self.consumers.add(consumer)
+        if exclusive:
+            self.exclusive_consumer = consumer
+
+    def unsubscribe(self, consumer: Taker) -> bool:
+        """Take a consumer out; True if the queue was waiting for that to be deleted (auto-delete)."""
+        self.consumers.remove(consumer)
+        if self.exclusive_consumer is consumer:
+            self.exclusive_consumer = None
+        self.touch()
+        self.pump()  # with a single active consumer the next one has its turn now
+        return self.auto_delete and not len(self.consumers)
+
+    def wake(self, consumer: Taker) -> None:
+        """A consumer that had no room has some again."""
+        self.consumers.wake(consumer)
+        if len(self.ready):
+            self.pump()
+
+    def purge(self) -> int:
+        """Drop all that waits; what is out stays out. The number of messages dropped."""
+        gone = self.ready.clear()
+        for entry in gone:
+            self._forget(entry)
+        return len(gone)
+
+    def delete(self) -> int:
+        """The end of the queue: timers stop, consumers are told. The number of messages that waited."""
+        waited = len(self.ready)
+        self.env.memory.add(-self.ready.bytes - self.unacked_bytes)
+        self.ready.clear()
+        self.is_deleted = True
+        for timer in (self.ttl_timer, self.expires_timer):
+            if timer is not None:
+                timer.cancel()
+        for consumer in list(self.consumers.everyone):
+            self.consumers.remove(consumer)
+            consumer.cancelled()
+        return waited

@@ -1,0 +1,81 @@
+"""Makes the virtual hosts again from what the store kept. Called by ``server`` once, before anybody is connected."""
+
+import logging
+from collections.abc import Mapping
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.wire import decode_table
+from semq.broker.arguments import read_queue_arguments
+from semq.broker.exchanges import EXCHANGE_TYPES, Binding, Destination
+from semq.broker.message import Message
+from semq.broker.persist import AddMessage, Bind, DeclareQueue, StoredState
+from semq.broker.queue import Queue
+from semq.broker.vhost import VirtualHost
+
+log = logging.getLogger(__name__)
+
+
+def restore(state: StoredState, vhosts: Mapping[str, VirtualHost]) -> None:
+    """Exchanges, queues, bindings, messages, in this order; rows of virtual hosts that are no longer configured
+    rest."""
+    for exchange in state.exchanges:
+        vhost = vhosts.get(exchange.vhost)
+        if vhost is not None and exchange.name not in vhost.exchanges:
+            vhost.exchanges[exchange.name] = EXCHANGE_TYPES[exchange.type](
+                exchange.name,
+                durable=True,
+                auto_delete=exchange.auto_delete,
+                internal=exchange.internal,
+                arguments=decode_table(exchange.arguments)[0],
+                frozen_arguments=exchange.arguments,
+            )
+    queues: dict[int, Queue] = {}
+    for row in state.queues:
+        vhost = vhosts.get(row.vhost)
+        if vhost is not None and row.name not in vhost.queues:
+            queue = queues[row.queue_id] = vhost.queues[row.name] = _queue(row, vhost)
+            queue.next_position = state.handed_out.get(row.queue_id, 0) + 1  # positions are never given out twice
+    for binding in state.bindings:
+        vhost = vhosts.get(binding.vhost)
+        if vhost is not None:
+            _bind(binding, vhost)
+    for message in state.messages:
+        found = queues.get(message.queue_id)
+        if found is not None:
+            _message(message, found, state.handed_out.get(message.queue_id, 0))
+
+
+def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
+    arguments = decode_table(row.arguments)[0]
+    return Queue(
+        row.name,
+        row.queue_id,
+        vhost.env,
+        read_queue_arguments(arguments),
+        durable=True,
+        auto_delete=row.auto_delete,
+        arguments=arguments,
+        frozen_arguments=row.arguments,
+    )
+
+
+def _bind(row: Bind, vhost: VirtualHost) -> None:
+    source = vhost.exchanges.get(row.source)
+    found: Destination | None = (vhost.exchanges if row.to_exchange else vhost.queues).get(row.destination)
+    if source is None or found is None:
+        log.warning("the store has a binding without its ends: %s -> %s", row.source, row.destination)
+        return
+    if source.bind(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0]):
+        vhost.bindings += 1
+
+
+def _message(row: AddMessage, queue: Queue, handed_out: int) -> None:
+    message = Message(row.exchange, row.routing_key, ContentHeader.parse(row.header), row.body)
+    expires_at = row.expires_at
+    if expires_at is not None:
+        clock = queue.env.clock
+        expires_at += clock.monotonic() - clock.wall().timestamp()
+    deliveries = row.delivery_count
+    if not deliveries and row.position <= handed_out:
+        deliveries = 1  # it may have been out when the last life ended
+    queue.restore(message, row.position, expires_at, deliveries)

@@ -1,0 +1,249 @@
+"""The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits, wired into one object.
+
+``AmqpServer`` restores what the store kept, accepts connections, gives each a ``Session``, and at the end of every
+turn of the event loop hands the store one list, then lets the links write. What sessions share lives here: the alarm
+about memory, the addresses of direct replies, the timers' clock, the counters. Made by the nodes; the model knows
+nothing of it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from semq.amqp.limits import Limits
+from semq.amqp.sasl import Credentials
+from semq.amqp.server import ServerConnection
+from semq.broker.channel import Channel
+from semq.broker.journal import Journal
+from semq.broker.limits import BrokerLimits
+from semq.broker.memory_store import NoStore
+from semq.broker.persist import MessageStore
+from semq.broker.queue import Environment, MemoryGauge, Queue
+from semq.broker.restore import restore
+from semq.broker.session import Session
+from semq.broker.timers import Timers
+from semq.broker.users import Authenticator
+from semq.broker.vhost import VirtualHost
+from semq.clock import Clock
+from semq.transport.link import AmqpMachine
+from semq.transport.listener import Drainable, Listener, ListenerConfig
+from semq.transport.turn import Turn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counters:
+    """Sums since the start, for metrics; what is current is read from the server itself."""
+
+    connections_ended: int = 0
+    published: int = 0
+    delivered: int = 0
+    logins_refused: int = 0
+    alarms: int = 0
+
+
+class ReplyTargets:
+    """The channels that wait for direct replies, by the address that their requests carry."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._channels: dict[str, Channel] = {}
+        self._addresses: dict[Channel, str] = {}
+
+    def add(self, channel: Channel) -> None:
+        address = self._clock.uuid().hex
+        self._channels[address] = channel
+        self._addresses[channel] = address
+
+    def remove(self, channel: Channel) -> None:
+        address = self._addresses.pop(channel, None)
+        if address is not None:
+            del self._channels[address]
+
+    def address(self, channel: Channel) -> str | None:
+        return self._addresses.get(channel)
+
+    def find(self, vhost: VirtualHost, address: str) -> Channel | None:
+        channel = self._channels.get(address)
+        return channel if channel is not None and channel.session.vhost is vhost else None
+
+
+@dataclass
+class ServerConfig:
+    """What an ``AmqpServer`` is made of, besides its store and its clock."""
+
+    listener: ListenerConfig = field(default_factory=ListenerConfig)
+    connection: Limits = field(default_factory=Limits)
+    limits: BrokerLimits = field(default_factory=BrokerLimits)
+    vhosts: tuple[str, ...] = ("/",)
+    properties: Mapping[str, Any] = field(default_factory=lambda: {"product": "SEMQ"})
+
+
+class AmqpServer:
+    """An AMQP 0-9-1 server. ``vhosts`` are there after construction, so that services can be registered before
+    ``start``."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        authenticator: Authenticator,
+        clock: Clock,
+        store: MessageStore | None = None,
+        turn: Turn | None = None,
+    ) -> None:
+        self.config = config
+        self.limits = config.limits
+        self.authenticator = authenticator
+        self.clock = clock
+        self.turn = turn or Turn()
+        self.counters = Counters()
+        self.alarm: str | None = None
+        self.sessions: dict[Session, None] = {}
+        self.reply_targets = ReplyTargets(clock)
+        self.memory = MemoryGauge()
+        self.timers = Timers()
+        self._store: MessageStore = store or NoStore()
+        self.journal = Journal(self._store)
+        self._queue_ids = count(1)
+        self.vhosts = {name: self._make_vhost(name) for name in config.vhosts}
+        self.listener = Listener(config.listener, self._accept, clock, self.turn)
+        self._logins: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self.memory.on_change = self._check_alarm
+        self.journal.on_pending = self._journal_pending
+        self.timers.on_earlier = self._arm
+
+    # Life.
+
+    async def start(self) -> None:
+        """Restore what the store kept, then listen. Raises OSError when the port is taken."""
+        state = await self._store.load()
+        self._queue_ids = count(state.next_queue_id)
+        restore(state, self.vhosts)
+        await self.listener.start()
+        log.info("AMQP listens on %s:%d", self.config.listener.host, self.port)
+
+    @property
+    def port(self) -> int:
+        return self.listener.port
+
+    async def stop(self, drain_s: float = 5.0) -> None:
+        """Say good-bye to all connections, wait for them and for the store; what is transient is gone."""
+        await self.listener.stop(drain_s)
+        for login in list(self._logins):
+            login.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._store_is_idle()
+
+    async def _store_is_idle(self) -> None:
+        self.journal.flush()
+        idle = asyncio.Event()
+        self.journal.when_saved(lambda _: idle.set())
+        self.journal.flush()
+        await idle.wait()
+
+    def counts(self) -> dict[str, int]:
+        """Figures for metrics: sums since the start, and what is there now."""
+        everywhere = (queue for vhost in self.vhosts.values() for queue in vhost.queues.values())
+        queues = [queue for queue in everywhere if isinstance(queue, Queue)]
+        return {
+            "connections": len(self.sessions),
+            "connections_accepted": self.listener.accepted,
+            "connections_refused": self.listener.refused,
+            "logins_refused": self.counters.logins_refused,
+            "channels": sum(len(session.channels) for session in self.sessions),
+            "published": self.counters.published + sum(session.published for session in self.sessions),
+            "delivered": self.counters.delivered + sum(session.delivered for session in self.sessions),
+            "queues": len(queues),
+            "messages_ready": sum(len(queue.ready) for queue in queues),
+            "messages_unacked": sum(queue.unacked for queue in queues),
+            "memory_bytes": self.memory.bytes,
+            "store_pending_bytes": self.journal.pending_bytes,
+            "alarms": self.counters.alarms,
+        }
+
+    # For sessions.
+
+    def authenticate(
+        self, session: Session, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
+    ) -> None:
+        """Ask who this is; ``answer`` comes in a later turn."""
+
+        async def ask() -> None:
+            user = await self.authenticator.authenticate(mechanism, credentials, session.link.peer)
+            self.counters.logins_refused += user is None
+            answer(user)
+
+        task = asyncio.get_running_loop().create_task(ask())
+        self._logins.add(task)
+        task.add_done_callback(self._login_done)
+
+    def _login_done(self, task: "asyncio.Task[None]") -> None:
+        self._logins.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("the authenticator failed", exc_info=task.exception())
+
+    def forget(self, session: Session) -> None:
+        """A connection is gone."""
+        self.sessions.pop(session, None)
+        self.counters.connections_ended += 1
+        self.counters.published += session.published
+        self.counters.delivered += session.delivered
+
+    # Inside.
+
+    def _make_vhost(self, name: str) -> VirtualHost:
+        env = Environment(self.clock, self.timers, self.journal, self.memory)
+        return VirtualHost(name, env, lambda: next(self._queue_ids), self.limits.vhost)
+
+    def _accept(self) -> tuple[AmqpMachine, Drainable]:
+        machine = ServerConnection(
+            self.config.connection,
+            server_properties=self.config.properties,
+            mechanisms=self.authenticator.mechanisms,
+        )
+        session = Session(self, machine)
+        self.sessions[session] = None
+        return machine, session
+
+    def _journal_pending(self) -> None:
+        self.turn.before_flush(self._flush_journal)
+
+    def _flush_journal(self) -> None:
+        self.journal.flush()
+        self._check_alarm()
+
+    def _check_alarm(self) -> None:
+        held = self.memory.bytes + self.journal.pending_bytes
+        if self.alarm is None and held > self.limits.memory_high:
+            self.alarm = "low on memory"
+            self.counters.alarms += 1
+            log.warning("publishers are blocked: %d octets of messages are held", held)
+            for session in list(self.sessions):
+                session.block(self.alarm)
+        elif self.alarm is not None and held < self.limits.memory_low:
+            self.alarm = None
+            log.info("publishers may go on: %d octets of messages are held", held)
+            for session in list(self.sessions):
+                session.unblock()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        earliest = self.timers.earliest()
+        if earliest is not None:
+            delay = max(0.0, earliest - self.clock.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.timers.run(self.clock.monotonic())
+        for vhost in self.vhosts.values():
+            vhost.bury_dead()
+        self._arm()

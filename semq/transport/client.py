@@ -1,0 +1,184 @@
+"""The dialling side of an AMQP connection: opens channels, knows when the peer blocks, tells why the connection ended.
+
+``ClientLink`` is the owner of a dialled ``Link``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is one of
+its channels. Nothing here reconnects or sends again: what to do about a lost link is the caller's policy. Used by the
+engine's links between nodes, the Python client and the command line.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from semq.amqp.client import ClientConnection
+from semq.amqp.errors import AmqpError
+from semq.amqp.events import (
+    Acked,
+    Blocked,
+    ChannelClosed,
+    ChannelOpened,
+    ConnectionClosed,
+    ConnectionFailed,
+    Delivered,
+    Event,
+    FlowChanged,
+    Got,
+    MethodReceived,
+    Nacked,
+    Opened,
+    Returned,
+    Unblocked,
+)
+from semq.transport.client_channel import ClientChannel
+from semq.transport.errors import LinkLost
+from semq.transport.link import Link
+
+
+class ClientLink:
+    """One connection to a server.
+
+    ``on_closed(error)`` is called once when it has ended (None: in order); ``on_blocked(reason)`` when the server asks
+    to stop publishing, with None when it may go on.
+    """
+
+    def __init__(self, machine: ClientConnection) -> None:
+        self.machine = machine
+        self.channels: dict[int, ClientChannel] = {}
+        self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
+        self.on_blocked: Callable[[str | None], None] = lambda _: None
+        self.is_blocked = False
+        self.error: AmqpError | LinkLost | None = None
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._opening: dict[int, asyncio.Future[ClientChannel]] = {}
+        self._closed = asyncio.Event()
+        self._link: Link | None = None
+
+    # For the caller.
+
+    @property
+    def link(self) -> Link:
+        """The socket; there from the first event on."""
+        if self._link is None:
+            raise LinkLost("the connection was never made")
+        return self._link
+
+    @property
+    def has_link(self) -> bool:
+        return self._link is not None
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened.done() and not self._closed.is_set() and self.machine.is_open
+
+    async def opened(self) -> None:
+        """Wait until the server has opened the virtual host. Raises what made it fail."""
+        await asyncio.shield(self._opened)
+
+    async def open_channel(self) -> ClientChannel:
+        """Open one more channel. Raises AmqpError, or LinkLost when the connection goes meanwhile."""
+        self._check_alive()
+        number = self.machine.open_channel()
+        waiting = self._opening[number] = self._loop.create_future()
+        self.link.touch()
+        channel: ClientChannel = await waiting
+        return channel
+
+    async def close(self, timeout_s: float = 5.0) -> None:
+        """Close in order; drop the socket if the peer does not answer in time."""
+        if not self._closed.is_set() and self._link is not None:
+            self.machine.close()
+            self.link.touch()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._closed.wait()
+            except TimeoutError:
+                self.link.abort()
+        await self._closed.wait()
+
+    async def wait_closed(self) -> AmqpError | LinkLost | None:
+        """Wait for the end and give its reason; None after an orderly close."""
+        await self._closed.wait()
+        return self.error
+
+    # From the link.
+
+    def link_made(self, link: Link) -> None:
+        self._link = link
+
+    def heard(self, events: list[Event]) -> None:
+        """Hand each channel what one read brought for it, deliveries and confirms in one piece each."""
+        touched: dict[ClientChannel, None] = {}
+        for event in events:
+            kind = type(event)
+            if kind in _OF_CHANNEL:
+                channel = self.channels.get(event.channel)  # type: ignore[attr-defined]
+                if channel is not None:
+                    channel.hear(event)
+                    touched[channel] = None
+            else:
+                self._hear_connection(event)
+        for channel in touched:
+            channel.end_of_read()
+
+    def _hear_connection(self, event: Event) -> None:
+        match event:
+            case Opened():
+                self._opened.set_result(None)
+            case ChannelOpened(channel=number):
+                self._channel_opened(number)
+            case Blocked(reason=reason):
+                self.is_blocked = True
+                self.on_blocked(reason)
+            case Unblocked():
+                self.is_blocked = False
+                self.on_blocked(None)
+                self.writable(True)
+            case ConnectionFailed(error=error) | ConnectionClosed(error=error):
+                self.error = self.error or error
+            case _:
+                pass  # Started, Tuned, ChannelReleased: the machine has done what there is to do
+
+    def _channel_opened(self, number: int) -> None:
+        channel = self.channels[number] = ClientChannel(self, number)
+        waiting = self._opening.pop(number)
+        if waiting.cancelled():  # whoever asked has given up
+            channel.close_soon()
+        else:
+            waiting.set_result(channel)
+
+    def writable(self, is_writable: bool) -> None:
+        if is_writable:
+            for channel in list(self.channels.values()):
+                channel.wake()
+
+    def flushed(self) -> None:
+        """Nothing to do: ``writable`` tells when the socket is full."""
+
+    def link_lost(self, error: Exception | None) -> None:
+        if self.error is None and (error is not None or not self.machine.is_closed):
+            self.error = LinkLost(cause=repr(error)) if error else LinkLost()
+        failure = self.error or LinkLost("the connection was closed")
+        if not self._opened.done():
+            self._opened.set_exception(failure)
+            self._opened.exception()  # the dialler may have given up: nobody else is there to look
+        for waiting in self._opening.values():
+            if not waiting.done():
+                waiting.set_exception(failure)
+        self._opening.clear()
+        channels, self.channels = self.channels, {}
+        for channel in channels.values():
+            channel.ended(failure)
+        self._closed.set()
+        self.on_closed(self.error)
+
+    def forget(self, number: int) -> None:
+        """A channel has ended."""
+        self.channels.pop(number, None)
+
+    def _check_alive(self) -> None:
+        if self._closed.is_set():
+            raise self.error or LinkLost("the connection was closed")
+
+
+_OF_CHANNEL = frozenset(
+    {Acked, ChannelClosed, Delivered, FlowChanged, Got, MethodReceived, Nacked, Returned},
+)

@@ -1,0 +1,317 @@
+"""One channel of a dialled connection: requests that are answered, publishes that are confirmed, consumers.
+
+Everything that one read of the socket brought for a consumer is handed over as one list, and so are confirms; a caller
+that works in batches (the engine) never pays per message for waking up. Used through
+``client.ClientLink.open_channel``.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AmqpError, NotFound
+from semq.amqp.events import (
+    Acked,
+    ChannelClosed,
+    Delivered,
+    Event,
+    FlowChanged,
+    Got,
+    MethodReceived,
+    Nacked,
+    Returned,
+)
+from semq.transport.errors import LinkLost
+
+if TYPE_CHECKING:
+    from semq.transport.client import ClientLink
+
+Body: TypeAlias = bytes | memoryview
+OnDelivered: TypeAlias = Callable[[list[Delivered]], None]
+Reply = TypeVar("Reply", bound=m.Method)
+
+
+class ClientChannel:
+    """A channel. The callbacks are attributes and may be set at any time:
+
+    ``on_settled(list of (token, confirmed))``: publishes with a token were confirmed, or refused;
+    ``on_returned(Returned)``: a mandatory message had no queue; comes before its confirm;
+    ``on_cancelled(consumer_tag)``: the server ended a consumer, usually because its queue is gone;
+    ``on_ready()``: publishing is possible again after ``may_publish`` was False;
+    ``on_closed(error)``: the channel has ended, by whatever cause.
+    """
+
+    def __init__(self, owner: "ClientLink", number: int) -> None:
+        self.number = number
+        self.on_settled: Callable[[list[tuple[Any, bool]]], None] = lambda _: None
+        self.on_returned: Callable[[Returned], None] = lambda _: None
+        self.on_cancelled: Callable[[str], None] = lambda _: None
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
+        self.is_open = True
+        self.is_confirming = False
+        self.error: AmqpError | LinkLost | None = None
+        self._owner = owner
+        self._machine = owner.machine
+        self._link = owner.link
+        self._loop = asyncio.get_running_loop()
+        self._calls: deque[asyncio.Future[Any]] = deque()
+        self._consumers: dict[str, OnDelivered] = {}
+        self._delivered: dict[str, list[Delivered]] = {}
+        self._settled: list[tuple[Any, bool]] = []
+        self._unconfirmed: dict[int, Any] = {}
+        self._published = 0
+        self._confirmed_to = 0
+        self._consumers_made = 0
+        self._ready: asyncio.Event | None = None
+
+    # Publishing.
+
+    @property
+    def may_publish(self) -> bool:
+        """False while the socket is full, the server is short of resources, or it has stopped this channel."""
+        return self._link.is_writable and not self._owner.is_blocked and self._machine.may_send_content(self.number)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes wait for their confirm."""
+        return len(self._unconfirmed)
+
+    async def ready(self) -> None:
+        """Wait until ``may_publish``; raises when the channel ends."""
+        while not self.may_publish:
+            self._check_open()
+            self._ready = self._ready or asyncio.Event()
+            await self._ready.wait()
+
+    def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: Body,
+        *,
+        mandatory: bool = False,
+        token: Any = None,
+    ) -> int:
+        """Send one message at the end of this turn; never waits, so look at ``may_publish`` between batches.
+
+        Returns its number (1, 2, …) for the confirm, 0 on a channel that does not confirm. ``token`` comes back in
+        ``on_settled``.
+        """
+        self._check_open()
+        self._machine.publish(self.number, exchange, routing_key, header, body, mandatory)
+        self._link.touch()
+        if not self.is_confirming:
+            return 0
+        self._published += 1
+        self._unconfirmed[self._published] = token
+        return self._published
+
+    async def publish_and_wait(
+        self, exchange: str, routing_key: str, header: ContentHeader, body: Body, *, mandatory: bool = False
+    ) -> bool:
+        """Publish and wait for the confirm: True if the server took it, False if it refused (nack)."""
+        answer: asyncio.Future[bool] = self._loop.create_future()
+        await self.ready()
+        self.publish(exchange, routing_key, header, body, mandatory=mandatory, token=answer)
+        return await answer
+
+    # Consuming.
+
+    async def consume(
+        self,
+        queue: str,
+        on_delivered: OnDelivered,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        consumer_tag: str = "",
+        arguments: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Start a consumer; ``on_delivered`` gets a list for each read of the socket. Returns its tag."""
+        self._consumers_made += 1
+        tag = consumer_tag or f"semq.{self.number}.{self._consumers_made}"
+        self._consumers[tag] = on_delivered
+        try:
+            await self.call(
+                m.BasicConsume(queue, tag, no_ack=no_ack, exclusive=exclusive, arguments=arguments or {}),
+                m.BasicConsumeOk,
+            )
+        except BaseException:
+            self._consumers.pop(tag, None)
+            raise
+        return tag
+
+    async def cancel(self, consumer_tag: str) -> None:
+        """End a consumer; what was delivered before still comes."""
+        await self.call(m.BasicCancel(consumer_tag), m.BasicCancelOk)
+        self._consumers.pop(consumer_tag, None)
+
+    async def qos(self, prefetch_count: int, *, per_channel: bool = False) -> None:
+        """Bound what may be delivered and not yet acknowledged."""
+        await self.call(m.BasicQos(0, prefetch_count, per_channel), m.BasicQosOk)
+
+    def ack(self, delivery_tag: int, multiple: bool = False) -> None:
+        self._check_open()
+        self._machine.ack(self.number, delivery_tag, multiple)
+        self._link.touch()
+
+    def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
+        self._check_open()
+        self._machine.nack(self.number, delivery_tag, multiple, requeue)
+        self._link.touch()
+
+    def reject(self, delivery_tag: int, requeue: bool = True) -> None:
+        self._check_open()
+        self._machine.reject(self.number, delivery_tag, requeue)
+        self._link.touch()
+
+    async def get(self, queue: str, no_ack: bool = False) -> Got | None:
+        """One message, or None when the queue is empty."""
+        found = await self._ask(m.BasicGet(queue, no_ack))
+        return found if isinstance(found, Got) else None
+
+    # Everything else.
+
+    async def call(self, method: m.Method, reply: type[Reply]) -> Reply:
+        """Send a method and wait for its answer. Raises the AmqpError that closed the channel instead, or LinkLost."""
+        answer = await self._ask(method)
+        if not isinstance(answer, reply):
+            raise NotFound(f"{method.row.name} was answered by {answer!r}")
+        return answer
+
+    async def confirm_select(self) -> None:
+        """From now on every publish is confirmed."""
+        await self.call(m.ConfirmSelect(), m.ConfirmSelectOk)
+        self.is_confirming = True
+
+    async def declare_queue(self, queue: str = "", **settings: Any) -> m.QueueDeclareOk:
+        """queue.declare; ``settings`` are its arguments by name."""
+        return await self.call(m.QueueDeclare(queue, **settings), m.QueueDeclareOk)
+
+    async def declare_exchange(self, exchange: str, kind: str = "direct", **settings: Any) -> None:
+        """exchange.declare."""
+        await self.call(m.ExchangeDeclare(exchange, kind, **settings), m.ExchangeDeclareOk)
+
+    async def bind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """queue.bind."""
+        await self.call(m.QueueBind(queue, exchange, routing_key, False, arguments or {}), m.QueueBindOk)
+
+    async def close(self) -> None:
+        """Close in order; what is not acknowledged goes back to its queue."""
+        if self.is_open:
+            self.close_soon()
+            self.ended(None)
+
+    def close_soon(self) -> None:
+        """Send channel.close without waiting for the answer."""
+        self._machine.close_channel(self.number)
+        self._link.touch()
+
+    # From the connection.
+
+    def hear(self, event: Event) -> None:
+        """One piece of news for this channel."""
+        match event:
+            case Delivered():
+                self._delivered.setdefault(event.consumer_tag, []).append(event)
+            case Acked():
+                self._settle(event.delivery_tag, event.multiple, True)
+            case Nacked():
+                self._settle(event.delivery_tag, event.multiple, False)
+            case Returned():
+                self.on_returned(event)
+            case Got():
+                self._answer(event)
+            case MethodReceived(method=m.BasicCancel(consumer_tag=tag)):
+                self._end_of_deliveries(tag)
+                self._consumers.pop(tag, None)
+                self.on_cancelled(tag)
+            case MethodReceived():
+                self._answer(event.method)
+            case FlowChanged():
+                self.wake()
+            case ChannelClosed():
+                self.ended(event.error)
+            case _:
+                raise AssertionError(f"no channel hears {event!r}")
+
+    def end_of_read(self) -> None:
+        """Hand over what has been gathered since the last read."""
+        if self._settled:
+            settled, self._settled = self._settled, []
+            self.on_settled(settled)
+        for tag in list(self._delivered):
+            self._end_of_deliveries(tag)
+
+    def wake(self) -> None:
+        """Something that forbade publishing has changed."""
+        if self.is_open and self.may_publish:
+            if self._ready is not None:
+                self._ready.set()
+                self._ready = None
+            self.on_ready()
+
+    def ended(self, error: AmqpError | LinkLost | None) -> None:
+        """The channel is gone: whoever waits hears why."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.error = error
+        self.end_of_read()
+        self._owner.forget(self.number)
+        failure = error or LinkLost("the channel was closed")
+        waiting = [*self._calls, *(token for token in self._unconfirmed.values() if isinstance(token, asyncio.Future))]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(failure)
+        self._calls.clear()
+        if self._ready is not None:
+            self._ready.set()
+        self.on_closed(error)
+
+    # Inside.
+
+    async def _ask(self, method: m.Method) -> Any:
+        self._check_open()
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._machine.send(self.number, method)
+        self._calls.append(answer)
+        self._link.touch()
+        return await answer
+
+    def _answer(self, value: Any) -> None:
+        # A caller that was cancelled keeps its place, so that answers still meet the right questions.
+        waiting = self._calls.popleft()
+        if not waiting.done():
+            waiting.set_result(value)
+
+    def _end_of_deliveries(self, tag: str) -> None:
+        batch = self._delivered.pop(tag, None)
+        consumer = self._consumers.get(tag)
+        if batch and consumer is not None:
+            consumer(batch)
+
+    def _settle(self, tag: int, multiple: bool, confirmed: bool) -> None:
+        # Numbers are dense, so walking from the last multiple on visits each of them once in the channel's life.
+        numbers = range(self._confirmed_to + 1, tag + 1) if multiple else (tag,)
+        if multiple:
+            self._confirmed_to = max(self._confirmed_to, tag)
+        for number in numbers:
+            if number in self._unconfirmed:
+                token = self._unconfirmed.pop(number)
+                if isinstance(token, asyncio.Future):
+                    if not token.done():
+                        token.set_result(confirmed)
+                else:
+                    self._settled.append((token, confirmed))
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise self.error or LinkLost("the channel was closed")

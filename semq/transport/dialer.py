@@ -1,0 +1,74 @@
+"""Makes connections to AMQP servers: one function, one attempt. When to try again is the caller's policy."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from semq.amqp import sasl
+from semq.amqp.client import ClientConnection
+from semq.amqp.limits import Limits
+from semq.clock import Clock
+from semq.transport.client import ClientLink
+from semq.transport.errors import DialFailed, LinkLost
+from semq.transport.link import Link
+from semq.transport.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class DialConfig:
+    """Where to dial and as whom. Without a password the login is by certificate (EXTERNAL)."""
+
+    host: str
+    port: int = 5672
+    virtual_host: str = "/"
+    user: str = ""
+    password: str | None = None
+    tls: ssl.SSLContext | None = None
+    server_hostname: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    connect_s: float = 10.0
+    client_properties: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
+    """Connect, log in and open the virtual host.
+
+    Raises DialFailed when there is no way to the server, AmqpError when it refused.
+    """
+    owner = ClientLink(_machine(config))
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(config.connect_s):
+            await loop.create_connection(
+                lambda: Link(owner.machine, owner, clock, turn),
+                config.host,
+                config.port,
+                ssl=config.tls,
+                server_hostname=config.server_hostname if config.tls else None,
+            )
+            await owner.opened()
+    except (OSError, TimeoutError, LinkLost) as error:
+        _give_up(owner)
+        raise DialFailed(host=config.host, port=config.port, cause=repr(error)) from error
+    except BaseException:
+        _give_up(owner)
+        raise
+    return owner
+
+
+def _machine(config: DialConfig) -> ClientConnection:
+    external = config.password is None
+    return ClientConnection(
+        config.limits,
+        mechanism="EXTERNAL" if external else "PLAIN",
+        response=b"" if external else sasl.plain(config.user, config.password or ""),
+        virtual_host=config.virtual_host,
+        client_properties={"product": "SEMQ", **config.client_properties},
+    )
+
+
+def _give_up(owner: ClientLink) -> None:
+    if owner.has_link:
+        owner.link.abort()

@@ -1,0 +1,243 @@
+"""One TCP connection that speaks AMQP: the socket on one side, a connection state machine on the other.
+
+``Link`` is an asyncio protocol. It feeds what it reads to a sans-IO connection (``semq.amqp``), gives the events of
+one read to its owner in one list, writes the output once per turn of the loop, keeps the deadlines (heartbeats,
+handshake, close), and bounds what waits to be written: while the peer does not read, the owner is told that the link
+is not writable. Made by ``listener`` and ``dialer``; what the events mean is the owner's business.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from semq.amqp.events import ConnectionClosed, ConnectionFailed, Event
+from semq.clock import Clock
+from semq.transport.peer import PeerInfo, peer_of
+from semq.transport.turn import Turn
+
+WRITE_HIGH = 512 * 1024  # octets that wait in the socket buffer before the link counts as not writable
+WRITE_LOW = 128 * 1024
+
+
+class AmqpMachine(Protocol):
+    """What a link needs of a ``ServerConnection`` or ``ClientConnection``."""
+
+    @property
+    def next_deadline(self) -> float | None: ...
+
+    @property
+    def output_size(self) -> int: ...
+
+    def start(self, now: float) -> None: ...
+
+    def receive(self, data: bytes, now: float) -> list[Event]: ...
+
+    def receive_eof(self, now: float) -> list[Event]: ...
+
+    def tick(self, now: float) -> list[Event]: ...
+
+    def take_output(self) -> Sequence[bytes | memoryview]: ...
+
+
+class LinkOwner(Protocol):
+    """Who hears what a link reads."""
+
+    def link_made(self, link: "Link") -> None:
+        """The socket is there; nothing has been read yet."""
+
+    def heard(self, events: list[Event]) -> None:
+        """Everything that one read, or one deadline, brought."""
+
+    def writable(self, is_writable: bool) -> None:
+        """The peer reads too slowly (False), or has caught up (True)."""
+
+    def flushed(self) -> None:
+        """What was produced has been given to the socket."""
+
+    def link_lost(self, error: Exception | None) -> None:
+        """The socket is gone; the last call. ``error`` is None if it was closed in order."""
+
+
+class Link(asyncio.Protocol):
+    """A socket with a state machine. ``pause_s``: how long the end of a failed negotiation is held back (4.10.2)."""
+
+    def __init__(self, machine: AmqpMachine, owner: LinkOwner, clock: Clock, turn: Turn, pause_s: float = 0.0) -> None:
+        self.machine = machine
+        self.peer = PeerInfo("", 0)
+        self.is_writable = True
+        self.is_lost = False
+        self._owner = owner
+        self._clock = clock
+        self._turn = turn
+        self._pause_s = pause_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._held: asyncio.TimerHandle | None = None
+        self._ending_event: Event | None = None
+        self._is_ending = False
+        self._has_resumed = False
+        self._read_pauses: set[str] = set()
+
+    # From asyncio.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
+        self.peer = peer_of(transport)
+        self._owner.link_made(self)
+        self.machine.start(self._clock.monotonic())
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_ending:
+            self._pass_on(self.machine.receive(data, self._clock.monotonic()))
+            if self._timer is None:
+                self._arm()
+
+    def eof_received(self) -> bool:
+        if not self._is_ending:
+            self._pass_on(self.machine.receive_eof(self._clock.monotonic()))
+        return self._held is not None  # True keeps our side open until the held output has gone
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = self._is_ending = True
+        self.is_writable = False
+        for timer in (self._timer, self._held):
+            if timer is not None:
+                timer.cancel()
+        self._owner.link_lost(exc)
+
+    def pause_writing(self) -> None:
+        self.is_writable = False
+        self._owner.writable(False)
+
+    def resume_writing(self) -> None:
+        self.is_writable = True
+        self._owner.writable(True)
+
+    # For the owner.
+
+    def touch(self) -> None:
+        """There is output: write it at the end of this turn."""
+        self._turn.mark(self)
+
+    def pause_reading(self, reason: str) -> None:
+        """Stop reading until every reason is lifted; the peer is held back by TCP."""
+        if not self._read_pauses and not self.is_lost:
+            self._transport.pause_reading()
+        self._read_pauses.add(reason)
+
+    def resume_reading(self, reason: str) -> None:
+        """Lift one reason."""
+        if reason in self._read_pauses:
+            self._read_pauses.discard(reason)
+            if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
+                self._transport.resume_reading()
+                self._has_resumed = True
+                self._turn.mark(self)
+
+    @property
+    def waiting_octets(self) -> int:
+        """Octets that this side has produced and the network has not taken."""
+        return self.machine.output_size + (0 if self.is_lost else self._transport.get_write_buffer_size())
+
+    def flush(self) -> None:
+        """Hear what the machine has to say by itself, write its output, and keep its next deadline."""
+        if self.is_lost:
+            return
+        if not self._is_ending:
+            self._catch_up()
+        if self._held is None:
+            self._write()
+        self._arm()
+
+    def hold_back(self) -> None:
+        """Keep the output, and do not read, for the pause that the specification asks for after a failed
+        negotiation."""
+        if self._pause_s and self._held is None:
+            self._held = self._loop.call_later(self._pause_s, self._release)
+            self.pause_reading("negotiation failed")
+
+    def abort(self) -> None:
+        """Drop the socket without any word."""
+        self._is_ending = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Inside.
+
+    def _pass_on(self, events: list[Event]) -> None:
+        if events:
+            self._owner.heard(events)
+            for event in events:
+                if type(event) in _ENDINGS:
+                    self._end(event)
+        if self.machine.output_size:
+            self._turn.mark(self)
+
+    def _write(self) -> None:
+        pieces = self.machine.take_output()
+        if pieces and not self._transport.is_closing():
+            self._transport.writelines(pieces)
+            self._owner.flushed()
+
+    def _end(self, event: Event) -> None:
+        self._ending_event = event
+        if getattr(event, "pause", False):
+            self.hold_back()
+        if self._held is None:
+            self._conclude()
+
+    def _release(self) -> None:
+        self._held = None
+        self.resume_reading("negotiation failed")
+        self._conclude()
+        self._arm()
+
+    def _conclude(self) -> None:
+        self._write()
+        if isinstance(self._ending_event, ConnectionClosed):
+            self._is_ending = True
+            self._transport.close()
+            self._arm_abort()
+
+    def _arm_abort(self) -> None:
+        """A peer that does not read must not keep a closed socket alive for ever."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.is_lost:
+            self._timer = self._loop.call_later(10.0, self.abort)
+
+    def _catch_up(self) -> None:
+        """Whatever the machine does by itself: events that a command caused, heartbeats, patience that has ended."""
+        now = self._clock.monotonic()
+        deadline = self.machine.next_deadline
+        if (self._read_pauses and deadline is not None and deadline <= now) or self._has_resumed:
+            # While we do not read we cannot know that the peer is silent: it must not be taken for dead.
+            self._has_resumed = False
+            self._pass_on(self.machine.receive(b"", now))
+            deadline = self.machine.next_deadline
+        if deadline is not None and deadline <= now:
+            self._pass_on(self.machine.tick(now))
+
+    def _arm(self) -> None:
+        if self._is_ending:
+            return
+        deadline = self.machine.next_deadline
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return  # it rings earlier, and looks again then: cheaper than a new timer for every read
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._loop.call_later(max(0.0, deadline - self._clock.monotonic()), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.flush()
+
+
+_ENDINGS = frozenset({ConnectionClosed, ConnectionFailed})

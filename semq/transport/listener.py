@@ -1,0 +1,151 @@
+"""Accepts connections on a port: how many, from where, and how they end when the node stops.
+
+``Listener`` makes a ``Link`` for each socket, around a machine and an owner that its user supplies; the meaning of
+what is heard is the user's. TLS is an ``ssl.SSLContext`` away. Used by ``semq.broker.server``.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from semq.clock import Clock
+from semq.transport.link import AmqpMachine, Link, LinkOwner
+from semq.transport.turn import Turn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerConfig:
+    """Where to listen and how much to bear. Port 0 takes a free one. ``pause_s``: see ``Link``."""
+
+    host: str = "127.0.0.1"
+    port: int = 5672
+    connections_max: int = 4096
+    connections_per_address_max: int = 1024
+    pause_s: float = 2.0
+    backlog: int = 512
+    tls: ssl.SSLContext | None = None
+
+
+class Drainable(LinkOwner, Protocol):
+    """An owner that can be asked to say good-bye."""
+
+    def say_goodbye(self, text: str) -> None:
+        """Send connection.close 320; the link ends when the peer answers."""
+
+
+class _Refusing(asyncio.Protocol):
+    """Stands in for a link when there are too many: closes at once, keeps nothing."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class _Counted(Link):
+    """A link that the listener counts."""
+
+    def __init__(self, listener: "Listener", machine: AmqpMachine, owner: Drainable) -> None:
+        super().__init__(machine, owner, listener.clock, listener.turn, listener.config.pause_s)
+        self._listener = listener
+        self.drainable = owner
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not self._listener.admit(self, transport):
+            self.is_lost = True
+            transport.abort()  # type: ignore[attr-defined]  # TCP and TLS transports both have it
+            return
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._listener.forget(self):
+            super().connection_lost(exc)
+
+
+class Listener:
+    """One listening port. ``make`` gives a fresh machine and its owner for each connection."""
+
+    def __init__(
+        self, config: ListenerConfig, make: Callable[[], tuple[AmqpMachine, Drainable]], clock: Clock, turn: Turn
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.turn = turn
+        self.links: dict[Link, str] = {}
+        self.accepted = 0
+        self.refused = 0
+        self._make = make
+        self._per_address: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    async def start(self) -> None:
+        """Bind and listen. Raises OSError when the port is taken."""
+        loop = asyncio.get_running_loop()
+        config = self.config
+        self._server = await loop.create_server(
+            self._protocol, config.host, config.port, ssl=config.tls, backlog=config.backlog, reuse_address=True
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        if self._server is None or not self._server.sockets:
+            return self.config.port
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
+        """Accept nobody any more, say good-bye to all, and drop those that have not answered after ``drain_s``
+        seconds."""
+        if self._server is not None:
+            self._server.close()
+        for link in list(self.links):
+            if isinstance(link, _Counted):
+                link.drainable.say_goodbye(text)
+        try:
+            async with asyncio.timeout(drain_s):
+                await self._is_empty.wait()
+        except TimeoutError:
+            log.warning("dropping %d connections that did not answer the close", len(self.links))
+            for link in list(self.links):
+                link.abort()
+            await self._is_empty.wait()
+
+    def _protocol(self) -> asyncio.Protocol:
+        if len(self.links) >= self.config.connections_max:
+            self.refused += 1
+            log.warning("refused a connection: %d are open", len(self.links))
+            return _Refusing()
+        machine, owner = self._make()
+        return _Counted(self, machine, owner)
+
+    def admit(self, link: Link, transport: Any) -> bool:
+        """Count a link in, unless its address has too many already."""
+        name = transport.get_extra_info("peername")
+        address = str(name[0]) if isinstance(name, tuple) else ""
+        if self._per_address[address] >= self.config.connections_per_address_max:
+            self.refused += 1
+            log.warning("refused a connection from %s: %d are open", address, self._per_address[address])
+            return False
+        self._per_address[address] += 1
+        self.links[link] = address
+        self.accepted += 1
+        self._is_empty.clear()
+        return True
+
+    def forget(self, link: Link) -> bool:
+        """Count a link out; False if it was never in."""
+        address = self.links.pop(link, None)
+        if address is None:
+            return False
+        self._per_address[address] -= 1
+        if not self._per_address[address]:
+            del self._per_address[address]
+        if not self.links:
+            self._is_empty.set()
+        return True

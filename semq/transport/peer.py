@@ -1,0 +1,45 @@
+"""Who is at the other end of a socket, as far as the transport can tell. Made by ``link``; read by owners of links."""
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PeerInfo:
+    """Address of the peer, and the subject of its certificate if it showed one that was verified.
+
+    ``certificate_subject`` is the common name; ``certificate`` the whole certificate in DER, for callers that need
+    more.
+    """
+
+    host: str
+    port: int
+    certificate_subject: str | None = None
+    certificate: bytes | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the peer is on this machine: a loopback address or a Unix socket."""
+        try:
+            address = ip_address(self.host)
+        except ValueError:
+            return self.host == ""
+        mapped = getattr(address, "ipv4_mapped", None)
+        return (mapped or address).is_loopback
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def peer_of(transport: Any) -> PeerInfo:
+    """Read it from an asyncio transport."""
+    address = transport.get_extra_info("peername")
+    host, port = (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
+    tls = transport.get_extra_info("ssl_object")
+    shown = tls.getpeercert() if tls is not None else None
+    if not shown:
+        return PeerInfo(host, port)
+    names = [value for row in shown.get("subject", ()) for name, value in row if name == "commonName"]
+    return PeerInfo(host, port, names[0] if names else None, tls.getpeercert(binary_form=True))

@@ -1,0 +1,53 @@
+"""The end of a turn of the event loop: everything that was gathered in it is written once.
+
+Links that have output and hooks that have work (a journal, a batch of settlements) say so; ``Turn`` runs the hooks,
+then flushes the links, by a single callback per turn. So that a hundred messages heard in one turn become one batch
+for the store and one write per socket. One ``Turn`` is shared by all links and brokers of a loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Flushable(Protocol):
+    """Something with output to write at the end of the turn."""
+
+    def flush(self) -> None:
+        """Write what is there; called once per turn at most."""
+
+
+class Turn:
+    """Gathers who has something to do at the end of this turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or asyncio.get_running_loop()
+        self._links: dict[Flushable, None] = {}
+        self._hooks: dict[Callable[[], None], None] = {}
+        self._is_scheduled = False
+
+    def mark(self, link: Flushable) -> None:
+        """``link`` has output."""
+        self._links[link] = None
+        self._schedule()
+
+    def before_flush(self, hook: Callable[[], None]) -> None:
+        """Call ``hook`` once at the end of this turn, before output is written: it may produce some."""
+        self._hooks[hook] = None
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        # A hook may ask for another one (a settlement that publishes); what comes after the flush has its own turn.
+        while self._hooks:
+            hooks, self._hooks = self._hooks, {}
+            for hook in hooks:
+                hook()
+        self._is_scheduled = False
+        links, self._links = self._links, {}
+        for link in links:
+            link.flush()

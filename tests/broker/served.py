@@ -1,0 +1,88 @@
+"""A broker for tests: an ``AmqpServer`` on a free port, in its own thread, so that blocking clients can talk to it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pika
+
+from semq.amqp.limits import Limits
+from semq.broker.limits import BrokerLimits
+from semq.broker.persist import MessageStore
+from semq.broker.server import AmqpServer, ServerConfig
+from semq.broker.users import Permissions, User, UserTable, hash_password
+from semq.clock import SystemClock
+from semq.transport.listener import ListenerConfig
+
+T = TypeVar("T")
+GUEST = User("guest", hash_password("guest", b"pepper"), {"/": Permissions()})
+NARROW = User(
+    "narrow", hash_password("narrow", b"pepper"), {"/": Permissions("^my\\.", "^my\\.", "^my\\.|^amq\\.topic$")}
+)
+STRANGER = User("stranger", hash_password("stranger", b"pepper"), {})
+FAR = User("far", hash_password("far", b"pepper"), {"/": Permissions()}, loopback_only=True)
+
+
+class Served:
+    """A running server; ``call`` runs a function in its event loop."""
+
+    def __init__(self, server: AmqpServer, loop: asyncio.AbstractEventLoop) -> None:
+        self.server = server
+        self.loop = loop
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    def call(self, function: Callable[[], T]) -> T:
+        async def run() -> T:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(10)
+
+    def connect(self, user: str = "guest", vhost: str = "/", **settings: Any) -> pika.BlockingConnection:
+        parameters = pika.ConnectionParameters(
+            "127.0.0.1", self.port, vhost, pika.PlainCredentials(user, user), **settings
+        )
+        return pika.BlockingConnection(parameters)
+
+
+@contextmanager
+def served(
+    store: MessageStore | None = None,
+    limits: BrokerLimits | None = None,
+    connection: Limits | None = None,
+    prepare: Callable[[AmqpServer], None] = lambda _: None,
+    **listener: Any,
+) -> Iterator[Served]:
+    """Run a server until the block ends, then stop it in order."""
+    listener = {"pause_s": 0.02, **listener}
+    config = ServerConfig(
+        listener=ListenerConfig(port=0, **listener),
+        connection=connection or Limits(),
+        limits=limits or BrokerLimits(),
+        vhosts=("/", "other"),
+    )
+    ready, stopped = threading.Event(), threading.Event()
+    box: list[Served] = []
+
+    async def life() -> None:
+        server = AmqpServer(config, UserTable([GUEST, NARROW, STRANGER, FAR]), SystemClock(), store)
+        prepare(server)
+        await server.start()
+        box.append(Served(server, asyncio.get_running_loop()))
+        ready.set()
+        await asyncio.to_thread(stopped.wait)
+        await server.stop(5.0)
+
+    thread = threading.Thread(target=lambda: asyncio.run(life()))
+    thread.start()
+    assert ready.wait(10), "the server did not start"
+    try:
+        yield box[0]
+    finally:
+        stopped.set()
+        thread.join(20)
+        assert not thread.is_alive(), "the server did not stop"
