@@ -25,8 +25,7 @@ FLOORS: dict[str, float] = {
     "semq.broker": 2,
     "semq.engine": 3,
     "semq.config": 3.5,  # how nodes are told what to do; engine, broker and store get their own settings from the nodes
-    "semq.logs": 3.5,
-    "semq.node": 3.7,  # what both kinds of node have in common
+    "semq.service": 3.7,  # what both kinds of node have in common as running processes
     "local_node": 4,
     "platform_node": 4,
     "semq.app": 5,
@@ -62,6 +61,7 @@ NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burando
 OWN_CLOCK: dict[str, tuple[set[str], str]] = {
     "semq.store.embedded": ({"time"}, "waits for a server process; nothing in the protocol depends on it"),
     "semq.store.embedded_process": ({"time"}, "the same"),
+    "semq.store.writer": ({"time"}, "measures its batches and renews its lease; the simulator has a store of its own"),
     "semq.store.embedded_cluster": ({"secrets"}, "draws the password of a new database cluster"),
 }
 
@@ -98,7 +98,7 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
     (range(1000, 2000), ("semq.errors", "semq.umx_t", "semq.engine", "local_node", "platform_node", "semq.app")),
     (
         range(2000, 3000),
-        ("semq.errors", "semq.config", "semq.cli", "semq.demo", "semq.node", "local_node", "platform_node"),
+        ("semq.errors", "semq.config", "semq.cli", "semq.demo", "semq.service", "local_node", "platform_node"),
     ),
     (range(3000, 4000), ("semq.store",)),
     (range(4000, 5000), ("semq.amqp", "semq.transport", "semq.broker")),
