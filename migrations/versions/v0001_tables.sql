@@ -1,0 +1,310 @@
+-- The queues, the ledger and the broker's tables. What each is for stands in semq/store/tables.py.
+
+CREATE TABLE semq_meta (
+    single BOOLEAN DEFAULT true NOT NULL,
+    store_uuid UUID NOT NULL,
+    boot BIGINT DEFAULT 0 NOT NULL,
+    next_queue_id BIGINT DEFAULT 1 NOT NULL,
+    CONSTRAINT semq_meta_pkey PRIMARY KEY (single),
+    CONSTRAINT one_row CHECK (single)
+);
+
+CREATE TABLE semq_incarnation (
+    inc BIGINT NOT NULL,
+    boot BIGINT NOT NULL,
+    started_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT semq_incarnation_pkey PRIMARY KEY (inc)
+);
+
+CREATE TABLE store_lease (
+    single BOOLEAN DEFAULT true NOT NULL,
+    owner TEXT NOT NULL,
+    epoch BIGINT NOT NULL,
+    until TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT store_lease_pkey PRIMARY KEY (single),
+    CONSTRAINT one_row CHECK (single)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE TABLE tb_0031 (
+    object_id BIGINT NOT NULL,
+    direction SMALLINT NOT NULL,
+    lk0 TEXT NOT NULL,
+    inc BIGINT NOT NULL,
+    sid BIGINT DEFAULT -1 NOT NULL,
+    dest TEXT NOT NULL,
+    dest_user TEXT DEFAULT '' NOT NULL,
+    save_fwd SMALLINT NOT NULL,
+    ack2 BOOLEAN NOT NULL,
+    ss_status SMALLINT DEFAULT 10 NOT NULL,
+    att INTEGER DEFAULT 0 NOT NULL,
+    prev_inc BIGINT,
+    prev_sid BIGINT,
+    order_key TEXT DEFAULT '' NOT NULL,
+    app_domain TEXT DEFAULT '' NOT NULL,
+    app_type TEXT DEFAULT '' NOT NULL,
+    app_subtype TEXT DEFAULT '' NOT NULL,
+    app_key TEXT DEFAULT '' NOT NULL,
+    token TEXT,
+    custodian TEXT,
+    void BOOLEAN DEFAULT false NOT NULL,
+    lost BOOLEAN DEFAULT false NOT NULL,
+    has_payload BOOLEAN DEFAULT true NOT NULL,
+    held BOOLEAN DEFAULT false NOT NULL,
+    parked BOOLEAN DEFAULT false NOT NULL,
+    outcome SMALLINT,
+    reason_code TEXT,
+    reason_text TEXT,
+    digest BYTEA DEFAULT '' NOT NULL,
+    size BIGINT DEFAULT 0 NOT NULL,
+    accepted_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    expires_at TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT tb_0031_pkey PRIMARY KEY (object_id),
+    CONSTRAINT whole_prev CHECK ((prev_inc IS NULL) = (prev_sid IS NULL)),
+    CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL)),
+    CONSTRAINT known_direction CHECK (direction IN (510, 520)),
+    CONSTRAINT known_save_fwd CHECK (save_fwd IN (1, 2, 3)),
+    CONSTRAINT known_ss_status CHECK (ss_status IN (10, 20, 30, 40, 50)),
+    CONSTRAINT known_outcome CHECK (outcome IS NULL OR outcome IN (110, 120, 130, 140, 150, 160)),
+    CONSTRAINT delivered_is_ss_ack2 CHECK ((ss_status = 50) = (outcome IS NOT NULL AND outcome = 110)),
+    CONSTRAINT lost_is_void CHECK (lost <= void),
+    CONSTRAINT counts_up CHECK (sid >= -1 AND att >= 0),
+    CONSTRAINT class_3_has_a_position CHECK (direction <> 510 OR (sid >= 0) = (save_fwd = 3))
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+CREATE INDEX tb_0031_dest ON tb_0031 (dest, object_id);
+CREATE INDEX tb_0031_expiry ON tb_0031 (expires_at) WHERE expires_at IS NOT NULL;
+CREATE UNIQUE INDEX tb_0031_position ON tb_0031 (dest, inc, sid) WHERE sid >= 0 AND direction = 510;
+CREATE UNIQUE INDEX tb_0031_relayed ON tb_0031 (lk0) WHERE direction = 520;
+
+CREATE TABLE tb_0031_body (
+    object_id BIGINT NOT NULL,
+    envelope BYTEA NOT NULL,
+    payload BYTEA NOT NULL,
+    CONSTRAINT tb_0031_body_pkey PRIMARY KEY (object_id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+ALTER TABLE tb_0031_body ALTER COLUMN envelope SET STORAGE EXTERNAL;
+ALTER TABLE tb_0031_body ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+CREATE TABLE tb_0031_stream (
+    dest TEXT NOT NULL,
+    inc BIGINT NOT NULL,
+    next_sid BIGINT NOT NULL,
+    CONSTRAINT tb_0031_stream_pkey PRIMARY KEY (dest, inc),
+    CONSTRAINT counts_up CHECK (next_sid >= 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE TABLE tb_0031_order (
+    dest TEXT NOT NULL,
+    order_key TEXT NOT NULL,
+    inc BIGINT NOT NULL,
+    sid BIGINT NOT NULL,
+    CONSTRAINT tb_0031_order_pkey PRIMARY KEY (dest, order_key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE TABLE tb_0031_token (
+    token TEXT NOT NULL,
+    lk0 TEXT NOT NULL,
+    digest BYTEA NOT NULL,
+    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT tb_0031_token_pkey PRIMARY KEY (token)
+);
+CREATE INDEX tb_0031_token_at ON tb_0031_token (at);
+
+CREATE TABLE tb_0031_submit (
+    number BIGINT GENERATED ALWAYS AS IDENTITY,
+    target TEXT NOT NULL,
+    payload BYTEA NOT NULL,
+    app_key TEXT DEFAULT '' NOT NULL,
+    save_fwd INTEGER DEFAULT 3 NOT NULL,
+    ack2 INTEGER DEFAULT 1 NOT NULL,
+    order_key TEXT DEFAULT '' NOT NULL,
+    token TEXT,
+    content_type TEXT DEFAULT '' NOT NULL,
+    headers JSONB DEFAULT '{}' NOT NULL,
+    submitted_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    reason_code TEXT,
+    reason_text TEXT,
+    CONSTRAINT tb_0031_submit_pkey PRIMARY KEY (number),
+    CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL))
+);
+CREATE INDEX tb_0031_submit_open ON tb_0031_submit (number) WHERE reason_code IS NULL;
+
+CREATE TABLE tb_0030 (
+    bref BIGINT NOT NULL,
+    lk0 TEXT NOT NULL,
+    store TEXT NOT NULL,
+    inc BIGINT NOT NULL,
+    src_object_id BIGINT NOT NULL,
+    sid BIGINT DEFAULT -1 NOT NULL,
+    target TEXT NOT NULL,
+    target_user TEXT DEFAULT '' NOT NULL,
+    save_fwd SMALLINT NOT NULL,
+    ack2 BOOLEAN NOT NULL,
+    status SMALLINT NOT NULL,
+    lk1 TEXT,
+    p_ack_status SMALLINT DEFAULT 210 NOT NULL,
+    s_ack_status SMALLINT DEFAULT 210 NOT NULL,
+    app_status SMALLINT DEFAULT 310 NOT NULL,
+    deliveries INTEGER DEFAULT 0 NOT NULL,
+    prev_inc BIGINT,
+    prev_sid BIGINT,
+    order_key TEXT DEFAULT '' NOT NULL,
+    app_domain TEXT DEFAULT '' NOT NULL,
+    app_type TEXT DEFAULT '' NOT NULL,
+    app_subtype TEXT DEFAULT '' NOT NULL,
+    app_key TEXT DEFAULT '' NOT NULL,
+    reason_code TEXT,
+    reason_text TEXT,
+    digest BYTEA DEFAULT '' NOT NULL,
+    size BIGINT DEFAULT 0 NOT NULL,
+    received_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT tb_0030_pkey PRIMARY KEY (bref),
+    CONSTRAINT whole_prev CHECK ((prev_inc IS NULL) = (prev_sid IS NULL)),
+    CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL)),
+    CONSTRAINT known_save_fwd CHECK (save_fwd IN (1, 2, 3)),
+    CONSTRAINT known_status CHECK (status IN (410, 420, 430)),
+    CONSTRAINT known_p_ack_status CHECK (p_ack_status IN (210, 220)),
+    CONSTRAINT known_s_ack_status CHECK (s_ack_status IN (210, 220)),
+    CONSTRAINT known_app_status CHECK (app_status IN (310, 320, 330)),
+    CONSTRAINT counts_up CHECK (sid >= -1 AND deliveries >= 0)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+CREATE INDEX tb_0030_order ON tb_0030 (store, order_key, src_object_id) WHERE order_key <> '';
+CREATE INDEX tb_0030_user ON tb_0030 (target_user, bref);
+
+CREATE TABLE tb_0030_body (
+    bref BIGINT NOT NULL,
+    envelope BYTEA NOT NULL,
+    payload BYTEA NOT NULL,
+    CONSTRAINT tb_0030_body_pkey PRIMARY KEY (bref)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+ALTER TABLE tb_0030_body ALTER COLUMN envelope SET STORAGE EXTERNAL;
+ALTER TABLE tb_0030_body ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+CREATE TABLE tb_0030_stream (
+    number BIGINT NOT NULL,
+    store TEXT NOT NULL,
+    inc BIGINT NOT NULL,
+    floor BIGINT DEFAULT 0 NOT NULL,
+    closed BIGINT,
+    moved_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT tb_0030_stream_pkey PRIMARY KEY (number),
+    CONSTRAINT counts_up CHECK (floor >= 0),
+    CONSTRAINT tb_0030_stream_store_key UNIQUE (store, inc)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE TABLE tb_0030_ledger (
+    stream BIGINT NOT NULL,
+    sid BIGINT NOT NULL,
+    status SMALLINT NOT NULL,
+    digest BYTEA DEFAULT '' NOT NULL,
+    reason_code TEXT,
+    reason_text TEXT,
+    CONSTRAINT tb_0030_ledger_pkey PRIMARY KEY (stream, sid),
+    CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL)),
+    CONSTRAINT known_status CHECK (status IN (410, 420, 430)),
+    CONSTRAINT counts_up CHECK (sid >= 0)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+
+CREATE TABLE tb_0030_seen (
+    ident TEXT NOT NULL,
+    store TEXT NOT NULL,
+    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT tb_0030_seen_pkey PRIMARY KEY (ident)
+);
+CREATE INDEX tb_0030_seen_window ON tb_0030_seen (store, at);
+
+CREATE TABLE tb_0030_dead (
+    bref BIGINT NOT NULL,
+    lk0 TEXT NOT NULL,
+    reason_code TEXT,
+    reason_text TEXT,
+    envelope BYTEA NOT NULL,
+    payload BYTEA NOT NULL,
+    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT tb_0030_dead_pkey PRIMARY KEY (bref),
+    CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL))
+);
+
+CREATE TABLE tb_0030_done (
+    bref BIGINT NOT NULL,
+    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT tb_0030_done_pkey PRIMARY KEY (bref)
+);
+
+CREATE TABLE semq_directory (
+    node TEXT NOT NULL,
+    online BOOLEAN NOT NULL,
+    allowed BOOLEAN NOT NULL,
+    seen_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT semq_directory_pkey PRIMARY KEY (node)
+);
+
+CREATE TABLE semq_ledger (
+    number BIGINT NOT NULL,
+    at TIMESTAMP WITH TIME ZONE NOT NULL,
+    side SMALLINT NOT NULL,
+    event SMALLINT NOT NULL,
+    lk0 TEXT NOT NULL,
+    target TEXT NOT NULL,
+    att INTEGER NOT NULL,
+    lk1 TEXT NOT NULL,
+    app_domain TEXT DEFAULT '' NOT NULL,
+    app_type TEXT DEFAULT '' NOT NULL,
+    app_subtype TEXT DEFAULT '' NOT NULL,
+    app_key TEXT DEFAULT '' NOT NULL,
+    digest BYTEA NOT NULL,
+    size BIGINT NOT NULL,
+    detail TEXT NOT NULL,
+    CONSTRAINT known_side CHECK (side IN (1, 2, 3)),
+    CONSTRAINT known_event CHECK (event IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29))
+)
+ PARTITION BY RANGE (at);
+CREATE INDEX semq_ledger_app_key ON semq_ledger (app_key) WHERE app_key <> '' AND event IN (1, 20);
+CREATE INDEX semq_ledger_lk0 ON semq_ledger (lk0);
+
+CREATE TABLE broker_exchange (
+    vhost TEXT NOT NULL,
+    name TEXT NOT NULL,
+    type TEXT NOT NULL,
+    auto_delete BOOLEAN NOT NULL,
+    internal BOOLEAN NOT NULL,
+    arguments BYTEA NOT NULL,
+    CONSTRAINT broker_exchange_pkey PRIMARY KEY (vhost, name)
+);
+
+CREATE TABLE broker_queue (
+    queue_id BIGINT NOT NULL,
+    vhost TEXT NOT NULL,
+    name TEXT NOT NULL,
+    auto_delete BOOLEAN NOT NULL,
+    arguments BYTEA NOT NULL,
+    CONSTRAINT broker_queue_pkey PRIMARY KEY (queue_id),
+    CONSTRAINT broker_queue_vhost_key UNIQUE (vhost, name)
+);
+
+CREATE TABLE broker_binding (
+    identity BYTEA NOT NULL,
+    vhost TEXT NOT NULL,
+    source TEXT NOT NULL,
+    destination TEXT NOT NULL,
+    to_exchange BOOLEAN NOT NULL,
+    routing_key TEXT NOT NULL,
+    arguments BYTEA NOT NULL,
+    CONSTRAINT broker_binding_pkey PRIMARY KEY (identity)
+);
+
+CREATE TABLE broker_message (
+    queue_id BIGINT NOT NULL,
+    position BIGINT NOT NULL,
+    exchange TEXT NOT NULL,
+    routing_key TEXT NOT NULL,
+    priority SMALLINT NOT NULL,
+    expires_at DOUBLE PRECISION,
+    delivery_count INTEGER NOT NULL,
+    header BYTEA NOT NULL,
+    body BYTEA NOT NULL,
+    CONSTRAINT broker_message_pkey PRIMARY KEY (queue_id, position)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+ALTER TABLE broker_message ALTER COLUMN body SET STORAGE EXTERNAL;
+
+-- An insert never fails for want of a day's partition: those are made ahead, the rest falls in here and is moved later.
+CREATE TABLE semq_ledger_other PARTITION OF semq_ledger DEFAULT;

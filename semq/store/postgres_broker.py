@@ -1,0 +1,155 @@
+"""The durable half of the broker as statements: its row operations, netted, in the transaction of a unit.
+
+The operations are the dataclasses of ``semq/broker/persist.py``, which stands a floor higher; they are told apart by
+the names of their classes and read by the names of their fields. ``broker`` posts and loads them, ``postgres_write``
+calls this."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from semq.store.postgres_pack import Param, boolean, float8, int2, int4, int8, int8s
+
+Batch = list[tuple[str, Sequence[Param]]]
+
+# Name | SQL. Declaring again what is there changes nothing but its arguments.
+BROKER: dict[str, str] = {
+    "DeclareExchange": """
+        INSERT INTO broker_exchange (vhost, name, type, auto_delete, internal, arguments) VALUES ($1, $2, $3, $4, $5,
+        $6) ON CONFLICT (vhost, name) DO UPDATE SET type = excluded.type, auto_delete = excluded.auto_delete,
+            internal = excluded.internal, arguments = excluded.arguments""",
+    "DeleteExchange": "DELETE FROM broker_exchange WHERE vhost = $1 AND name = $2",
+    "DeclareQueue": """
+        INSERT INTO broker_queue (queue_id, vhost, name, auto_delete, arguments) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
+    # Ids of queues are never given out twice, also when the queue with the highest one is gone.
+    "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1 + 1)",
+    "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
+    "drop_queue_messages": "DELETE FROM broker_message WHERE queue_id = $1",
+    "Bind": """
+        INSERT INTO broker_binding (identity, vhost, source, destination, to_exchange, routing_key, arguments)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (identity) DO NOTHING""",
+    "Unbind": "DELETE FROM broker_binding WHERE identity = $1",
+    "drop_messages": "DELETE FROM broker_message WHERE queue_id = $1 AND position = ANY($2::bigint[])",
+    "mark_delivered": """
+        UPDATE broker_message m SET delivery_count = n.delivery_count
+        FROM unnest($2::bigint[], $3::bigint[]) AS n (position, delivery_count)
+        WHERE m.queue_id = $1 AND m.position = n.position""",
+}
+
+
+class Net:
+    """What a list of operations comes to: a message that came and went in one unit is never written."""
+
+    def __init__(self, ops: Iterable[Any]) -> None:
+        self.declared: Batch = []
+        self.added: dict[int, dict[int, Any]] = defaultdict(dict)
+        self.dropped: dict[int, set[int]] = defaultdict(set)
+        self.marked: dict[int, dict[int, int]] = defaultdict(dict)
+        for op in ops:
+            _APPLY[type(op).__name__](self, op)
+
+    def add(self, op: Any) -> None:
+        """AddMessage."""
+        self.added[op.queue_id][op.position] = op
+
+    def drop(self, op: Any) -> None:
+        """DropMessages."""
+        added = self.added[op.queue_id]
+        for position in op.positions:
+            self.marked[op.queue_id].pop(position, None)
+            if added.pop(position, None) is None:
+                self.dropped[op.queue_id].add(position)
+
+    def mark(self, op: Any) -> None:
+        """MarkDelivered."""
+        self.marked[op.queue_id][op.position] = op.delivery_count
+
+    def delete_queue(self, op: Any) -> None:
+        """DeleteQueue, with all of its messages."""
+        for messages in (self.added, self.dropped, self.marked):
+            messages.pop(op.queue_id, None)
+        self.declared += [("DeleteQueue", [int8(op.queue_id)]), ("drop_queue_messages", [int8(op.queue_id)])]
+
+    def declare_queue(self, op: Any) -> None:
+        """DeclareQueue."""
+        values = [int8(op.queue_id), op.vhost.encode(), op.name.encode(), boolean(op.auto_delete), bytes(op.arguments)]
+        self.declared += [("DeclareQueue", values), ("count_queue", [int8(op.queue_id)])]
+
+    def declare_exchange(self, op: Any) -> None:
+        """DeclareExchange."""
+        flags = (boolean(op.auto_delete), boolean(op.internal))
+        values = [op.vhost.encode(), op.name.encode(), op.type.encode(), *flags, bytes(op.arguments)]
+        self.declared.append(("DeclareExchange", values))
+
+    def delete_exchange(self, op: Any) -> None:
+        """DeleteExchange."""
+        self.declared.append(("DeleteExchange", [op.vhost.encode(), op.name.encode()]))
+
+    def bind(self, op: Any) -> None:
+        """Bind."""
+        texts = (op.vhost.encode(), op.source.encode(), op.destination.encode())
+        rest = (boolean(op.to_exchange), op.routing_key.encode(), bytes(op.arguments))
+        self.declared.append(("Bind", [_identity(op), *texts, *rest]))
+
+    def unbind(self, op: Any) -> None:
+        """Unbind."""
+        self.declared.append(("Unbind", [_identity(op)]))
+
+    def batch(self) -> Batch:
+        """All but the messages that come."""
+        batch = list(self.declared)
+        batch += [
+            ("drop_messages", [int8(queue), int8s(positions)]) for queue, positions in self.dropped.items() if positions
+        ]
+        for queue, marked in self.marked.items():
+            stored = {position: times for position, times in marked.items() if position not in self.added[queue]}
+            if stored:
+                batch.append(("mark_delivered", [int8(queue), int8s(stored), int8s(stored.values())]))
+        return batch
+
+    def messages(self) -> list[Sequence[Param]]:
+        """Packed rows of broker_message."""
+        return [
+            _pack(op, self.marked[queue].get(position, op.delivery_count))
+            for queue, messages in self.added.items()
+            for position, op in messages.items()
+        ]
+
+
+_APPLY: dict[str, Callable[[Net, Any], None]] = {
+    "DeclareExchange": Net.declare_exchange,
+    "DeleteExchange": Net.delete_exchange,
+    "DeclareQueue": Net.declare_queue,
+    "DeleteQueue": Net.delete_queue,
+    "Bind": Net.bind,
+    "Unbind": Net.unbind,
+    "AddMessage": Net.add,
+    "DropMessages": Net.drop,
+    "MarkDelivered": Net.mark,
+}
+
+
+def _identity(op: Any) -> bytes:
+    parts = (op.vhost, op.source, op.destination, "x" if op.to_exchange else "q", op.routing_key)
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(int4(len(encoded)) + encoded)
+    digest.update(bytes(op.arguments))
+    return digest.digest()
+
+
+def _pack(op: Any, delivery_count: int) -> Sequence[Param]:
+    return (
+        int8(op.queue_id),
+        int8(op.position),
+        op.exchange.encode(),
+        op.routing_key.encode(),
+        int2(op.priority),
+        None if op.expires_at is None else float8(op.expires_at),
+        int4(delivery_count),
+        op.header,
+        op.body,
+    )

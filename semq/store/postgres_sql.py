@@ -1,0 +1,232 @@
+"""The statements of the writer, each under its name: what a unit may load, and what it may write.
+
+A table of SQL, prepared by ``postgres_wire`` when the connection is opened; the parameters are packed by
+``postgres_load`` and ``postgres_write``. Column names come from ``tables``. Only Postgres 15 and older syntax.
+"""
+
+from sqlalchemy import Table
+
+from semq.store import tables
+from semq.store.postgres_broker import BROKER
+from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
+
+INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direction.OWN)
+NEW, OWED, NOTED = int(AppStatus.NEW), int(AckStatus.AS_INIT), int(AckStatus.AS_ACK)
+STALE, FENCED = "SQ001", "SQ002"  # our own SQLSTATEs, raised by semq_expect
+
+# Rows come by COPY or by INSERT, packed once for both; the order of the columns is that of the schema.
+INSERTED: tuple[Table, ...] = (
+    tables.tb_0031,
+    tables.tb_0031_body,
+    tables.tb_0030,
+    tables.tb_0030_body,
+    tables.tb_0030_ledger,
+    tables.semq_ledger,
+    tables.broker_message,
+)
+
+
+def names(table: Table, prefix: str = "") -> str:
+    """The columns of a table, as a list for SQL."""
+    return ", ".join(f"{prefix}{column.name}" for column in table.columns)
+
+
+def _insert(table: Table, rest: str = "") -> str:
+    places = ", ".join(f"${number}" for number in range(1, len(table.columns) + 1))
+    return f"INSERT INTO {table.name} ({names(table)}) VALUES ({places}){rest}"
+
+
+def copy_in(table: str) -> str:
+    """Rows into a table by binary COPY."""
+    return f"COPY {table} ({names(tables.metadata.tables[table])}) FROM STDIN (FORMAT binary)"
+
+
+OUT = names(tables.tb_0031)
+PEND = names(tables.tb_0030)
+
+LOAD: dict[str, str] = {
+    "outbound": f"SELECT {OUT} FROM tb_0031 WHERE object_id = ANY($1::bigint[])",
+    "relayed": f"SELECT {OUT} FROM tb_0031 WHERE direction = {RELAYED} AND lk0 = ANY($1::text[])",
+    "tokens": "SELECT token, lk0, digest FROM tb_0031_token WHERE token = ANY($1::text[])",
+    "out_streams": """
+        SELECT s.dest, s.inc, s.next_sid
+        FROM unnest($1::text[], $2::bigint[]) AS k (dest, inc)
+        JOIN tb_0031_stream s ON s.dest = k.dest AND s.inc = k.inc""",
+    "last_pos": """
+        SELECT o.dest, o.order_key, o.inc, o.sid
+        FROM unnest($1::text[], $2::text[]) AS k (dest, order_key)
+        JOIN tb_0031_order o ON o.dest = k.dest AND o.order_key = k.order_key""",
+    # The number of the key, not the key, comes back: nothing has to be read or hashed again.
+    "in_streams": """
+        SELECT k.place, s.number, s.floor, s.closed
+        FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
+        JOIN tb_0030_stream s ON s.store = k.store AND s.inc = k.inc""",
+    "recorded": """
+        SELECT k.place, l.status, l.digest, l.reason_code, l.reason_text
+        FROM unnest($1::text[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS k (store, inc, sid, place)
+        JOIN tb_0030_stream s ON s.store = k.store AND s.inc = k.inc
+        JOIN tb_0030_ledger l ON l.stream = s.number AND l.sid = k.sid""",
+    "seen": "SELECT ident FROM tb_0030_seen WHERE ident = ANY($1::text[])",
+    "pending": f"SELECT {PEND} FROM tb_0030 WHERE bref = ANY($1::bigint[])",
+    "bodies": "SELECT object_id, envelope, payload FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
+}
+
+
+def _with_bodies(table: str, key: str, rows: str) -> str:
+    """Rows with their bodies, up to the row that reaches the bytes of the last parameter; bodies beyond are never
+    read."""
+    columns = names(tables.metadata.tables[table])
+    return f"""
+        SELECT {columns}, envelope, payload
+        FROM (
+            SELECT r.*, b.envelope, b.payload,
+                sum(r.size) OVER (ORDER BY r.{key}) - r.size AS bytes_before
+            FROM ({rows}) r LEFT JOIN {table}_body b ON b.{key} = r.{key}
+        ) AS read
+        WHERE bytes_before < $4::bigint
+        ORDER BY {key}"""
+
+
+QUERY: dict[str, str] = {
+    "Unsent": _with_bodies(
+        "tb_0031",
+        "object_id",
+        f"""SELECT * FROM tb_0031
+            WHERE dest = $1::text AND object_id > $2::bigint AND ss_status = {INIT} AND NOT held AND outcome IS NULL
+            ORDER BY object_id LIMIT $3::bigint""",
+    ),
+    "Waiting": _with_bodies(
+        "tb_0030",
+        "bref",
+        f"""SELECT * FROM tb_0030
+            WHERE target_user = $1::text AND bref > $2::bigint AND app_status = {NEW}
+            ORDER BY bref LIMIT $3::bigint""",
+    ),
+    "Unsettled": f"""
+        SELECT {OUT} FROM tb_0031
+        WHERE object_id BETWEEN $1::bigint AND $2::bigint AND outcome IS NULL AND ss_status > {INIT}
+        ORDER BY object_id LIMIT $3::bigint""",
+    "Unfinished": f"""
+        SELECT {PEND} FROM tb_0030
+        WHERE bref BETWEEN $1::bigint AND $2::bigint AND (
+            app_status = {NEW} OR (lk1 IS NOT NULL AND p_ack_status = {OWED})
+            OR (save_fwd = {int(SaveFwd.MUST)} AND s_ack_status = {OWED})
+        )
+        ORDER BY bref LIMIT $3::bigint""",
+    "FirstInOrder": f"""
+        SELECT {PEND} FROM tb_0030
+        WHERE store = $1::text AND order_key = $2::text AND order_key <> '' AND app_status = {NEW}
+        ORDER BY src_object_id LIMIT 1""",
+    "StreamsTo": "SELECT dest, inc, next_sid FROM tb_0031_stream WHERE dest = $1::text",
+    "Expired": f"""
+        SELECT {OUT} FROM tb_0031
+        WHERE expires_at IS NOT NULL AND expires_at <= $1::timestamptz AND outcome IS NULL AND NOT void
+            AND direction = {OWN}
+        ORDER BY expires_at LIMIT $2::bigint""",
+    "SubmittedRows": """
+        SELECT number, target, payload, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type, headers
+        FROM (
+            SELECT s.*, sum(octet_length(payload)) OVER (ORDER BY number) - octet_length(payload) AS bytes_before
+            FROM (
+                SELECT * FROM tb_0031_submit WHERE reason_code IS NULL ORDER BY number LIMIT $1::bigint
+            ) s
+        ) AS read
+        WHERE bytes_before < 16777216
+        ORDER BY number""",
+    "DoneRows": "SELECT bref FROM tb_0030_done ORDER BY bref LIMIT $1::bigint",
+}
+
+
+def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
+    """A change that must meet so many rows, or the transaction ends: the COMMIT that follows in the same batch too."""
+    return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
+
+
+# What may change of a row of tb_0031, with its type in the arrays of one UPDATE; all else is settled at accept.
+CHANGES = (
+    ("ss_status", "smallint"),
+    ("att", "int"),
+    ("custodian", "text"),
+    ("void", "boolean"),
+    ("lost", "boolean"),
+    ("has_payload", "boolean"),
+    ("held", "boolean"),
+    ("parked", "boolean"),
+    ("outcome", "smallint"),
+    ("reason_code", "text"),
+    ("reason_text", "text"),
+    ("digest", "bytea"),
+    ("size", "bigint"),
+    ("expires_at", "timestamptz"),
+)
+
+WRITE: dict[str, str] = {
+    "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
+    "commit": "COMMIT",
+    "rollback": "ROLLBACK",
+    # Shared lock: whoever takes the store over waits for this transaction, and this one sees that it came too late.
+    "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM (SELECT FROM store_lease WHERE epoch = $1 FOR SHARE) l",
+    "renew": _expect(
+        "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
+    ),
+    "change_outbound": _expect(
+        f"""UPDATE tb_0031 t SET {", ".join(f"{name} = n.{name}" for name, _ in CHANGES)}
+            FROM unnest($1::bigint[], $2::smallint[], {
+            ", ".join(f"${i}::{t}[]" for i, (_, t) in enumerate(CHANGES, 3))
+        })
+                AS n (object_id, before, {", ".join(name for name, _ in CHANGES)})
+            WHERE t.object_id = n.object_id AND t.ss_status = n.before
+                AND (t.outcome IS NULL OR t.outcome = n.outcome)""",
+        "cardinality($1::bigint[])",
+    ),
+    "delete_outbound": _expect("DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[])", "cardinality($1::bigint[])"),
+    "delete_body": "DELETE FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
+    "replace_body": _insert(
+        tables.tb_0031_body,
+        " ON CONFLICT (object_id) DO UPDATE SET envelope = excluded.envelope, payload = excluded.payload",
+    ),
+    "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
+    "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
+    # A number that would go back, and give a position out twice, meets no row.
+    "save_out_streams": _expect(
+        """INSERT INTO tb_0031_stream AS s (dest, inc, next_sid)
+            SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[])
+            ON CONFLICT (dest, inc) DO UPDATE SET next_sid = excluded.next_sid WHERE s.next_sid <= excluded.next_sid""",
+        "cardinality($1::text[])",
+    ),
+    "save_last_pos": """
+        INSERT INTO tb_0031_order (dest, order_key, inc, sid)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
+        ON CONFLICT (dest, order_key) DO UPDATE SET inc = excluded.inc, sid = excluded.sid""",
+    # Before the floor itself is raised: only what lies between the old floor and the new is looked at.
+    "forget": """
+        DELETE FROM tb_0030_ledger l
+        USING unnest($1::bigint[], $2::bigint[]) AS f (number, floor), tb_0030_stream s
+        WHERE s.number = f.number AND l.stream = f.number AND l.sid >= s.floor AND l.sid < f.floor""",
+    "in_stream": """
+        INSERT INTO tb_0030_stream AS s (number, store, inc, floor, closed) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (store, inc) DO UPDATE
+        SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
+            moved_at = now()""",
+    "new_seen": "INSERT INTO tb_0030_seen (ident, store) SELECT * FROM unnest($1::text[], $2::text[])",
+    "platform_acked": f"""
+        UPDATE tb_0030 SET p_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND p_ack_status = {OWED}""",
+    "sender_acked": f"""
+        UPDATE tb_0030 SET s_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND s_ack_status = {OWED}""",
+    "given": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY($1::bigint[])",
+    "handled": """
+        UPDATE tb_0030 t SET app_status = n.app_status
+        FROM unnest($1::bigint[], $2::smallint[]) AS n (bref, app_status) WHERE t.bref = n.bref""",
+    "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
+    "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
+    "new_dead": """
+        INSERT INTO tb_0030_dead (bref, lk0, reason_code, reason_text, envelope, payload)
+        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (bref) DO NOTHING""",
+    "taken_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[])",
+    "refused_submission": """
+        UPDATE tb_0031_submit SET reason_code = $2::text, reason_text = $3::text WHERE number = $1::bigint""",
+    "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
+    **{f"insert {table.name}": _insert(table) for table in INSERTED},
+}
+
+STATEMENTS: dict[str, str] = {**LOAD, **QUERY, **WRITE, **BROKER}

@@ -1,0 +1,222 @@
+"""One Postgres connection, driven straight through libpq's pipeline mode on the event loop. Used by ``writer`` alone.
+
+Why not a cursor: a unit is some twenty small statements, and going through cursors costs several times more than
+Postgres needs for them. Here a whole batch leaves in one write and comes back in one read. All statements are
+prepared when the connection is opened, so a schema that does not fit is found at the start, not on the hot path. What
+a batch means is left to ``postgres_load`` and ``postgres_write``."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.adapt import Transformer
+from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from semq.errors import SemqError
+from semq.store.postgres_errors import StoreUnavailable
+from semq.store.postgres_pack import Milliseconds, Param
+
+Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
+Rows = list[tuple[Any, ...]]
+
+# The plans of these statements are always the same: reach each row by its index. Tables here grow from nothing to
+# millions of rows within minutes, and a plan made for the empty table would read all of it until statistics come
+# round.
+OPTIONS = (
+    "-c plan_cache_mode=force_generic_plan -c jit=off "
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
+    "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c client_min_messages=error"
+)
+
+
+class Refusal(Exception):  # noqa: N818  (never leaves the store: ``writer`` makes a typed error of it)
+    """Postgres refused a statement; the transaction is void, the connection lives."""
+
+    def __init__(self, result: PGresult) -> None:
+        def said(what: DiagnosticField) -> str:
+            return (result.error_field(what) or b"").decode(errors="replace")
+
+        self.sqlstate = said(DiagnosticField.SQLSTATE)
+        self.text = said(DiagnosticField.MESSAGE_PRIMARY)
+        self.table = said(DiagnosticField.TABLE_NAME)
+        self.constraint = said(DiagnosticField.CONSTRAINT_NAME)
+        super().__init__(f"{self.sqlstate} {self.text}")
+
+
+class _Exchange:
+    """A batch on its way: what has come back of it."""
+
+    __slots__ = ("copies", "error", "future", "results")
+
+    def __init__(self, future: "asyncio.Future[list[PGresult]] | None", copies: "deque[bytes] | None" = None) -> None:
+        self.future = future
+        self.copies = copies  # not None: simple protocol, one piece of data for each COPY in turn
+        self.results: list[PGresult] = []
+        self.error: PGresult | None = None
+
+
+class Wire:
+    """One connection in pipeline mode. ``lost`` is called once, with StoreUnavailable, when it breaks."""
+
+    def __init__(
+        self,
+        connection: psycopg.AsyncConnection[Any],
+        lost: Callable[[StoreUnavailable], None],
+        notified: Callable[[str], None] = lambda channel: None,
+    ) -> None:
+        connection.adapters.register_loader("timestamptz", Milliseconds)
+        self._connection = connection
+        self._pg: PGconn = connection.pgconn
+        self._lost = lost
+        self._notified = notified
+        self._loop = asyncio.get_running_loop()
+        self._transformer = Transformer(connection)
+        self._exchanges: deque[_Exchange] = deque()
+        self._writing = False
+        self.closed = False
+        self.pid = self._pg.backend_pid
+        self._fd = self._pg.socket
+        self._pg.nonblocking = 1
+        self._pg.enter_pipeline_mode()
+        self._loop.add_reader(self._fd, self._readable)
+
+    async def prepare(self, statements: Mapping[str, str]) -> None:
+        """Prepare statements under their names. Raises Refusal if one does not fit the schema."""
+        for name, sql in statements.items():
+            self._pg.send_prepare(name.encode(), sql.encode())
+        await self._sync()
+
+    def send(self, batch: Batch) -> "asyncio.Future[list[PGresult]]":
+        """Send a batch of prepared statements; the results, one a statement. Raises Refusal with the first that
+        failed."""
+        for name, params in batch:
+            self._pg.send_query_prepared(name.encode(), params, [1] * len(params), 1)
+        return self._sync()
+
+    def send_forgetting(self, batch: Batch) -> None:
+        """Send a batch whose results nobody waits for; a broken connection is noticed all the same."""
+        try:
+            future = self.send(batch)
+        except psycopg.Error as error:
+            self._lose(error)
+        else:
+            future.add_done_callback(_forget)
+
+    def copy(self, sql: str, data: Sequence[bytes]) -> "asyncio.Future[list[PGresult]]":
+        """Run several statements of which some are ``COPY … FROM STDIN``, each fed with the next piece of ``data``.
+
+        libpq has no COPY in pipeline mode; the simple protocol takes one round trip for each COPY and no other.
+        """
+        assert not self._exchanges, "COPY starts when all before it has come back"
+        self._pg.exit_pipeline_mode()
+        self._pg.send_query(sql.encode())
+        return self._expect(deque(data))
+
+    def rows(self, result: PGresult) -> Rows:
+        """The rows of a result, as tuples."""
+        if result.ntuples == 0:
+            return []
+        self._transformer.set_pgresult(result)
+        return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    def drop(self, fault: SemqError) -> None:
+        """Close the connection; what is under way fails with ``fault``."""
+        if not self.closed:
+            self._release(fault)
+            self._pg.finish()
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _sync(self) -> "asyncio.Future[list[PGresult]]":
+        self._pg.pipeline_sync()
+        return self._expect(None)
+
+    def _expect(self, copies: "deque[bytes] | None") -> "asyncio.Future[list[PGresult]]":
+        future: asyncio.Future[list[PGresult]] = self._loop.create_future()
+        self._exchanges.append(_Exchange(future, copies))
+        self._flush()
+        return future
+
+    def _flush(self) -> None:
+        more = self._pg.flush() == 1
+        if more and not self._writing:
+            self._loop.add_writer(self._fd, self._writable)
+        elif self._writing and not more:
+            self._loop.remove_writer(self._fd)
+        self._writing = more
+
+    def _writable(self) -> None:
+        try:
+            self._flush()
+        except psycopg.Error as error:
+            self._lose(error)
+
+    def _readable(self) -> None:
+        try:
+            self._pg.consume_input()
+            self._pump()
+            while (notice := self._pg.notifies()) is not None:
+                self._notified(notice.relname.decode())
+        except psycopg.Error as error:
+            self._lose(error)
+
+    def _pump(self) -> None:
+        ended = False  # libpq ends each statement with one None; two in a row mean that there is nothing yet
+        while self._exchanges and not self._pg.is_busy():
+            exchange = self._exchanges[0]
+            result = self._pg.get_result()
+            if result is None:
+                if exchange.copies is not None:
+                    self._pg.enter_pipeline_mode()
+                    self._finish(exchange)
+                elif ended:
+                    return
+                ended = True
+                continue
+            ended = False
+            self._take(exchange, result)
+
+    def _take(self, exchange: _Exchange, result: PGresult) -> None:
+        status = result.status
+        if status == ExecStatus.PIPELINE_SYNC:
+            self._finish(exchange)
+        elif status == ExecStatus.COPY_IN:
+            assert exchange.copies, "as many pieces of data as COPYs"
+            self._pg.put_copy_data(exchange.copies.popleft())
+            self._pg.put_copy_end()
+            self._flush()
+        elif status == ExecStatus.FATAL_ERROR:
+            exchange.error = exchange.error or result
+        elif status != ExecStatus.PIPELINE_ABORTED:
+            exchange.results.append(result)
+
+    def _finish(self, exchange: _Exchange) -> None:
+        self._exchanges.popleft()
+        if exchange.future is None or exchange.future.done():
+            return
+        if exchange.error is None:
+            exchange.future.set_result(exchange.results)
+        else:
+            exchange.future.set_exception(Refusal(exchange.error))
+
+    def _lose(self, error: Exception) -> None:
+        if not self.closed:
+            fault = StoreUnavailable(fault=str(error).strip())
+            self.drop(fault)
+            self._lost(fault)
+
+    def _release(self, fault: SemqError) -> None:
+        self.closed = True
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        while self._exchanges:
+            future = self._exchanges.popleft().future
+            if future is not None and not future.done():
+                future.set_exception(fault)
+
+
+def _forget(future: "asyncio.Future[list[PGresult]]") -> None:
+    future.exception()  # looked at, so that asyncio does not complain; the wire itself reports what breaks

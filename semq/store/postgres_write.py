@@ -1,0 +1,195 @@
+"""What a unit changes, as one batch of statements and, for many rows, as data for COPY. Called by ``writer`` for each
+unit.
+
+The batch is built so that it may be followed by COMMIT in the same round trip: every expectation is checked by
+Postgres itself. Rows that go come first, then changes, then rows that come, so that a place freed in a unit can be
+taken in the same unit."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count
+
+from semq.store.postgres_broker import Net
+from semq.store.postgres_pack import (
+    OID_BOOL,
+    OID_BYTEA,
+    OID_INT2,
+    OID_INT4,
+    OID_INT8,
+    OID_TEXT,
+    OID_TIMESTAMPTZ,
+    Param,
+    array,
+    copy_data,
+    int2s,
+    int8,
+    int8s,
+    texts,
+)
+from semq.store.postgres_rows import pack_changes, pack_line, pack_outbound, pack_pending, pack_recorded
+from semq.store.postgres_sql import CHANGES, INSERTED, copy_in
+from semq.store.unit import Unit
+from semq.umx_t.status import Arrival
+
+Batch = list[tuple[str, Sequence[Param]]]
+NewRows = dict[str, list[Sequence[Param]]]  # table to packed rows
+
+_OIDS = {
+    "smallint": OID_INT2,
+    "int": OID_INT4,
+    "bigint": OID_INT8,
+    "text": OID_TEXT,
+    "boolean": OID_BOOL,
+    "bytea": OID_BYTEA,
+    "timestamptz": OID_TIMESTAMPTZ,
+}
+_CHANGE_OIDS = [_OIDS[type_] for _, type_ in CHANGES]
+_TABLES = [table.name for table in INSERTED]
+# Fields of Unit in which a change can be staged: a unit in which all of these are empty is only read.
+STAGED = (
+    "new_outbound changed_outbound deleted_outbound new_bodies dropped_bodies new_tokens changed_out_streams"
+    " changed_last_pos changed_in_streams raised_floors new_recorded new_seen new_pending platform_acked sender_acked"
+    " given handled deleted_pending taken_submissions refused_submissions taken_done ledger broker"
+).split()
+
+
+def is_read_only(unit: Unit) -> bool:
+    """Whether nothing has been staged."""
+    return not any(getattr(unit, name) for name in STAGED)
+
+
+def changes(unit: Unit) -> Batch:
+    """All but the rows that come in numbers: deletions, changes, counters, rare rows."""
+    batch: Batch = []
+    _outbound_changes(unit, batch)
+    _stream_changes(unit, batch)
+    _pending_changes(unit, batch)
+    _submission_changes(unit, batch)
+    return batch
+
+
+def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
+    """All that a unit writes: the batch, and the rows that come in numbers, by table."""
+    batch, rows = changes(unit), new_rows(unit, line_numbers)
+    if unit.broker:
+        net = Net(unit.broker)
+        batch += net.batch()
+        rows["broker_message"] = net.messages()
+    return batch, rows
+
+
+def _outbound_changes(unit: Unit, batch: Batch) -> None:
+    if unit.deleted_outbound:
+        gone = [int8s(unit.deleted_outbound)]
+        batch += [("delete_outbound", gone), ("delete_body", gone)]
+    if unit.changed_outbound:
+        rows = [pack_changes(unit.outbound[object_id]) for object_id in unit.changed_outbound]
+        columns = [array(oid, column) for oid, column in zip(_CHANGE_OIDS, zip(*rows, strict=True), strict=True)]
+        batch.append((
+            "change_outbound",
+            [int8s(unit.changed_outbound), int2s(unit.changed_outbound.values()), *columns],
+        ))  # fmt: skip
+    if unit.dropped_bodies:
+        batch.append(("drop_payload", [int8s(unit.dropped_bodies)]))
+    for object_id, body in unit.new_bodies.items():
+        if object_id not in unit.new_outbound:
+            batch.append(("replace_body", [int8(object_id), body.envelope, body.payload]))
+    for token, known in unit.new_tokens.items():
+        batch.append(("new_token", [token.encode(), str(known.lk0).encode(), known.digest]))
+
+
+def _stream_changes(unit: Unit, batch: Batch) -> None:
+    if unit.changed_out_streams:
+        streams = [unit.out_streams[key] for key in unit.changed_out_streams]
+        batch.append((
+            "save_out_streams",
+            [
+                texts([stream.key.dest for stream in streams]),
+                int8s([stream.key.inc for stream in streams]),
+                int8s([stream.next_sid for stream in streams]),
+            ],
+        ))  # fmt: skip
+    if unit.changed_last_pos:
+        places = [(key, unit.last_pos[key]) for key in unit.changed_last_pos]
+        batch.append((
+            "save_last_pos",
+            [
+                texts([key.dest for key, _ in places]),
+                texts([key.key for key, _ in places]),
+                int8s([pos.inc for _, pos in places]),
+                int8s([pos.sid for _, pos in places]),
+            ],
+        ))  # fmt: skip
+    if unit.raised_floors:
+        risen = [unit.in_streams[key] for key in unit.raised_floors]
+        batch.append(("forget", [int8s([s.number for s in risen]), int8s([s.floor for s in risen])]))
+    for in_key in unit.changed_in_streams:
+        stream = unit.in_streams[in_key]
+        closed = None if stream.closed is None else int8(stream.closed)
+        values = [int8(stream.number), str(in_key.store).encode(), int8(in_key.inc), int8(stream.floor), closed]
+        batch.append(("in_stream", values))
+
+
+def _pending_changes(unit: Unit, batch: Batch) -> None:
+    if unit.deleted_pending:
+        gone = [int8s(unit.deleted_pending)]
+        batch += [("delete_pending", gone), ("delete_pending_body", gone)]
+    # Rows that are new in this unit are inserted as they now are.
+    for name in ("platform_acked", "sender_acked", "given"):
+        brefs = getattr(unit, name) - unit.new_pending.keys()
+        if brefs:
+            batch.append((name, [int8s(brefs)]))
+    handled = {bref: status for bref, status in unit.handled.items() if bref not in unit.new_pending}
+    if handled:
+        batch.append(("handled", [int8s(handled), int2s(handled.values())]))
+    if unit.new_seen:
+        batch.append(("new_seen", [texts(unit.new_seen), texts([str(lk0.store) for lk0 in unit.new_seen.values()])]))
+    for bref, row in unit.new_pending.items():
+        if row.status is Arrival.REJ:
+            body, (code, words) = unit.new_pending_bodies[bref], row.reason or ("", "")
+            dead = [int8(bref), str(row.lk0).encode(), code.encode(), words.encode(), body.envelope, body.payload]
+            batch.append(("new_dead", dead))
+
+
+def _submission_changes(unit: Unit, batch: Batch) -> None:
+    if unit.taken_submissions:
+        batch.append(("taken_submissions", [int8s(unit.taken_submissions)]))
+    for number, (code, words) in unit.refused_submissions.items():
+        batch.append(("refused_submission", [int8(number), code.encode(), words.encode()]))
+    if unit.taken_done:
+        batch.append(("taken_done", [int8s(unit.taken_done)]))
+
+
+def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
+    """The rows that come in numbers, by table."""
+    rows: NewRows = defaultdict(list)
+    if unit.new_outbound:
+        rows["tb_0031"] = [pack_outbound(row) for row in unit.new_outbound.values()]
+        rows["tb_0031_body"] = [
+            (int8(object_id), body.envelope, body.payload)
+            for object_id, body in unit.new_bodies.items()
+            if object_id in unit.new_outbound
+        ]
+    if unit.new_pending:
+        rows["tb_0030"] = [pack_pending(row) for row in unit.new_pending.values()]
+        rows["tb_0030_body"] = [
+            (int8(bref), body.envelope, body.payload) for bref, body in unit.new_pending_bodies.items()
+        ]
+    for slot, entry in unit.new_recorded.items():
+        stream = unit.in_streams[slot.stream]
+        if slot.sid >= stream.floor:  # else forgotten in the same unit
+            rows["tb_0030_ledger"].append(pack_recorded(stream.number, slot.sid, entry))
+    if unit.ledger:
+        rows["semq_ledger"] = [pack_line(next(line_numbers), line) for line in unit.ledger]
+    return rows
+
+
+def inserts(rows: NewRows) -> Batch:
+    """The rows, one statement each: the fewest round trips, right for a few rows."""
+    return [(f"insert {table}", row) for table in _TABLES for row in rows.get(table, ())]
+
+
+def copies(rows: NewRows) -> tuple[str, list[bytes]]:
+    """The rows by COPY, one round trip a table, with COMMIT at the end: the least work a row, right for many."""
+    filled = [table for table in _TABLES if rows.get(table)]
+    return "; ".join([*map(copy_in, filled), "COMMIT"]), [copy_data(rows[table]) for table in filled]

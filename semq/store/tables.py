@@ -1,0 +1,423 @@
+"""The whole schema on one page: what each table holds, which facts Postgres itself guards, and how it is kept fast.
+
+SQLAlchemy Core tables. ``reading`` and ``recover`` build statements from them, ``postgres_sql`` takes its column
+names from them, and a test compares them with what the migrations make. Three rules of thumb: bodies lie apart, so
+that a change of status rewrites tens of bytes; no index on anything that changes, so that every change of status is a
+heap-only update; times are ``timestamptz``, for people and for SQL, although the program counts milliseconds."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeEngine
+
+from semq.store.rows import Event, Side
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+
+ColumnType = TypeEngine[Any] | type[TypeEngine[Any]]
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_name)s_key",
+        "ck": "%(constraint_name)s",
+    }
+)
+
+# Rows that live for seconds: room on the page for heap-only updates, and a vacuum that does not wait for a fifth of
+# the table. Postgres' own defaults count dead rows relative to the table, which is wrong for a queue whose backlog
+# may be large.
+QUEUE = {
+    "fillfactor": "80",
+    "autovacuum_vacuum_scale_factor": "0.02",
+    "autovacuum_vacuum_threshold": "2000",
+    "autovacuum_vacuum_insert_scale_factor": "0.2",
+    "autovacuum_analyze_scale_factor": "0.1",
+    "autovacuum_analyze_threshold": "2000",
+}
+BODIES = {name: value for name, value in QUEUE.items() if name != "fillfactor"}
+# A row for each stream, each updated many times a second: half-empty pages, swept early.
+COUNTERS = {"fillfactor": "50", "autovacuum_vacuum_scale_factor": "0", "autovacuum_vacuum_threshold": "500"}
+# Storage parameters by table; the migrations apply them and a test compares them with the catalog.
+STORAGE: dict[str, dict[str, str]] = {
+    "tb_0031": QUEUE,
+    "tb_0031_body": BODIES,
+    "tb_0031_stream": COUNTERS,
+    "tb_0031_order": COUNTERS,
+    "tb_0030": QUEUE,
+    "tb_0030_body": BODIES,
+    "tb_0030_ledger": BODIES,
+    "tb_0030_stream": COUNTERS,
+    "store_lease": COUNTERS,
+    "broker_message": BODIES,
+}
+# Bodies are compressed or sealed already, or small: compressing them again costs more than it brings.
+EXTERNAL = (
+    ("tb_0031_body", "envelope"),
+    ("tb_0031_body", "payload"),
+    ("tb_0030_body", "envelope"),
+    ("tb_0030_body", "payload"),
+    ("broker_message", "body"),
+)
+
+
+def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> CheckConstraint:
+    """Only these numbers: the second guard beside the IntEnum."""
+    among = f"{column} IN ({', '.join(str(int(value)) for value in values)})"
+    return CheckConstraint(f"{column} IS NULL OR {among}" if nullable else among, name=f"known_{column}")
+
+
+def col(
+    name: str, type_: ColumnType, default: str | None = None, *, null: bool = False, key: bool = False
+) -> Column[Any]:
+    """A column; NOT NULL unless said otherwise."""
+    initial = None if default is None else text(default)
+    return Column(name, type_, nullable=null, primary_key=key, server_default=initial, autoincrement=False)
+
+
+def moment(name: str, default: str | None = None, *, null: bool = False) -> Column[Any]:
+    """A moment in time."""
+    return col(name, DateTime(timezone=True), default, null=null)
+
+
+def app_key() -> tuple[Column[Any], ...]:
+    """The four parts of an AppKey (seed 2.1)."""
+    return tuple(col(name, Text, "''") for name in ("app_domain", "app_type", "app_subtype", "app_key"))
+
+
+def pos(prefix: str) -> tuple[Column[Any], Column[Any], CheckConstraint]:
+    """A place in a stream, whole or absent."""
+    inc, sid = f"{prefix}_inc", f"{prefix}_sid"
+    whole = CheckConstraint(f"({inc} IS NULL) = ({sid} IS NULL)", name=f"whole_{prefix}")
+    return col(inc, BigInteger, null=True), col(sid, BigInteger, null=True), whole
+
+
+def reason() -> tuple[Column[Any], Column[Any], CheckConstraint]:
+    """Why: a code and words, both or neither."""
+    whole = CheckConstraint("(reason_code IS NULL) = (reason_text IS NULL)", name="whole_reason")
+    return col("reason_code", Text, null=True), col("reason_text", Text, null=True), whole
+
+
+# ---------------------------------------------------------------------------------------------- the store and its owner
+
+semq_meta = Table(
+    "semq_meta",
+    metadata,
+    col("single", Boolean, "true", key=True),
+    col("store_uuid", Uuid),
+    col("boot", BigInteger, "0"),
+    col("next_queue_id", BigInteger, "1"),
+    CheckConstraint("single", name="one_row"),
+)
+semq_incarnation = Table(
+    "semq_incarnation",
+    metadata,
+    col("inc", BigInteger, key=True),
+    col("boot", BigInteger),
+    moment("started_at", "now()"),
+)
+store_lease = Table(
+    "store_lease",
+    metadata,
+    col("single", Boolean, "true", key=True),
+    col("owner", Text),
+    col("epoch", BigInteger),
+    moment("until"),
+    CheckConstraint("single", name="one_row"),
+)
+
+# ---------------------------------------------------------------------------- what this node sends, or holds for others
+
+tb_0031 = Table(
+    "tb_0031",
+    metadata,
+    col("object_id", BigInteger, key=True),
+    col("direction", SmallInteger),
+    col("lk0", Text),
+    col("inc", BigInteger),
+    col("sid", BigInteger, "-1"),
+    col("dest", Text),
+    col("dest_user", Text, "''"),
+    col("save_fwd", SmallInteger),
+    col("ack2", Boolean),
+    col("ss_status", SmallInteger, str(int(SendStatus.SS_INIT))),
+    col("att", Integer, "0"),
+    *pos("prev"),
+    col("order_key", Text, "''"),
+    *app_key(),
+    col("token", Text, null=True),
+    col("custodian", Text, null=True),
+    col("void", Boolean, "false"),
+    col("lost", Boolean, "false"),
+    col("has_payload", Boolean, "true"),
+    col("held", Boolean, "false"),
+    col("parked", Boolean, "false"),
+    col("outcome", SmallInteger, null=True),
+    *reason(),
+    col("digest", LargeBinary, "''"),
+    col("size", BigInteger, "0"),
+    moment("accepted_at"),
+    moment("expires_at", null=True),
+    one_of("direction", Direction),
+    one_of("save_fwd", SaveFwd),
+    one_of("ss_status", SendStatus),
+    one_of("outcome", Outcome, nullable=True),
+    CheckConstraint(
+        f"(ss_status = {SendStatus.SS_ACK2:d}) = (outcome IS NOT NULL AND outcome = {Outcome.DELIVERED:d})",
+        name="delivered_is_ss_ack2",
+    ),
+    CheckConstraint("lost <= void", name="lost_is_void"),
+    CheckConstraint("sid >= -1 AND att >= 0", name="counts_up"),
+    CheckConstraint(
+        f"direction <> {Direction.OWN:d} OR (sid >= 0) = (save_fwd = {SaveFwd.MUST:d})", name="class_3_has_a_position"
+    ),
+    Index("tb_0031_dest", "dest", "object_id"),
+    Index(
+        "tb_0031_position",
+        "dest",
+        "inc",
+        "sid",
+        unique=True,
+        postgresql_where=text(f"sid >= 0 AND direction = {Direction.OWN:d}"),
+    ),
+    Index("tb_0031_relayed", "lk0", unique=True, postgresql_where=text(f"direction = {Direction.RELAYED:d}")),
+    Index("tb_0031_expiry", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+)
+tb_0031_body = Table(
+    "tb_0031_body",
+    metadata,
+    col("object_id", BigInteger, key=True),
+    col("envelope", LargeBinary),
+    col("payload", LargeBinary),
+)
+tb_0031_stream = Table(
+    "tb_0031_stream",
+    metadata,
+    col("dest", Text, key=True),
+    col("inc", BigInteger, key=True),
+    col("next_sid", BigInteger),
+    CheckConstraint("next_sid >= 0", name="counts_up"),
+)
+tb_0031_order = Table(
+    "tb_0031_order",
+    metadata,
+    col("dest", Text, key=True),
+    col("order_key", Text, key=True),
+    col("inc", BigInteger),
+    col("sid", BigInteger),
+)
+tb_0031_token = Table(
+    "tb_0031_token",
+    metadata,
+    col("token", Text, key=True),
+    col("lk0", Text),
+    col("digest", LargeBinary),
+    moment("at", "now()"),
+    Index("tb_0031_token_at", "at"),
+)
+tb_0031_submit = Table(
+    "tb_0031_submit",
+    metadata,
+    Column("number", BigInteger, Identity(always=True), primary_key=True),
+    col("target", Text),
+    col("payload", LargeBinary),
+    col("app_key", Text, "''"),
+    col("save_fwd", Integer, "3"),
+    col("ack2", Integer, "1"),
+    col("order_key", Text, "''"),
+    col("token", Text, null=True),
+    col("content_type", Text, "''"),
+    col("headers", JSONB, "'{}'"),
+    moment("submitted_at", "now()"),
+    *reason(),
+    Index("tb_0031_submit_open", "number", postgresql_where=text("reason_code IS NULL")),
+)
+
+# ---------------------------------------------------------------------------------------------- what this node receives
+
+tb_0030 = Table(
+    "tb_0030",
+    metadata,
+    col("bref", BigInteger, key=True),
+    col("lk0", Text),
+    col("store", Text),
+    col("inc", BigInteger),
+    col("src_object_id", BigInteger),
+    col("sid", BigInteger, "-1"),
+    col("target", Text),
+    col("target_user", Text, "''"),
+    col("save_fwd", SmallInteger),
+    col("ack2", Boolean),
+    col("status", SmallInteger),
+    col("lk1", Text, null=True),
+    col("p_ack_status", SmallInteger, str(int(AckStatus.AS_INIT))),
+    col("s_ack_status", SmallInteger, str(int(AckStatus.AS_INIT))),
+    col("app_status", SmallInteger, str(int(AppStatus.NEW))),
+    col("deliveries", Integer, "0"),
+    *pos("prev"),
+    col("order_key", Text, "''"),
+    *app_key(),
+    *reason(),
+    col("digest", LargeBinary, "''"),
+    col("size", BigInteger, "0"),
+    moment("received_at"),
+    one_of("save_fwd", SaveFwd),
+    one_of("status", (Arrival.RECV, Arrival.REJ, Arrival.VOID)),
+    one_of("p_ack_status", AckStatus),
+    one_of("s_ack_status", AckStatus),
+    one_of("app_status", AppStatus),
+    CheckConstraint("sid >= -1 AND deliveries >= 0", name="counts_up"),
+    Index("tb_0030_user", "target_user", "bref"),
+    Index("tb_0030_order", "store", "order_key", "src_object_id", postgresql_where=text("order_key <> ''")),
+)
+tb_0030_body = Table(
+    "tb_0030_body",
+    metadata,
+    col("bref", BigInteger, key=True),
+    col("envelope", LargeBinary),
+    col("payload", LargeBinary),
+)
+tb_0030_stream = Table(
+    "tb_0030_stream",
+    metadata,
+    col("number", BigInteger, key=True),
+    col("store", Text),
+    col("inc", BigInteger),
+    col("floor", BigInteger, "0"),
+    col("closed", BigInteger, null=True),
+    moment("moved_at", "now()"),
+    CheckConstraint("floor >= 0", name="counts_up"),
+    UniqueConstraint("store", "inc"),
+)
+tb_0030_ledger = Table(
+    "tb_0030_ledger",
+    metadata,
+    col("stream", BigInteger, key=True),
+    col("sid", BigInteger, key=True),
+    col("status", SmallInteger),
+    col("digest", LargeBinary, "''"),
+    *reason(),
+    one_of("status", (Arrival.RECV, Arrival.REJ, Arrival.VOID)),
+    CheckConstraint("sid >= 0", name="counts_up"),
+)
+tb_0030_seen = Table(
+    "tb_0030_seen",
+    metadata,
+    col("ident", Text, key=True),
+    col("store", Text),
+    moment("at", "now()"),
+    Index("tb_0030_seen_window", "store", "at"),
+)
+tb_0030_dead = Table(
+    "tb_0030_dead",
+    metadata,
+    col("bref", BigInteger, key=True),
+    col("lk0", Text),
+    *reason(),
+    col("envelope", LargeBinary),
+    col("payload", LargeBinary),
+    moment("at", "now()"),
+)
+tb_0030_done = Table("tb_0030_done", metadata, col("bref", BigInteger, key=True), moment("at", "now()"))
+
+# -------------------------------------------------------------------------------------------------------- what is known
+
+semq_directory = Table(
+    "semq_directory",
+    metadata,
+    col("node", Text, key=True),
+    col("online", Boolean),
+    col("allowed", Boolean),
+    moment("seen_at", "now()"),
+)
+semq_ledger = Table(
+    "semq_ledger",
+    metadata,
+    col("number", BigInteger),
+    moment("at"),
+    col("side", SmallInteger),
+    col("event", SmallInteger),
+    col("lk0", Text),
+    col("target", Text),
+    col("att", Integer),
+    col("lk1", Text),
+    *app_key(),
+    col("digest", LargeBinary),
+    col("size", BigInteger),
+    col("detail", Text),
+    one_of("side", Side),
+    one_of("event", Event),
+    Index("semq_ledger_lk0", "lk0"),
+    Index(
+        "semq_ledger_app_key",
+        "app_key",
+        postgresql_where=text(f"app_key <> '' AND event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"),
+    ),
+    postgresql_partition_by="RANGE (at)",
+)
+
+# --------------------------------------------------------------------------------------- the durable half of the broker
+
+broker_exchange = Table(
+    "broker_exchange",
+    metadata,
+    col("vhost", Text, key=True),
+    col("name", Text, key=True),
+    col("type", Text),
+    col("auto_delete", Boolean),
+    col("internal", Boolean),
+    col("arguments", LargeBinary),
+)
+broker_queue = Table(
+    "broker_queue",
+    metadata,
+    col("queue_id", BigInteger, key=True),
+    col("vhost", Text),
+    col("name", Text),
+    col("auto_delete", Boolean),
+    col("arguments", LargeBinary),
+    UniqueConstraint("vhost", "name"),
+)
+broker_binding = Table(
+    "broker_binding",
+    metadata,
+    col("identity", LargeBinary, key=True),  # SHA-256 of all that follows: arguments may be too long for an index
+    col("vhost", Text),
+    col("source", Text),
+    col("destination", Text),
+    col("to_exchange", Boolean),
+    col("routing_key", Text),
+    col("arguments", LargeBinary),
+)
+broker_message = Table(
+    "broker_message",
+    metadata,
+    col("queue_id", BigInteger, key=True),
+    col("position", BigInteger, key=True),
+    col("exchange", Text),
+    col("routing_key", Text),
+    col("priority", SmallInteger),
+    col("expires_at", Double, null=True),
+    col("delivery_count", Integer),
+    col("header", LargeBinary),
+    col("body", LargeBinary),
+)
