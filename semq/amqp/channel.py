@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from semq.amqp.content import ContentHeader
-from semq.amqp.errors import CommandInvalid, ContentTooLarge, UnexpectedFrame
+from semq.amqp.errors import CommandInvalid, ContentTooLarge, ResourceError, UnexpectedFrame
 from semq.amqp.events import (
     Acked,
     BodyChunk,
@@ -63,6 +63,15 @@ def _arguments(method: Method) -> list[Any]:
     return [getattr(method, name) for name in method.names]
 
 
+class Budget:
+    """Octets of the bodies that are being put together on one connection, counted by what their headers declare."""
+
+    __slots__ = ("used",)
+
+    def __init__(self) -> None:
+        self.used = 0
+
+
 class ArrivingContent:
     """A content of which the method has come, and the rest not yet."""
 
@@ -79,10 +88,11 @@ class ArrivingContent:
 class Channel:
     """One channel of a connection."""
 
-    __slots__ = ("arriving", "awaited", "flowing", "held", "number", "state", "streaming")
+    __slots__ = ("arriving", "awaited", "budget", "flowing", "held", "number", "state", "streaming")
 
-    def __init__(self, number: int, state: ChannelState) -> None:
+    def __init__(self, number: int, state: ChannelState, budget: Budget) -> None:
         self.number = number
+        self.budget = budget
         self.state = state
         self.arriving: ArrivingContent | None = None
         self.awaited: deque[tuple[str, ...]] = deque()  # the replies that may come, for each request in flight
@@ -128,9 +138,15 @@ class Channel:
                 f"a body of {header.body_size} octets is above {limits.body_max}", *content.method.ids
             )
         content.header, content.missing = header, header.body_size
-        content.streamed = limits.stream_from is not None and header.body_size >= limits.stream_from
-        events: list[Event] = [ContentStarted(self.number, content.method, header)] if content.streamed else []
-        return events if content.missing else events + self._finish(content, header, b"")
+        if limits.stream_from is not None and header.body_size >= limits.stream_from:
+            content.streamed = True
+            started = ContentStarted(self.number, content.method, header)
+            return [started] if content.missing else [started, *self._finish(content, header, b"")]
+        if self.budget.used + header.body_size > limits.arriving_max:
+            text = f"bodies of more than {limits.arriving_max} octets are arriving at once"
+            raise ResourceError(text, *content.method.ids)
+        self.budget.used += header.body_size
+        return [] if content.missing else self._finish(content, header, b"")
 
     def take_body(self, buffer: bytes, start: int, stop: int) -> list[Event]:
         """A body frame has come; its payload is ``buffer[start:stop]``."""
@@ -149,8 +165,14 @@ class Channel:
         return [] if content.missing else self._finish(content, content.header, content.pieces.join())
 
     def _finish(self, content: ArrivingContent, header: ContentHeader, body: bytes) -> list[Event]:
-        self.arriving = None
+        self.drop_content()
         if content.streamed:
             return [ContentFinished(self.number)]
         method = content.method
         return [WHOLE[type(method)](self.number, *_arguments(method), header, body)]
+
+    def drop_content(self) -> None:
+        """Nothing more of the arriving content is wanted, or all of it is there."""
+        content, self.arriving = self.arriving, None
+        if content is not None and content.header is not None and not content.streamed:
+            self.budget.used -= content.header.body_size

@@ -87,7 +87,7 @@ class ClientConnection(Connection):
             channel = next((number for number in range(1, most + 1) if number not in self._channels), 0)
         if not self.is_open or channel in self._channels or not 1 <= channel <= most:
             raise LocalMisuse(f"channel {channel} cannot be opened now; the highest is {most}")
-        self._channels[channel] = Channel(channel, ChannelState.OPENING)
+        self._channels[channel] = Channel(channel, ChannelState.OPENING, self._budget)
         self._put_method(self._channels[channel], ChannelOpen())
         return channel
 

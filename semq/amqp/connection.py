@@ -1,4 +1,4 @@
-"""The receiving half of a connection and its life: frames in, events out; close handshakes, heartbeats, deadlines.
+"""The receiving half of a connection: octets in, events out, for both roles.
 
 ``ServerConnection`` and ``ClientConnection`` add their negotiation. All that a peer says enters by ``receive``,
 which never raises for it: an error becomes an event and a close. The grids in ``states`` say what may be heard
@@ -14,33 +14,26 @@ from semq.amqp.codec import IDS, decode_method
 from semq.amqp.errors import (
     AmqpError,
     Blame,
-    Broken,
     ChannelError,
     ChannelException,
     CommandInvalid,
     ConnectionException,
     FrameError,
     LocalMisuse,
-    PeerGone,
-    PeerSilent,
-    TooSlow,
     by_code,
-    clipped,
 )
 from semq.amqp.events import (
     ChannelClosed,
     ChannelOpened,
     ChannelReleased,
-    ConnectionClosed,
-    ConnectionFailed,
     Event,
     FlowChanged,
     MethodReceived,
     Tuned,
 )
-from semq.amqp.frames import BAD_END, HEARTBEAT_FRAME, OVERSIZE, UNKNOWN_TYPE, FrameReader
-from semq.amqp.heartbeat import Heartbeat
+from semq.amqp.frames import BAD_END, OVERSIZE, UNKNOWN_TYPE, FrameReader
 from semq.amqp.hot import Lane
+from semq.amqp.lifecycle import Lifecycle
 from semq.amqp.limits import Limits
 from semq.amqp.methods import (
     ChannelClose,
@@ -53,7 +46,6 @@ from semq.amqp.methods import (
     Method,
 )
 from semq.amqp.negotiation import Agreement, capabilities_of
-from semq.amqp.sender import Octets, Sender
 from semq.amqp.spec import (
     CLASS_IDS,
     CONNECTION,
@@ -72,11 +64,9 @@ CHANNEL_MAX: Final = (1 << 16) - 1
 CLOSE_IDS: Final = frozenset(
     IDS.pack(*method.ids) for method in (ConnectionClose, ConnectionCloseOk, ChannelClose, ChannelCloseOk)
 )
-# Before connection.start there is no method that could say why.
-MUTE: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
-class Connection(Sender):
+class Connection(Lifecycle):
     """What both roles have in common. ``semq.amqp`` describes the interface."""
 
     peer: ClassVar[str]  # the role of the other side
@@ -84,114 +74,25 @@ class Connection(Sender):
     lanes: ClassVar[dict[bytes, Lane]]
 
     def __init__(self, limits: Limits) -> None:
-        super().__init__(limits.initial_frame_max)
-        self.limits = limits
-        self.frame_max = limits.initial_frame_max
-        self.channel_max = 0
-        self.peer_properties: Table = {}
-        self.peer_capabilities: frozenset[str] = frozenset()
+        super().__init__(limits)
         self._reader = FrameReader(limits.initial_frame_max - FRAME_OVERHEAD)
         self._whole_max = limits.body_max  # bodies up to here come out in one piece
         if limits.stream_from is not None:
             self._whole_max = min(limits.body_max, limits.stream_from - 1)
-        self._events: list[Event] = []
-        self._now = 0.0
-        self._started = False
-        self._deadline: float | None = None  # of the negotiation, or of the close
-        self._heart = Heartbeat()
-        self._reason: AmqpError | None = None  # why this side closes
-
-    # What the owner may ask
-
-    @property
-    def is_open(self) -> bool:
-        """Negotiated, and nobody has begun to close."""
-        return self._state is ConnectionState.OPEN
-
-    @property
-    def is_closed(self) -> bool:
-        """Nothing will be heard or said any more; the socket may be closed when the output is written."""
-        return self._state is ConnectionState.CLOSED
-
-    @property
-    def heartbeat(self) -> int:
-        """The agreed interval in seconds, 0 for none."""
-        return self._heart.interval
-
-    @property
-    def open_channels(self) -> list[int]:
-        """The numbers of the channels that are open."""
-        return sorted(number for number, channel in self._channels.items() if channel.state is ChannelState.OPEN)
-
-    @property
-    def next_deadline(self) -> float | None:
-        """When ``tick`` is due; at once if an event waits for it. None: never."""
-        if self._events:
-            return self._now
-        if self.is_closed:
-            return None
-        return min(
-            (when for when in (self._deadline, self._heart.send_at, self._heart.dead_at) if when is not None),
-            default=None,
-        )
-
-    # Time
-
-    def start(self, now: float) -> None:
-        """The socket is connected; the time for the negotiation runs."""
-        if self._started:
-            raise LocalMisuse("the connection was started before")
-        self._started = True
-        self._now = now
-        self._deadline = now + self.limits.handshake_s
-
-    def tick(self, now: float) -> list[Event]:
-        """Time has passed: send a heartbeat, give up a peer that is silent or too slow, if it is due."""
-        self._now = now
-        if self.is_closed:
-            return self._take_events()
-        heart = self._heart
-        if heart.dead_at is not None and now >= heart.dead_at:
-            self._terminate(PeerSilent(f"nothing was heard for {2 * heart.interval} s"))
-        elif self._deadline is not None and now >= self._deadline:
-            doing = "close" if self._state is ConnectionState.CLOSING else "negotiation"
-            self._terminate(TooSlow(f"the {doing} was not finished in time"))
-        elif heart.send_at is not None and now >= heart.send_at:
-            self._put(self._zero, HEARTBEAT_FRAME)
-            heart.sent_at = now
-        return self._take_events()
-
-    def take_output(self) -> list[Octets]:
-        """What is to be written to the socket, in order."""
-        out, self._out, self._out_size = self._out, [], 0
-        if out:
-            self._heart.sent_at = self._now
-        return out
-
-    def _take_events(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
 
     # What comes in
 
-    def receive(self, data: bytes, now: float) -> list[Event]:
+    def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[Event]:
         """Octets have come. Never raises for what they say."""
         if not self._started:
             raise LocalMisuse("start() comes first")
+        if type(data) is not bytes:
+            data = bytes(data)  # parts of it are kept, so it must not change
         self._now = self._heart.heard_at = now
         if self._state is ConnectionState.NEW:
             data = self._greet(data)
         if self._state is not ConnectionState.CLOSED:
             self._read(data)
-        return self._take_events()
-
-    def receive_eof(self, now: float) -> list[Event]:
-        """The peer has closed the socket."""
-        self._now = now
-        if self._state is ConnectionState.CLOSING:
-            self._terminate(None)
-        elif not self.is_closed:
-            self._terminate(PeerGone("the peer closed the socket without closing the connection"))
         return self._take_events()
 
     def _greet(self, data: bytes) -> bytes:
@@ -293,7 +194,7 @@ class Connection(Sender):
         self._check(self.grid[self._state]["channel"], what, self._state, ids)
         if not number:
             raise ChannelError(f"{what} came on channel 0", *ids)
-        return self._channels.get(number) or Channel(number, ChannelState.NONE)
+        return self._channels.get(number) or Channel(number, ChannelState.NONE, self._budget)
 
     def _take_content(self, kind: int, number: int, start: int, stop: int) -> None:
         if self._deaf(number):
@@ -305,6 +206,20 @@ class Connection(Sender):
             self._events += channel.take_header(buffer[start:stop], self.limits)
         else:
             self._events += channel.take_body(buffer, start, stop)
+
+    # What both roles hear in the negotiation
+
+    def _agree(self, agreement: Agreement) -> None:
+        """The limits hold from here on, both ways."""
+        self.frame_max, self.channel_max, heartbeat = agreement
+        self._reader.payload_max = self._limit_payload(self.frame_max)
+        self._heart.begin(heartbeat, self._now)
+        self._events.append(Tuned(*agreement))
+
+    def _meet(self, properties: Table) -> None:
+        """The peer has introduced itself."""
+        self.peer_properties = properties
+        self.peer_capabilities = capabilities_of(properties)
 
     # Deeds of the channel grid
 
@@ -359,83 +274,6 @@ class Connection(Sender):
     def _on_reply(self, method: Method) -> None:
         self._zero.reply(method)
         self._events.append(MethodReceived(0, method))
-
-    # Closing, by this side
-
-    def close_channel(self, channel: int, reply_code: int = REPLY_SUCCESS, text: str = "") -> None:
-        """Close a channel. ``ChannelReleased`` follows."""
-        self._close_channel(channel, ChannelClose(reply_code, clipped(text)))
-
-    def channel_error(self, channel: int, error: AmqpError) -> None:
-        """Close a channel because of ``error``; a hard error closes the connection."""
-        if isinstance(error, ConnectionException):
-            self.connection_error(error)
-        else:
-            self._close_channel(channel, ChannelClose(error.reply_code, error.reply_text, *error.ids))
-
-    def _close_channel(self, number: int, method: ChannelClose) -> None:
-        channel = self._channels.get(number)
-        if channel is None or channel.state is ChannelState.CLOSING:
-            return
-        channel.state, channel.arriving = ChannelState.CLOSING, None
-        octets = self._method_frame(number, method)
-        self._put(channel, octets)
-
-    def close(self, reply_code: int = REPLY_SUCCESS, text: str = "") -> None:
-        """Close the connection. ``ConnectionClosed`` follows."""
-        self._close(ConnectionClose(reply_code, clipped(text)), None)
-
-    def connection_error(self, error: AmqpError) -> None:
-        """Close the connection because of ``error``. ``ConnectionClosed`` follows."""
-        self._close(ConnectionClose(error.reply_code, error.reply_text, *error.ids), error)
-
-    def _close(self, method: ConnectionClose, reason: AmqpError | None) -> None:
-        if self._state in {ConnectionState.CLOSING, ConnectionState.CLOSED}:
-            return
-        if self._state in MUTE:
-            self._terminate(reason)
-            return
-        self._put_method(self._zero, method)
-        self._state, self._reason = ConnectionState.CLOSING, reason
-        self._deadline = self._now + self.limits.close_s
-        self._channels.clear()
-
-    # Errors of the peer
-
-    def _fail_channel(self, channel: Channel, error: ChannelException) -> None:
-        self.channel_error(channel.number, error)
-        self._events.append(ChannelClosed(channel.number, False, error))
-
-    def _fail(self, error: AmqpError) -> None:
-        if self._state in MUTE or self._state is ConnectionState.CLOSING:
-            self._terminate(error)
-        else:
-            self._events.append(ConnectionFailed(error, self._pause))
-            self.connection_error(error)
-
-    @property
-    def _pause(self) -> bool:
-        return self.role == "S" and self._state not in {ConnectionState.OPEN, ConnectionState.CLOSING}
-
-    def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
-        """The end: nothing more is heard or said."""
-        pause = self._pause and not by_peer and error is not None and not isinstance(error, Broken)
-        self._state, self._deadline = ConnectionState.CLOSED, None
-        self._channels.clear()
-        self._events.append(ConnectionClosed(error, by_peer, pause))
-
-    def _agree(self, agreement: Agreement) -> None:
-        """The limits hold from here on, both ways."""
-        self.frame_max, self.channel_max, heartbeat = agreement
-        self._limit_payload(self.frame_max)
-        self._reader.payload_max = self._body_max
-        self._heart.begin(heartbeat, self._now)
-        self._events.append(Tuned(*agreement))
-
-    def _meet(self, properties: Table) -> None:
-        """The peer has introduced itself."""
-        self.peer_properties = properties
-        self.peer_capabilities = capabilities_of(properties)
 
 
 def _reason(method: ConnectionClose | ChannelClose, level: type[AmqpError]) -> AmqpError | None:

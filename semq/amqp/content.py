@@ -80,6 +80,7 @@ class Properties(Record):
 
 
 _values_of = attrgetter(*NAMES)
+_CODECS = tuple(FLAGS.values()), tuple(WRITERS.values())
 
 
 class Lazy(Generic[T]):
@@ -98,14 +99,14 @@ class Lazy(Generic[T]):
         span = spans.get(self.name)
         if span is None:
             return None
-        try:
-            return self.decode(header.raw[span[0] : span[1]])
-        except AmqpError as error:
-            raise error.at(BASIC, 0) from None
+        return self.decode(header.raw[span[0] : span[1]])
 
 
 def _text(octets: bytes) -> str:
-    return uncached_text(octets[1:])
+    try:
+        return uncached_text(octets[1:])
+    except AmqpError as error:
+        raise error.at(BASIC, 0) from None
 
 
 def _octet(octets: bytes) -> int:
@@ -179,11 +180,14 @@ class ContentHeader:
     def build(cls, body_size: int, properties: Properties) -> "ContentHeader":
         """A header to send. Raises ``LocalMisuse`` for properties that AMQP cannot carry."""
         flags, parts = 0, [b""]
-        for name, value in zip(NAMES, _values_of(properties), strict=True):
-            if value is not None:
-                flags |= FLAGS[name]
-                parts.append(_written(name, value))
-        parts[0] = FRONT.pack(BASIC, 0, body_size, flags)
+        try:
+            for value, flag, write in zip(_values_of(properties), *_CODECS, strict=False):
+                if value is not None:
+                    flags |= flag
+                    parts.append(write(value))
+            parts[0] = FRONT.pack(BASIC, 0, body_size, flags)
+        except (struct.error, TypeError, AttributeError) as error:
+            raise LocalMisuse(f"a content header cannot carry {properties}: {error}") from error
         return cls(b"".join(parts), body_size)
 
     def amended(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from semq.amqp.errors import LocalMisuse
 from semq.amqp.spec import FRAME_MIN_SIZE
-from semq.amqp.wire import TABLE_DEPTH
+from semq.amqp.wire import DEPTH_MAX, TABLE_DEPTH
 
 MIB = 1 << 20
 
@@ -25,6 +25,7 @@ class Limits:
     heartbeat: int = 60  # seconds; 0: none
     initial_frame_max: int = 8192  # until frame-max is negotiated; a login may carry a long token
     body_max: int = 128 * MIB  # octets of one message; more: 311 before it is buffered
+    arriving_max: int = 256 * MIB  # octets of all messages that are being put together at once; more: 506
     stream_from: int | None = None  # bodies of at least so many octets come out in chunks; None: all in one piece
     table_depth: int = TABLE_DEPTH  # nesting of tables and arrays
     login_rounds: int = 8  # challenges of one login
@@ -38,5 +39,10 @@ class Limits:
             raise LocalMisuse(f"initial_frame_max {self.initial_frame_max} is below {FRAME_MIN_SIZE}")
         if not (0 <= self.channel_max < 1 << 16 and 0 <= self.heartbeat < 1 << 16):
             raise LocalMisuse("channel_max and heartbeat are 16 bits wide")
-        if min(self.body_max, self.table_depth, self.login_rounds, self.handshake_s, self.close_s) < 0:
+        if (
+            min(self.body_max, self.arriving_max, self.table_depth, self.login_rounds, self.handshake_s, self.close_s)
+            < 0
+        ):
             raise LocalMisuse("a limit is never negative")
+        if self.arriving_max < self.body_max or self.table_depth > DEPTH_MAX:
+            raise LocalMisuse(f"arriving_max is at least body_max, table_depth at most {DEPTH_MAX}")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from semq.amqp import hot
-from semq.amqp.channel import Channel, ContentMethod
+from semq.amqp.channel import Budget, Channel, ContentMethod
 from semq.amqp.codec import encode_method
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import LocalMisuse
@@ -34,7 +34,8 @@ class Sender:
     def __init__(self, initial_frame_max: int) -> None:
         self._state = ConnectionState.NEW
         self._channels: dict[int, Channel] = {}
-        self._zero = Channel(0, ChannelState.OPEN)  # the connection itself
+        self._budget = Budget()
+        self._zero = Channel(0, ChannelState.OPEN, self._budget)  # the connection itself
         self._out: list[Octets] = []
         self._out_size = 0
         self._body_max = initial_frame_max - FRAME_OVERHEAD  # octets of a payload we may send
@@ -52,10 +53,11 @@ class Sender:
         """Octets of body that fit one frame."""
         return self._body_max
 
-    def _limit_payload(self, frame_max: int) -> None:
-        """The frame-max is agreed; 0 means none."""
+    def _limit_payload(self, frame_max: int) -> int:
+        """The frame-max is agreed, 0 meaning none; gives the octets that a payload may have."""
         self._body_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
         self._joined_max = min(self._body_max, JOINED_MAX)
+        return self._body_max
 
     def _put(self, channel: Channel, octets: Octets) -> None:
         """Queue output of a channel, behind the body that it is streaming if there is one."""

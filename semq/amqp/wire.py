@@ -99,7 +99,7 @@ def uncached_short_string(text: str) -> bytes:
         octets = text.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise LocalMisuse(f"not a text that AMQP can carry: {text!r:.60}") from error
-    if len(octets) > 255 or b"\0" in octets:
+    if len(octets) > 255 or "\0" in text:
         raise LocalMisuse(f"a short string has at most 255 octets and none is zero: {text!r:.60}")
     return OCTETS[len(octets)] + octets
 

@@ -1,0 +1,195 @@
+"""The life of a connection: its start, its deadlines and heartbeats, what is agreed, and every way in which it ends.
+
+``connection`` builds on it and calls ``_fail`` and ``_terminate`` for what a peer does wrong; the owner calls the rest.
+Source: seed AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
+"""
+
+from typing import Final
+
+from semq.amqp.channel import Channel
+from semq.amqp.errors import (
+    AmqpError,
+    Broken,
+    ChannelException,
+    ConnectionException,
+    LocalMisuse,
+    PeerGone,
+    PeerSilent,
+    TooSlow,
+    clipped,
+)
+from semq.amqp.events import ChannelClosed, ConnectionClosed, ConnectionFailed, Event
+from semq.amqp.frames import HEARTBEAT_FRAME
+from semq.amqp.heartbeat import Heartbeat
+from semq.amqp.limits import Limits
+from semq.amqp.methods import ChannelClose, ConnectionClose
+from semq.amqp.sender import Octets, Sender
+from semq.amqp.spec import REPLY_SUCCESS
+from semq.amqp.states import ChannelState, ConnectionState
+from semq.amqp.wire import Table
+
+# Before connection.start there is no method that could say why.
+MUTE: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
+
+
+class Lifecycle(Sender):
+    """A connection that can be started, closed and given up, but does not hear yet."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits.initial_frame_max)
+        self.limits = limits
+        self.frame_max = limits.initial_frame_max
+        self.channel_max = 0
+        self.peer_properties: Table = {}
+        self.peer_capabilities: frozenset[str] = frozenset()
+        self._events: list[Event] = []
+        self._now = 0.0
+        self._started = False
+        self._deadline: float | None = None  # of the negotiation, or of the close
+        self._heart = Heartbeat()
+        self._reason: AmqpError | None = None  # why this side closes
+
+    # What the owner may ask
+
+    @property
+    def is_open(self) -> bool:
+        """Negotiated, and nobody has begun to close."""
+        return self._state is ConnectionState.OPEN
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing will be heard or said any more; the socket may be closed when the output is written."""
+        return self._state is ConnectionState.CLOSED
+
+    @property
+    def heartbeat(self) -> int:
+        """The agreed interval in seconds, 0 for none."""
+        return self._heart.interval
+
+    @property
+    def open_channels(self) -> list[int]:
+        """The numbers of the channels that are open."""
+        return sorted(number for number, channel in self._channels.items() if channel.state is ChannelState.OPEN)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When ``tick`` is due; at once if an event waits for it. None: never."""
+        if self._events:
+            return self._now
+        if self.is_closed:
+            return None
+        return min(
+            (when for when in (self._deadline, self._heart.send_at, self._heart.dead_at) if when is not None),
+            default=None,
+        )
+
+    # Time
+
+    def start(self, now: float) -> None:
+        """The socket is connected; the time for the negotiation runs."""
+        if self._started:
+            raise LocalMisuse("the connection was started before")
+        self._started = True
+        self._now = now
+        self._deadline = now + self.limits.handshake_s
+
+    def tick(self, now: float) -> list[Event]:
+        """Time has passed: send a heartbeat, give up a peer that is silent or too slow, if it is due."""
+        self._now = now
+        if self.is_closed:
+            return self._take_events()
+        heart = self._heart
+        if heart.dead_at is not None and now >= heart.dead_at:
+            self._terminate(PeerSilent(f"nothing was heard for {2 * heart.interval} s"))
+        elif self._deadline is not None and now >= self._deadline:
+            doing = "close" if self._state is ConnectionState.CLOSING else "negotiation"
+            self._terminate(TooSlow(f"the {doing} was not finished in time"))
+        elif heart.send_at is not None and now >= heart.send_at:
+            self._put(self._zero, HEARTBEAT_FRAME)
+            heart.sent_at = now
+        return self._take_events()
+
+    def take_output(self) -> list[Octets]:
+        """What is to be written to the socket, in order."""
+        out, self._out, self._out_size = self._out, [], 0
+        if out:
+            self._heart.sent_at = self._now
+        return out
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def receive_eof(self, now: float) -> list[Event]:
+        """The peer has closed the socket."""
+        self._now = now
+        if self._state is ConnectionState.CLOSING:
+            self._terminate(self._reason)
+        elif not self.is_closed:
+            self._terminate(PeerGone("the peer closed the socket without closing the connection"))
+        return self._take_events()
+
+    # Closing, by this side
+
+    def close_channel(self, channel: int, reply_code: int = REPLY_SUCCESS, text: str = "") -> None:
+        """Close a channel. ``ChannelReleased`` follows."""
+        self._close_channel(channel, ChannelClose(reply_code, clipped(text)))
+
+    def channel_error(self, channel: int, error: AmqpError) -> None:
+        """Close a channel because of ``error``; a hard error closes the connection."""
+        if isinstance(error, ConnectionException):
+            self.connection_error(error)
+        else:
+            self._close_channel(channel, ChannelClose(error.reply_code, error.reply_text, *error.ids))
+
+    def _close_channel(self, number: int, method: ChannelClose) -> None:
+        channel = self._channels.get(number)
+        if channel is None or channel.state is ChannelState.CLOSING:
+            return
+        octets = self._method_frame(number, method)
+        channel.drop_content()
+        channel.state = ChannelState.CLOSING
+        self._put(channel, octets)
+
+    def close(self, reply_code: int = REPLY_SUCCESS, text: str = "") -> None:
+        """Close the connection. ``ConnectionClosed`` follows."""
+        self._close(ConnectionClose(reply_code, clipped(text)), None)
+
+    def connection_error(self, error: AmqpError) -> None:
+        """Close the connection because of ``error``. ``ConnectionClosed`` follows."""
+        self._close(ConnectionClose(error.reply_code, error.reply_text, *error.ids), error)
+
+    def _close(self, method: ConnectionClose, reason: AmqpError | None) -> None:
+        if self._state in {ConnectionState.CLOSING, ConnectionState.CLOSED}:
+            return
+        if self._state in MUTE:
+            self._terminate(reason)
+            return
+        self._put_method(self._zero, method)
+        self._state, self._reason = ConnectionState.CLOSING, reason
+        self._deadline = self._now + self.limits.close_s
+        self._channels.clear()
+
+    # Errors of the peer
+
+    def _fail_channel(self, channel: Channel, error: ChannelException) -> None:
+        self.channel_error(channel.number, error)
+        self._events.append(ChannelClosed(channel.number, False, error))
+
+    def _fail(self, error: AmqpError) -> None:
+        if self._state in MUTE or self._state is ConnectionState.CLOSING:
+            self._terminate(error)
+        else:
+            self._events.append(ConnectionFailed(error, self._pause))
+            self.connection_error(error)
+
+    @property
+    def _pause(self) -> bool:
+        return self.role == "S" and self._state not in {ConnectionState.OPEN, ConnectionState.CLOSING}
+
+    def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
+        """The end: nothing more is heard or said."""
+        pause = self._pause and not by_peer and error is not None and not isinstance(error, Broken)
+        self._state, self._deadline = ConnectionState.CLOSED, None
+        self._channels.clear()
+        self._events.append(ConnectionClosed(error, by_peer, pause))
