@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from semq.broker.persist import (
+    AddBodyChunk,
     AddMessage,
     Bind,
     DeclareExchange,
@@ -17,9 +18,11 @@ from semq.broker.persist import (
     DeleteExchange,
     DeleteQueue,
     Done,
+    DropBody,
     DropMessages,
     MarkDelivered,
     MarkHandedOut,
+    ReadDone,
     StoredState,
     StoreOp,
     Unbind,
@@ -32,24 +35,45 @@ def _soon(callback: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(callback)
 
 
-class NoStore:
-    """Keeps nothing and says that all is well."""
+class _Bodies:
+    """Chunks of large bodies, in memory."""
 
     def __init__(self, later: Later = _soon) -> None:
         self._later = later
+        self.bodies: dict[int, dict[int, bytes]] = {}
+
+    def add_chunk(self, op: AddBodyChunk) -> None:
+        self.bodies.setdefault(op.body_id, {})[op.index] = op.data
+
+    def drop_body(self, op: DropBody) -> None:
+        self.bodies.pop(op.body_id, None)
+
+    def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
+        data = self.bodies.get(body_id, {}).get(index)
+        error = None if data is not None else KeyError((body_id, index))
+        self._later(lambda: done(data, error))
+
+
+class NoStore(_Bodies):
+    """Keeps nothing but large bodies, and says that all is well."""
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
+        for op in ops:
+            if isinstance(op, AddBodyChunk):
+                self.add_chunk(op)
+            elif isinstance(op, DropBody):
+                self.drop_body(op)
         self._later(lambda: done(None))
 
     async def load(self) -> StoredState:
         return StoredState()
 
 
-class MemoryStore:
+class MemoryStore(_Bodies):
     """Keeps everything in dictionaries. ``later`` calls a function soon; the default is the next turn of the loop."""
 
     def __init__(self, later: Later = _soon) -> None:
-        self._later = later
+        super().__init__(later)
         self.exchanges: dict[tuple[str, str], DeclareExchange] = {}
         self.queues: dict[int, DeclareQueue] = {}
         self.bindings: dict[Bind, None] = {}
@@ -68,6 +92,8 @@ class MemoryStore:
         self._later(lambda: done(error))
 
     async def load(self) -> StoredState:
+        used = {message.body_id for message in self.messages.values()}
+        self.bodies = {body_id: chunks for body_id, chunks in self.bodies.items() if body_id in used}
         return StoredState(
             exchanges=list(self.exchanges.values()),
             queues=list(self.queues.values()),
@@ -75,6 +101,7 @@ class MemoryStore:
             messages=[self.messages[key] for key in sorted(self.messages)],
             handed_out=dict(self.handed_out),
             next_queue_id=self.next_queue_id,
+            next_body_id=max(self.bodies, default=0) + 1,
         )
 
     def declare_exchange(self, op: DeclareExchange) -> None:
@@ -127,4 +154,6 @@ _APPLY: dict[type, Callable[[MemoryStore, Any], None]] = {
     DropMessages: MemoryStore.drop_messages,
     MarkDelivered: MemoryStore.mark_delivered,
     MarkHandedOut: MemoryStore.mark_handed_out,
+    AddBodyChunk: MemoryStore.add_chunk,
+    DropBody: MemoryStore.drop_body,
 }

@@ -79,7 +79,8 @@ class Unbind:
 class AddMessage:
     """A message lies in a queue. (``queue_id``, ``position``) is its key, and ``position`` its place in the queue.
 
-    ``header`` is the payload of the content header frame as received, ``expires_at`` POSIX seconds or None, and
+    ``body_id`` is 0 if the body is in ``body``; else ``body`` is empty and the octets are in the chunks of that id, which
+    several messages may share. ``header`` is the payload of the content header frame as received, ``expires_at`` POSIX seconds or None, and
     ``delivery_count`` how often it was handed out before.
     """
 
@@ -92,6 +93,7 @@ class AddMessage:
     delivery_count: int
     header: bytes
     body: bytes
+    body_id: int = 0
 
 
 @dataclass(slots=True)  # not frozen: one is made for each message
@@ -124,6 +126,25 @@ class MarkHandedOut:
     position: int
 
 
+@dataclass(slots=True)
+class AddBodyChunk:
+    """The next octets of a large body; ``index`` counts from 0. Chunks come before any message that refers to them.
+
+    Bodies of transient messages come here too, to be out of memory.
+    """
+
+    body_id: int
+    index: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class DropBody:
+    """No message refers to this body any more."""
+
+    body_id: int
+
+
 StoreOp: TypeAlias = (
     DeclareExchange
     | DeleteExchange
@@ -135,7 +156,10 @@ StoreOp: TypeAlias = (
     | DropMessages
     | MarkDelivered
     | MarkHandedOut
+    | AddBodyChunk
+    | DropBody
 )
+ReadDone: TypeAlias = Callable[[bytes | None, BaseException | None], None]
 Done: TypeAlias = Callable[[BaseException | None], None]
 
 
@@ -143,7 +167,7 @@ Done: TypeAlias = Callable[[BaseException | None], None]
 class StoredState:
     """All that survived, as the operations that would make it again; messages in order of queue and position.
 
-    ``next_queue_id`` is above every queue id that was ever given out; ``handed_out`` holds the last ``MarkHandedOut``
+    ``next_queue_id`` and ``next_body_id`` are above every id that was ever given out; ``handed_out`` holds the last ``MarkHandedOut``
     of each queue. ``delivery_count`` of the messages already has what ``MarkDelivered`` said.
     """
 
@@ -153,6 +177,7 @@ class StoredState:
     messages: list[AddMessage] = field(default_factory=list)
     handed_out: dict[int, int] = field(default_factory=dict)
     next_queue_id: int = 1
+    next_body_id: int = 1
 
 
 class MessageStore(Protocol):
@@ -165,5 +190,11 @@ class MessageStore(Protocol):
         The call itself never blocks and never calls ``done`` before it returns.
         """
 
+    def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
+        """Read one chunk that ``save`` has made true; call ``done(octets, None)`` or ``done(None, error)`` later."""
+
     async def load(self) -> StoredState:
-        """What the last life of the broker left behind; called once, before the first ``save``."""
+        """What the last life of the broker left behind; called once, before the first ``save``.
+
+        Chunks of bodies that no message refers to are of no use any more: they are deleted here.
+        """
