@@ -256,7 +256,7 @@ class InternalError(ConnectionException):
 class Broken(ConnectionException):
     """The connection ended without the handshake of a close."""
 
-    code = "SEMQ-4910"
+    code = "SEMQ-4901"
     name = "CONNECTION_BROKEN"
     reply_code = 320
 
@@ -264,7 +264,7 @@ class Broken(ConnectionException):
 class PeerSilent(Broken):
     """The peer has sent nothing for two heartbeat intervals."""
 
-    code = "SEMQ-4911"
+    code = "SEMQ-4902"
     remedy = "Check the network and the load of the peer, or agree on a longer heartbeat."
     name = "PEER_SILENT"
 
@@ -272,14 +272,14 @@ class PeerSilent(Broken):
 class PeerGone(Broken):
     """The peer closed the socket without closing the connection."""
 
-    code = "SEMQ-4912"
+    code = "SEMQ-4903"
     name = "PEER_GONE"
 
 
 class TooSlow(Broken):
     """The peer did not finish the negotiation or the close in time."""
 
-    code = "SEMQ-4913"
+    code = "SEMQ-4904"
     remedy = "Check that the peer speaks AMQP 0-9-1 on this port, and the network between."
     name = "TOO_SLOW"
 
@@ -287,7 +287,7 @@ class TooSlow(Broken):
 class WrongProtocol(Broken):
     """The peer speaks another protocol or another version of AMQP."""
 
-    code = "SEMQ-4914"
+    code = "SEMQ-4905"
     remedy = "Use AMQP 0-9-1 on this port; for TLS use the TLS port."
     name = "WRONG_PROTOCOL"
 
