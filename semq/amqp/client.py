@@ -125,7 +125,7 @@ class ClientConnection(Connection):
     def _on_start(self, method: ConnectionStart) -> None:
         self._meet(method.server_properties)
         offered = (method.version_major, method.version_minor)
-        if offered != (PROTOCOL_HEADER[6], PROTOCOL_HEADER[7]):
+        if offered != (PROTOCOL_HEADER[5], PROTOCOL_HEADER[6]):
             raise NotSupported(f"the server speaks version {offered[0]}-{offered[1]}", *method.ids)
         mechanisms = method.mechanisms.decode("utf-8", "replace").split()
         if self._mechanism not in mechanisms:

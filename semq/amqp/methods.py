@@ -44,8 +44,8 @@ METHODS: dict[tuple[int, int], type[Method]] = {}
 class ConnectionStart(Method):
     """Server: these are the mechanisms and the properties that I offer."""
 
-    version_major: int = PROTOCOL_HEADER[6]
-    version_minor: int = PROTOCOL_HEADER[7]
+    version_major: int = PROTOCOL_HEADER[5]
+    version_minor: int = PROTOCOL_HEADER[6]
     server_properties: Table = NO_TABLE
     mechanisms: bytes = b"PLAIN"
     locales: bytes = b"en_US"

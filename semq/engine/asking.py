@@ -138,7 +138,7 @@ class OutboundAsker:
         facts: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "sid": row.sid, "floor": floor, "nonce": nonce}
         if deed is SenderDeed.ask_custodian and row.custodian is not None and link is not None:
             to: Address = link.peer
-            facts |= {"lk1": tuple(row.custodian), "ref_id": row.custodian.object_id}
+            facts |= {"lk1": row.custodian, "ref_id": row.custodian.object_id}
         else:
             to = row.target.node
             facts |= {"ref_id": row.object_id}

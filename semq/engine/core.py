@@ -101,7 +101,7 @@ class Core:
         event = AppEvent(kind, row.lk0, row.target, row.app_key, self.now_ms(), row.att, outcome, reason)
         rows = self.events.prepare(event)
         if rows is not None:
-            unit.broker.append(rows)
+            unit.broker.extend(rows.ops)
             prepared.append(rows)
 
 

@@ -147,7 +147,7 @@ class Holding:
         for row in self._asks:
             inquiry = Inquiry(
                 semq_id=self.core.home.semq_id, semq_db_id=self.core.home.semq_db_id, ref_id=row.object_id, flag=1,
-                role=Role.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=tuple(self.core.lk1(row.object_id)),
+                role=Role.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=self.core.lk1(row.object_id),
             )  # fmt: skip
             self.core.count("inquired")
             self.core.mail.add(row.target.node, Function.INQUIRIES, Primitive.REQUEST, inquiry)
@@ -196,7 +196,7 @@ class Holding:
         """Mail the answer to a sender's inquiry, with its key and nonce echoed."""
         reply = Inquiry(
             semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=Role.S,
-            ident=record.ident, nonce=record.nonce, lk1=tuple(lk1) if lk1 else record.lk1, answer=answer, void=void,
+            ident=record.ident, nonce=record.nonce, lk1=lk1 or record.lk1, answer=answer, void=void,
         )  # fmt: skip
         self.core.mail.add(source, Function.INQUIRIES, Primitive.CONFIRMATION, reply)
 
@@ -205,7 +205,7 @@ class Holding:
         lk0 = row.lk0
         receipt = Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.STORED,
-            ident=str(lk0), att=row.att, lk1=tuple(self.core.lk1(row.object_id)), void=row.void,
+            ident=str(lk0), att=row.att, lk1=self.core.lk1(row.object_id), void=row.void,
         )  # fmt: skip
         self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
 
@@ -380,8 +380,8 @@ class _HearAnswers(_OnCopies):
             row = self._row(unit, lk1)
             if row is None or str(row.lk0) != record.ident or row.target.node != self._source:
                 continue
-            if record.answer in HAS_IT:
-                self._hear(unit, row, HubHeard.held, record.answer.name if record.answer else "")
+            if record.answer is not None and record.answer in HAS_IT:
+                self._hear(unit, row, HubHeard.held, record.answer.name)
             elif record.answer is Answer.NOT and record.nonce == row.att:
                 self._hear(unit, row, HubHeard.not_here, "NOT")
 

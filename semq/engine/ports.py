@@ -88,11 +88,19 @@ class AppEvent:
     reason: Reason | None = None
 
 
+class PreparedEvent(Protocol):
+    """An event on its way into queues."""
+
+    @property
+    def ops(self) -> Sequence[Any]:
+        """Rows for the durable ones, to be committed with the change that the event tells of."""
+
+
 class Events(Protocol):
     """Where application events go: the topic exchange ``semq.events``."""
 
-    def prepare(self, event: AppEvent) -> Any | None:
-        """Rows for the durable queues bound to it, to be committed with the change; None if nobody listens."""
+    def prepare(self, event: AppEvent) -> PreparedEvent | None:
+        """The event for the queues bound to it, or None if nobody listens."""
 
     def publish(self, prepared: Sequence[Any]) -> None:
         """The transaction is durable: hand the events to the queues."""

@@ -420,7 +420,7 @@ def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list
     }  # fmt: skip
     asks: list[tuple[Address, Inquiry]] = []
     if platform is not None and row.lk1 is not None and OWED.step(OWED_OF[row.p_ack_status], OwedHeard.ask).deed:
-        asks.append((platform, Inquiry(lk1=tuple(row.lk1), ref_id=row.lk1.object_id, **facts)))
+        asks.append((platform, Inquiry(lk1=row.lk1, ref_id=row.lk1.object_id, **facts)))
     owes_sender = row.save_fwd is SaveFwd.MUST and OWED.step(OWED_OF[row.s_ack_status], OwedHeard.ask).deed is not None
     if owes_sender or blocked:
         prev = str(row.prev) if row.prev else ""

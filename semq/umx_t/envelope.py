@@ -93,7 +93,7 @@ class Data(msgspec.Struct, frozen=True):
 
     envelope: Envelope
     body: Body = b""
-    raw_header: bytes = b""  #: the AMQP content header as it arrived: a forwarded message leaves with the same bytes
+    header: object = None  #: the AMQP content header as it arrived: a forwarded message leaves with the same bytes
 
 
 class Packet(msgspec.Struct, frozen=True):
@@ -104,7 +104,8 @@ class Packet(msgspec.Struct, frozen=True):
     function: Function
     primitive: Primitive
     records: Sequence[Any]
-    raw_body: Body = b""  #: the records as they arrived: a relayed packet leaves with the same bytes
+    header: object = None  #: the AMQP content header and the body as they arrived: a relayed packet leaves with them
+    body: Body = b""
 
 
 Frame = Data | Packet

@@ -33,6 +33,6 @@ def test_default_containers_are_not_shared() -> None:
 def test_frames_carry_bodies_without_copying_them() -> None:
     body = memoryview(bytearray(b"body"))
     data = Data(Envelope(source=LK.node, target=LK.node, lk0=LK, attributes=Attributes()), body)
-    packet = Packet(LK.node, LK.node, Function.RECEIPTS, Primitive.INDICATION, [], body)
+    packet = Packet(LK.node, LK.node, Function.RECEIPTS, Primitive.INDICATION, [], None, body)
     assert data.body is body
-    assert packet.raw_body is body
+    assert packet.body is body

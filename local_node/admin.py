@@ -1,0 +1,114 @@
+"""Operations on a local node's own messages, for administrators: submit, cancel, hold, release, drain."""
+
+import asyncio
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from semq.engine.ports import Accepted, Submission
+from semq.errors import SemqError, Unavailable
+from semq.service.admin import BadArguments, Handler
+from semq.umx_t.address import parse_address
+from semq.umx_t.headers import read_submission
+from semq.umx_t.locator import LK0, parse_lk0
+
+if TYPE_CHECKING:
+    from local_node.node import LocalNode
+
+# The arguments of msg.submit and the attributes that they set.
+ATTRIBUTES = {
+    "save_fwd": "@SaveFwd",
+    "ack2": "@Ack2",
+    "reliable": "@Reliable",
+    "encrypt": "@Encrypt",
+    "fixed": "@Fixed",
+    "app_key": "@AppKey",
+    "order_key": "@OrderKey",
+    "token": "@Token",
+    "expires_at": "@ExpiresAt",
+}
+PROPERTIES = ("content_type", "content_encoding", "priority")
+ARGUMENTS = frozenset({*ATTRIBUTES, *PROPERTIES, "target", "body_base64", "headers", "sender"})
+
+
+class LocalOperations:
+    """The handlers, by name."""
+
+    def __init__(self, node: "LocalNode") -> None:
+        self._node = node
+
+    def table(self) -> dict[str, Handler]:
+        """Operation | handler."""
+        return {
+            "msg.submit": self.submit,
+            "msg.cancel": self.cancel,
+            "msg.hold": self.hold,
+            "msg.release": self.release,
+            "node.drain": self.drain,
+        }
+
+    async def submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Accept a document; answers when it is committed."""
+        for name in arguments:
+            if name not in ARGUMENTS:
+                raise BadArguments(f"msg.submit has no argument {name}.")
+        headers = {ATTRIBUTES[name]: value for name, value in arguments.items() if name in ATTRIBUTES}
+        headers = {name: int(value) if isinstance(value, bool) else value for name, value in headers.items()}
+        properties = {name: arguments.get(name) for name in PROPERTIES}
+        attributes, token = read_submission({**arguments.get("headers", {}), **headers}, properties)
+        body = b64decode(arguments.get("body_base64", ""), validate=True)
+        answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        submission = Submission(
+            target=parse_address(arguments["target"]),
+            attributes=attributes,
+            body=body,
+            done=lambda accepted: _settle(answer, accepted),
+            failed=lambda error: _fail(answer, error),
+            token=token,
+            sender=arguments.get("sender", ""),
+        )
+        self._node.engine.submit([submission])
+        accepted = await answer
+        return {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": submission.digest.hex()}
+
+    async def cancel(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a void marker to take the place of a message."""
+        operating = self._node.engine.operating
+        lk0, why = parse_lk0(arguments["id"]), str(arguments.get("why") or "cancelled")
+        await _act(lambda done, failed: operating.cancel(lk0, done, failed, why))
+        return {"lk0": str(lk0), "cancelling": True}
+
+    async def hold(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep a message from being sent."""
+        return await self._hold(arguments, held=True)
+
+    async def release(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Let a held message go."""
+        return await self._hold(arguments, held=False)
+
+    async def _hold(self, arguments: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
+        operating = self._node.engine.operating
+        lk0: LK0 = parse_lk0(arguments["id"])
+        await _act(lambda done, failed: operating.hold(lk0, held, str(arguments.get("why") or ""), done, failed))
+        return {"lk0": str(lk0), "held": held}
+
+    async def drain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Accept nothing more and wait until nothing is under way."""
+        self._node.engine.accepting.stopping = True
+        return {"drained": await self._node.drained(float(arguments.get("timeout_s", 30.0)))}
+
+
+async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    post(lambda: _settle(answer, None), lambda error: _fail(answer, error))
+    await answer
+
+
+def _settle(answer: "asyncio.Future[Any]", value: Any) -> None:
+    if not answer.done():
+        answer.set_result(value)
+
+
+def _fail(answer: "asyncio.Future[Any]", error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))

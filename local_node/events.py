@@ -1,0 +1,70 @@
+"""Topic exchange ``semq.events``: what becomes of an institution's own documents (row Q15).
+
+Routing key ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON. An event for a
+durable queue is committed in the transaction of the change that it tells of; where no queue is bound nothing is kept.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.broker.vhost import Prepared, VirtualHost
+from semq.engine.ports import AppEvent
+
+EVENTS = "semq.events"
+PERSISTENT = 2
+_encode = msgspec.json.Encoder().encode
+
+
+class EventExchange:
+    """The engine's ``Events``, over a virtual host of the broker."""
+
+    def __init__(self, vhost: Callable[[], VirtualHost]) -> None:
+        self._vhost = vhost
+
+    def prepare(self, event: AppEvent) -> Prepared | None:
+        """The event for the queues bound to it, or None if nobody listens."""
+        vhost = self._vhost()
+        exchange = vhost.exchanges.get(EVENTS)
+        if exchange is None or not exchange.bindings:
+            return None
+        header, body = describe(event)
+        return vhost.prepare_publish(EVENTS, routing_key(event), header, body)
+
+    def publish(self, prepared: Sequence[Any]) -> None:
+        """The change is committed: the queues may have the events."""
+        for one in prepared:
+            one.commit()
+
+
+def routing_key(event: AppEvent) -> str:
+    """``<event>.<target>.<type>``; dots would split a word of the topic and become dashes."""
+    kind = (event.app_key.type or "any").replace(".", "-")
+    return f"{event.kind}.{event.target.id}.{kind}"
+
+
+def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
+    """The event as an AMQP message."""
+    body = _encode(
+        {
+            "event": event.kind,
+            "lk0": str(event.lk0),
+            "target": str(event.target),
+            "app_key": str(event.app_key),
+            "at": event.at,
+            "attempt": event.att,
+            "outcome": event.outcome,
+            "reason": list(event.reason) if event.reason else None,
+        }
+    )
+    properties = Properties(
+        content_type="application/json",
+        delivery_mode=PERSISTENT,
+        message_id=f"{event.lk0}/{event.kind}/{event.att}",
+        type=f"semq.{event.kind}",
+        timestamp=event.at // 1000,
+        headers={"@LK0": str(event.lk0), "@AppKey": str(event.app_key)},
+    )
+    return ContentHeader.build(len(body), properties), body

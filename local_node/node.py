@@ -1,0 +1,123 @@
+"""An institution's node as a process: its engine, its link to the platform, and the doors for its applications."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from local_node.admin import LocalOperations
+from local_node.events import EVENTS, EventExchange
+from local_node.inbox import Inboxes, InboxQueue
+from local_node.submissions import SqlSubmissions
+from local_node.submitting import SubmitExchange
+from local_node.uplink import Uplink, UplinkSettings
+from semq.amqp.limits import Limits
+from semq.broker.users import Authenticator
+from semq.broker.vhost import VirtualHost
+from semq.engine.local import LocalEngine
+from semq.engine.ports import ClearOpener
+from semq.errors import Misconfigured
+from semq.service.admin import Handler
+from semq.service.clockwork import Job
+from semq.service.node import APPLICATIONS, Node
+from semq.service.reading import reading_handlers
+from semq.store.unit import Recovered
+from semq.transport.dialer import DialConfig
+
+
+class LocalNode(Node[LocalEngine]):
+    """A local node."""
+
+    def build_engine(self, recovered: Recovered) -> LocalEngine:
+        if not hasattr(self, "inboxes"):
+            self.inboxes = Inboxes()
+            self.events = EventExchange(self._vhost)
+            self.submissions = SqlSubmissions(lambda: self.engine, self.clock)
+        engine = LocalEngine(
+            self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
+            ClearOpener(), self.clockwork.on_mail,
+        )  # fmt: skip
+        if self.lives > 1:
+            engine.partners = self.engine.partners
+            engine.accepting.partners = engine.partners
+        return engine
+
+    def authenticator(self) -> Authenticator:
+        return self.user_table(self.application_users())
+
+    def _vhost(self) -> VirtualHost:
+        return self.server.vhosts[APPLICATIONS]
+
+    def register(self) -> None:
+        vhost = self._vhost()
+        vhost.register(SubmitExchange(lambda: self.engine, self.turn))
+        inbox = self.inboxes.queues[""] = InboxQueue("", lambda: self.engine, self.turn)
+        vhost.register(inbox)
+        vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
+        self.uplink = Uplink(self.address, self._uplink_settings(), lambda: self.engine, self.clock, self.turn)
+
+    def _uplink_settings(self) -> UplinkSettings:
+        hub, p = self.settings.hub, self.settings.protocol
+        if hub is None:
+            raise Misconfigured("A local node needs [hub] with url and password.")
+        url = urlsplit(hub.url)
+        dial = DialConfig(
+            host=url.hostname or "127.0.0.1",
+            port=url.port or 5672,
+            virtual_host="umx",
+            user=str(self.address),
+            password=hub.password.get_secret_value(),
+            limits=Limits(heartbeat=10, body_max=self.settings.amqp.max_message_bytes),
+            client_properties={"node": str(self.address)},
+        )
+        return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
+
+    async def began(self) -> None:
+        if self.lives == 1:
+            self.uplink.start()
+        else:
+            await self.uplink.restart()
+        for queue in self.inboxes.queues.values():
+            self.engine.handing.feed(queue.user)
+        self.submissions.poll()
+
+    async def ending(self) -> None:
+        self.engine.accepting.stopping = True
+        await self.uplink.stop()
+
+    def notified(self, channel: str) -> None:
+        if channel == "semq_submit":
+            self.submissions.poll()
+
+    def jobs(self) -> list[Job]:
+        return [Job("sql_submissions", 1.0, lambda: self.submissions.poll())]
+
+    def handlers(self) -> Mapping[str, Handler]:
+        operations = LocalOperations(self)
+        return {"node.status": self.status, **operations.table(), **reading_handlers(self)}
+
+    async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        base = await super().status(arguments)
+        link = self.uplink.link
+        base["platform"] = {
+            "link": "up" if link is not None else "down",
+            "node": str(link.peer) if link is not None else None,
+            "last_error": self.uplink.last_error,
+        }
+        base["partners"] = {
+            node: {"online": self.engine.partners.online.get(node, False), "allowed": allowed}
+            for node, allowed in self.engine.partners.allowed.items()
+        }
+        return base
+
+    def engine_counters(self) -> Mapping[str, int]:
+        return self.engine.core.counters.counts
+
+    async def drained(self, timeout_s: float) -> bool:
+        """Wait until nothing is under way; False if it took too long."""
+        deadline = self.clock.monotonic() + timeout_s
+        while any(lane.flight for lane in self.engine.rows.pump.lanes.values()):
+            if self.clock.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.05)
+        return True

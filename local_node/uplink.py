@@ -1,0 +1,216 @@
+"""The link to the platform: dialled, kept up, and dialled again (PROTOCOL.md section 10; ARCHITECTURE.md, "Links").
+
+Documents and packets travel on channels of their own, so that bulk never delays an acknowledgement. Confirms and acks of AMQP are
+flow control here: they bound what is under way, and say nothing of custody or receipt.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from semq.amqp.errors import AmqpError
+from semq.amqp.events import Delivered
+from semq.clock import Clock
+from semq.engine.core import Step
+from semq.engine.framing import read_frame, write_frame
+from semq.engine.local import LocalEngine
+from semq.errors import SemqError
+from semq.store.unit import Unit
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.turn import Turn
+from semq.umx_t import retry
+from semq.umx_t.address import Address, NodeType
+from semq.umx_t.envelope import Data, Frame
+
+UMX = "umx"
+log = structlog.get_logger("semq.uplink")
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkSettings:
+    """How to reach the platform, and how much may be under way."""
+
+    dial: DialConfig
+    reconnect_s_min: float = 0.5
+    reconnect_s_max: float = 30.0
+    unconfirmed_max: int = 1024
+    prefetch: int = 1024
+
+
+class PlatformLink:
+    """One session with the platform, as the engine sees it."""
+
+    def __init__(self, peer: Address, data: ClientChannel, control: ClientChannel, unconfirmed_max: int) -> None:
+        self.peer = peer
+        self._data = data
+        self._control = control
+        self._unconfirmed_max = unconfirmed_max
+        self.is_up = True
+
+    @property
+    def room(self) -> int:
+        """How many messages may be sent now."""
+        if not self.is_up or not self._data.may_publish:
+            return 0
+        return self._unconfirmed_max - self._data.unconfirmed
+
+    def send(self, frame: Frame) -> None:
+        """Publish a frame; nothing once the session is over."""
+        if not self.is_up:
+            return
+        routing_key, header, body = write_frame(frame)
+        channel = self._data if isinstance(frame, Data) else self._control
+        channel.publish(UMX, routing_key, header, body)
+
+
+class Uplink:
+    """Keeps a session with the platform, for ever, until stopped."""
+
+    def __init__(
+        self, address: Address, settings: UplinkSettings, engine: Callable[[], LocalEngine], clock: Clock, turn: Turn
+    ) -> None:
+        self._address = address
+        self._settings = settings
+        self._engine = engine
+        self._clock = clock
+        self._turn = turn
+        self._task: asyncio.Task[None] | None = None
+        self._client: ClientLink | None = None
+        self.link: PlatformLink | None = None
+        self.last_error = ""
+        self._heard: list[Frame] = []
+        self._last: tuple[ClientChannel, int] | None = None
+
+    def start(self) -> None:
+        """Begin to dial."""
+        self._task = asyncio.create_task(self._run(), name="uplink")
+
+    async def stop(self) -> None:
+        """End the session in order, and dial no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._end()
+
+    async def restart(self) -> None:
+        """End the session; the dialling goes on by itself (the engine has started anew)."""
+        if self._client is not None:
+            await self._client.close(1.0)
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._session()
+                failures = 0
+            except (SemqError, OSError) as error:
+                failures += 1
+                self.last_error = str(error)
+                log.warning("uplink_down", error=str(error), failures=failures)
+            except Exception as error:  # a defect must not end the dialling for ever
+                failures += 1
+                self.last_error = repr(error)
+                log.exception("uplink_failed")
+            finally:
+                self._down()
+            s = self._settings
+            await asyncio.sleep(
+                retry.backoff(max(failures, 1), s.reconnect_s_min, s.reconnect_s_max, self._clock.random())
+            )
+
+    async def _session(self) -> None:
+        """One session from dialling to its end. Raises what made it fail before it was up."""
+        client = self._client = await dial(self._settings.dial, self._clock, self._turn)
+        try:
+            data, control = await client.open_channel(), await client.open_channel()
+            await data.confirm_select()
+            await data.qos(self._settings.prefetch)
+            data.on_settled = lambda settled: self._room()
+            data.on_ready = self._room
+            queue = f"node.{self._address}"
+            await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
+            peer = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
+            link = self.link = PlatformLink(peer, data, control, self._settings.unconfirmed_max)
+            self._engine().link_up(link)
+            await data.consume(queue, lambda batch: self._on_messages(data, batch))
+            log.info("uplink_up", platform=str(peer))
+            self.last_error = ""
+            ended: asyncio.Future[AmqpError | Exception | None] = asyncio.get_running_loop().create_future()
+
+            def note_end(error: AmqpError | Exception | None) -> None:
+                if not ended.done():
+                    ended.set_result(error)
+
+            data.on_closed = control.on_closed = note_end
+            error = await ended
+            self.last_error = str(error or "closed")
+            log.warning("uplink_lost", error=self.last_error)
+        finally:
+            self._down()
+            await client.close(1.0)
+
+    def _down(self) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            self._hear()
+            link.is_up = False
+            self._engine().link_down(link)
+
+    async def _end(self) -> None:
+        self._down()
+        if self._client is not None:
+            await self._client.close(2.0)
+
+    def _room(self) -> None:
+        if self.link is not None:
+            self._engine().room()
+
+    # --- what the platform delivers
+    def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
+        for delivered in batch:
+            self._read(delivered)
+        self._last = (channel, batch[-1].delivery_tag)
+
+    def _on_packets(self, batch: list[Delivered]) -> None:
+        for delivered in batch:
+            self._read(delivered)
+
+    def _read(self, delivered: Delivered) -> None:
+        try:
+            frame = read_frame(delivered.routing_key, delivered.header, delivered.body)
+        except SemqError as error:
+            self._engine().core.count("violation")
+            log.error("unreadable_frame", error=str(error))
+            return
+        if not self._heard:
+            self._turn.before_flush(self._hear)
+        self._heard.append(frame)
+
+    def _hear(self) -> None:
+        heard, self._heard = self._heard, []
+        last, self._last = self._last, None
+        if heard and self.link is not None:
+            self._engine().hear(self.link, heard)
+            if last is not None:
+                # Behind the work that records the messages: the platform's credit comes back as fast as we commit.
+                self._engine().core.post(_GiveCredit(*last))
+
+
+class _GiveCredit(Step):
+    """Acknowledges deliveries when all work posted before is committed."""
+
+    def __init__(self, channel: ClientChannel, delivery_tag: int) -> None:
+        super().__init__()
+        self._channel = channel
+        self._delivery_tag = delivery_tag
+
+    def decide(self, unit: Unit) -> None:
+        """Nothing to decide."""
+
+    def committed(self) -> None:
+        if self._channel.is_open:
+            self._channel.ack(self._delivery_tag, multiple=True)

@@ -1,0 +1,1 @@
+"""The platform: the hub that joins the institutions' nodes. Wiring and policy; what it does is ``semq.engine.hub``."""

@@ -1,0 +1,9 @@
+"""``python -m platform_node --config FILE``: run the platform in the foreground."""
+
+import sys
+
+from platform_node.node import PlatformNode
+from semq.service.process import main
+
+if __name__ == "__main__":
+    sys.exit(main("platform", PlatformNode))

@@ -1,0 +1,226 @@
+"""The platform's ends of the links: exchange ``umx``, and for each institution a queue of documents and one of packets.
+
+A node logs in with its own name, consumes ``node.<type>.<id>`` (documents, with acknowledgements: its prefetch is the session's
+credit) and ``node.<type>.<id>.control`` (packets). While both consumers are there it is present. What it publishes to ``umx`` is
+heard in batches, everything of one turn together.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
+from semq.broker.queue import Disposition
+from semq.broker.services import (
+    CONFIRMED,
+    ServiceConsumer,
+    ServiceExchange,
+    ServiceQueue,
+    SessionInfo,
+    Settle,
+)
+from semq.engine.framing import read_frame, write_frame
+from semq.engine.hub import HubEngine
+from semq.errors import SemqError
+from semq.transport.turn import Turn
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame
+
+UMX = "umx"
+
+
+def queue_name(node: Address) -> str:
+    """The queue of documents for a node; its consumer is the node's presence."""
+    return f"node.{node}"
+
+
+def control_name(node: Address) -> str:
+    """The queue of transport packets for a node: apart, so that bulk never delays an acknowledgement."""
+    return f"node.{node}.control"
+
+
+class NodeLink:
+    """A present node, as the engine sees it: one session with its two consumers."""
+
+    def __init__(
+        self, peer: Address, session: SessionInfo, data: ServiceConsumer, control: ServiceConsumer, bytes_max: int
+    ) -> None:
+        self.peer = peer
+        self.session = session
+        self.data = data
+        self.control = control
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self.is_up = True
+
+    @property
+    def room(self) -> int:
+        """How many messages the session takes now: the credit of its consumer, bounded in bytes too."""
+        return self.data.credit if self.is_up and self._bytes < self._bytes_max else 0
+
+    def send(self, frame: Frame) -> None:
+        """Deliver a frame to its consumer; nothing once the session is over."""
+        if not self.is_up:
+            return
+        routing_key, header, body = write_frame(frame)
+        if isinstance(frame, Data):
+            self._bytes += len(body)
+            self.data.deliver(UMX, routing_key, header, body, False, len(body))
+        else:
+            self.control.deliver(UMX, routing_key, header, body, False, None)
+
+    def settled(self, sizes: list[int]) -> None:
+        """The node has taken messages: their bytes no longer count."""
+        self._bytes -= sum(sizes)
+
+
+class Links:
+    """All institutions' queues, and who is present."""
+
+    def __init__(self, engine: Callable[[], HubEngine], turn: Turn, bytes_max: int) -> None:
+        self._engine = engine
+        self._turn = turn
+        self._bytes_max = bytes_max
+        self.links: dict[str, NodeLink] = {}
+        self._halves: dict[str, dict[str, ServiceConsumer]] = {}
+        self._heard: dict[str, list[Frame]] = {}
+
+    def services(self, nodes: Mapping[str, Address]) -> list[ServiceExchange | ServiceQueue]:
+        """What to register in virtual host ``umx``."""
+        queues: list[ServiceExchange | ServiceQueue] = [UmxExchange(self)]
+        for node in nodes.values():
+            queues += [NodeQueue(self, node, queue_name(node)), NodeQueue(self, node, control_name(node))]
+        return queues
+
+    # --- presence
+    def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
+        """A consumer of one of a node's queues is there; with both, the node is present."""
+        halves = self._halves.setdefault(str(node), {})
+        halves[name] = consumer
+        data, control = halves.get(queue_name(node)), halves.get(control_name(node))
+        if data is not None and control is not None and data.session is control.session:
+            link = NodeLink(node, data.session, data, control, self._bytes_max)
+            self.links[str(node)] = link
+            self._engine().link_up(link)
+
+    def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
+        """A consumer is gone, and with it the node's presence."""
+        halves = self._halves.get(str(node), {})
+        if halves.get(name) is consumer:
+            del halves[name]
+        link = self.links.get(str(node))
+        if link is not None and consumer in (link.data, link.control):
+            self.down(link)
+
+    def down(self, link: NodeLink) -> None:
+        """A session is over; what it said before is heard first."""
+        self._hear()
+        link.is_up = False
+        if self.links.get(str(link.peer)) is link:
+            del self.links[str(link.peer)]
+        self._engine().link_down(link)
+
+    def end_session_of(self, node: str, error: AmqpError) -> None:
+        """End a node's session from this side."""
+        link = self.links.get(node)
+        if link is not None:
+            link.session.close(error)
+
+    def end_all(self, error: AmqpError) -> None:
+        """End all sessions: the engine starts anew, and the nodes will ask."""
+        for link in list(self.links.values()):
+            link.is_up = False
+            link.session.close(error)
+        self.links.clear()
+        self._halves.clear()
+        self._heard.clear()
+
+    # --- what nodes say
+    def hear(self, session: SessionInfo, frame: Frame) -> None:
+        """Keep a frame until the end of the turn."""
+        if not self._heard:
+            self._turn.before_flush(self._hear)
+        self._heard.setdefault(session.user, []).append(frame)
+
+    def _hear(self) -> None:
+        heard, self._heard = self._heard, {}
+        for user, frames in heard.items():
+            link = self.links.get(user)
+            if link is not None:
+                self._engine().hear(link, frames)
+
+    def unreadable(self, session: SessionInfo, error: SemqError) -> None:
+        """A node sent what cannot be read: noted; the link lives on."""
+        self._engine().relay.note_violation(error, session.user)
+
+    def wake(self, node: Address) -> None:
+        """The node takes messages again."""
+        link = self.links.get(str(node))
+        if link is not None:
+            self._engine().room(link)
+
+
+class UmxExchange(ServiceExchange):
+    """Where nodes publish: routing key is the target's address."""
+
+    __slots__ = ("_links",)
+
+    def __init__(self, links: Links) -> None:
+        super().__init__(UMX, "x-umx")
+        self._links = links
+
+    def publish(
+        self,
+        session: SessionInfo,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes,
+        mandatory: bool,
+        settle: Settle,
+    ) -> None:
+        """Take a frame. The confirm is flow control only, never custody or receipt (PROTOCOL.md section 14)."""
+        try:
+            self._links.hear(session, read_frame(routing_key, header, body))
+        except SemqError as error:
+            self._links.unreadable(session, error)
+        settle(CONFIRMED)
+
+
+class NodeQueue(ServiceQueue):
+    """One of the two queues of an institution; only the institution itself may consume it, once."""
+
+    def __init__(self, links: Links, node: Address, name: str) -> None:
+        super().__init__(name)
+        self._links = links
+        self._node = node
+        self._consumer: ServiceConsumer | None = None
+
+    def may_attach(self, session: SessionInfo, exclusive: bool) -> AmqpError | None:
+        if session.user != str(self._node):
+            return AccessRefused(f"queue '{self.name}' belongs to node {self._node}")
+        if self._consumer is not None:
+            # The older session may be half dead: end it, the node comes again in a moment (section 10).
+            self._consumer.session.close(ResourceLocked(f"node {self._node} has logged in again"))
+            return ResourceLocked(f"node {self._node} is still connected; its older session is being closed")
+        return None
+
+    def attach(self, consumer: ServiceConsumer) -> None:
+        self._consumer = consumer
+        self._links.attach(self._node, self.name, consumer)
+
+    def detach(self, consumer: ServiceConsumer) -> None:
+        if self._consumer is consumer:
+            self._consumer = None
+        self._links.detach(self._node, self.name, consumer)
+
+    def wake(self, consumer: ServiceConsumer) -> None:
+        self._links.wake(self._node)
+
+    def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
+        link = self._links.links.get(str(self._node))
+        if link is not None and consumer is link.data:
+            link.settled([size for size in tokens if size])
+            self._links.wake(self._node)
+
+    def counts(self) -> tuple[int, int]:
+        return 0, 1 if self._consumer is not None else 0

@@ -1,0 +1,106 @@
+"""The administrators' door: exchange ``semq.admin``, one JSON request a message, one JSON answer to ``reply_to``.
+
+The command line uses it, over the same port and the same permissions as everything else. Looking never changes anything; what
+does change something goes through the engine like all other news. Answers are sent as transient messages.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import PreconditionFailed
+from semq.broker.services import CONFIRMED, Refused, ServiceExchange, SessionInfo, Settle
+from semq.broker.vhost import VirtualHost
+from semq.errors import BadInput, SemqError
+
+ADMIN = "semq.admin"
+Handler = Callable[[Mapping[str, Any]], Awaitable[Any]]
+log = structlog.get_logger("semq.admin")
+
+
+class UnknownOperation(BadInput):
+    """The node knows no such operation."""
+
+    code = "SEMQ-2101"
+    remedy = "Compare the versions of the command line and the node (`semq version`, `semq node status`)."
+
+
+class BadArguments(BadInput):
+    """The arguments of the operation are not as it takes them."""
+
+    code = "SEMQ-2102"
+
+
+class AdminExchange(ServiceExchange):
+    """Answers requests by a table of handlers."""
+
+    __slots__ = ("_handlers", "_tasks", "_vhost")
+
+    def __init__(self, vhost: VirtualHost, handlers: Mapping[str, Handler]) -> None:
+        super().__init__(ADMIN, "x-admin")
+        self._vhost = vhost
+        self._handlers = dict(handlers)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def publish(
+        self,
+        session: SessionInfo,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes,
+        mandatory: bool,
+        settle: Settle,
+    ) -> None:
+        """Take one request; the routing key names the operation."""
+        if not header.reply_to:
+            settle(Refused(PreconditionFailed("a request to semq.admin needs reply_to")))
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._answer(routing_key, header.reply_to, header.correlation_id, body)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        settle(CONFIRMED)
+
+    async def _answer(self, operation: str, reply_to: str, correlation_id: str | None, body: bytes) -> None:
+        try:
+            answer = {"ok": True, "result": await self._handle(operation, body)}
+        except SemqError as error:
+            answer = {"ok": False, "error": describe(error)}
+        except Exception:
+            log.exception("admin_failed", operation=operation)
+            answer = {"ok": False, "error": describe(SemqError("The node failed on this request; its log tells why."))}
+        reply = msgspec.json.encode(answer, enc_hook=_plain)
+        properties = Properties(content_type="application/json", correlation_id=correlation_id)
+        self._vhost.publish_internal("", reply_to, ContentHeader.build(len(reply), properties), reply)
+
+    async def _handle(self, operation: str, body: bytes) -> Any:
+        handler = self._handlers.get(operation)
+        if handler is None:
+            raise UnknownOperation(operation=operation[:80])
+        try:
+            arguments = msgspec.json.decode(body or b"{}", type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise BadArguments("The request is not a JSON object.", fault=str(error)) from error
+        try:
+            return await handler(arguments)
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadArguments(operation=operation, fault=f"{type(error).__name__}: {error}") from error
+
+
+def describe(error: SemqError) -> dict[str, Any]:
+    """An error as it travels to a tool."""
+    return {
+        "code": error.code,
+        "text": error.text,
+        "remedy": error.remedy,
+        "facts": {name: str(value) for name, value in error.facts.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return str(value)

@@ -1,0 +1,65 @@
+"""The engine's clockwork: timers as a table of jobs on APScheduler, and mail flushed at the end of the turn that wrote it.
+
+APScheduler is an in-process timer here (its SQL job store would run jobs twice under two schedulers); what must run once is
+guarded by the store's lease.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from semq.transport.turn import Turn
+
+
+class Engine(Protocol):
+    """What the clockwork drives."""
+
+    def tick(self) -> None:
+        """Time has passed: inquire, clean, expire."""
+
+    def flush(self) -> None:
+        """Send the records that have gathered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One line of the schedule."""
+
+    name: str
+    every_s: float
+    run: Callable[[], None] | Callable[[], Awaitable[None]]
+
+
+class Clockwork:
+    """Drives one engine, and the other jobs of its node."""
+
+    def __init__(self, engine: Callable[[], Engine], turn: Turn, jobs: list[Job]) -> None:
+        self._engine = engine
+        self._turn = turn
+        self._jobs = [Job("engine", 0.1, self._tick), *jobs]
+        self._scheduler = AsyncIOScheduler(
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        )
+
+    def start(self) -> None:
+        """Begin to tick."""
+        for job in self._jobs:
+            self._scheduler.add_job(job.run, "interval", seconds=job.every_s, id=job.name, name=job.name)
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Tick no more."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+
+    def on_mail(self) -> None:
+        """The engine has mail: flush it at the end of this turn."""
+        self._turn.before_flush(self._flush)
+
+    def _flush(self) -> None:
+        self._engine().flush()
+
+    def _tick(self) -> None:
+        self._engine().tick()

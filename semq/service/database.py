@@ -1,0 +1,37 @@
+"""The database of a node: the configured one, or a Postgres of its own in its data directory; migrated, or refused."""
+
+import asyncio
+
+from semq.config.settings import Settings
+from semq.store import migrate
+from semq.store.embedded import EmbeddedPostgres
+
+
+class NodeDatabase:
+    """Opened before the store, closed after it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._embedded: EmbeddedPostgres | None = None
+
+    async def open(self) -> str:
+        """The URL of a database whose schema fits this program. Raises SemqError (see ``embedded``, ``migrate``)."""
+        url = self._settings.database.dsn
+        if url is None:
+            self._embedded = EmbeddedPostgres(self._settings.data_dir)
+            url = await asyncio.to_thread(self._embedded.start)
+        if self._settings.database.migrate:
+            await asyncio.to_thread(migrate.upgrade, url)
+        else:
+            await asyncio.to_thread(migrate.check, url)
+        return url
+
+    async def revive(self) -> None:
+        """Start the embedded server again if it has died; a configured one is somebody else's to start."""
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.start)
+
+    async def close(self) -> None:
+        """Stop the embedded server."""
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.stop)

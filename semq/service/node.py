@@ -1,0 +1,235 @@
+"""A node's life: database, store, engine, AMQP endpoint, clockwork; and a new engine when the store was lost.
+
+An engine lives as long as one opening of its store. When the connection is lost, or the fate of a commit is unknown, everything
+the engine believed is abandoned, the store is opened anew (a new incarnation) and a new engine is built from what is
+committed: the same path as after a crash, so there is only one (PROTOCOL.md section 14).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from semq.amqp.limits import Limits
+from semq.broker.server import AmqpServer, ServerConfig
+from semq.broker.users import Authenticator, Permissions, User, UserTable, hash_password
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.engine.settings import EngineSettings
+from semq.errors import Misconfigured, SemqError
+from semq.service.admin import AdminExchange, Handler
+from semq.service.clockwork import Clockwork, Engine, Job
+from semq.service.database import NodeDatabase
+from semq.broker.memory_store import NoStore
+from semq.store.postgres import PostgresStore
+from semq.store.unit import Recovered
+from semq.transport.listener import ListenerConfig
+from semq.transport.turn import Turn
+from semq.umx_t.address import Address
+from semq.umx_t.locator import Store
+
+log = structlog.get_logger("semq.node")
+E = TypeVar("E", bound=Engine)
+APPLICATIONS = "/"  # the virtual host of applications and administrators
+
+
+class PortTaken(Misconfigured):
+    """The port of the AMQP endpoint cannot be had."""
+
+    code = "SEMQ-2003"
+    remedy = "Stop whatever listens there, or set amqp.port to another port (0 takes a free one)."
+
+
+class Node(Generic[E]):
+    """What both kinds of nodes have in common. Subclasses build the engine and register their services."""
+
+    vhosts: tuple[str, ...] = (APPLICATIONS,)
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.address = Address(settings.node.umx_type, settings.node.id)
+        self.home = Store(settings.node.umx_type, settings.node.id, settings.node.semq_id, settings.node.semq_db_id)
+        self.turn: Turn
+        self.engine: E
+        self.store: PostgresStore
+        self.server: AmqpServer
+        self.clockwork: Clockwork
+        self.recovered: Recovered
+        self.started_at = clock.wall()
+        self.lives = 0  #: engines built since the process started
+        self._database = NodeDatabase(settings)
+        self._beginning: asyncio.Task[None] | None = None
+        self._failed: asyncio.Future[None]
+        self._stopping = False
+
+    # --- for subclasses
+    def build_engine(self, recovered: Recovered) -> E:
+        """A new engine on a store that was opened anew."""
+        raise NotImplementedError
+
+    def authenticator(self) -> Authenticator:
+        """Who may log in."""
+        raise NotImplementedError
+
+    def register(self) -> None:
+        """Register services in the virtual hosts, before the endpoint listens."""
+        raise NotImplementedError
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """The operations of ``semq.admin``."""
+        raise NotImplementedError
+
+    async def began(self) -> None:
+        """A new engine is in place: begin or renew sessions."""
+
+    async def ending(self) -> None:
+        """The node stops: end sessions, accept nothing more."""
+
+    def jobs(self) -> list[Job]:
+        """What runs on a schedule beside the engine."""
+        return []
+
+    # --- life
+    async def start(self) -> None:
+        """Until the node serves."""
+        self._failed = asyncio.get_running_loop().create_future()
+        self.turn = Turn()
+        url = await self._database.open()
+        self.store = PostgresStore(
+            url, owner=str(self.home), clock=self.clock, lost=self._store_lost, notified=self.notified
+        )
+        self.clockwork = Clockwork(lambda: self.engine, self.turn, self.jobs())
+        self.server = AmqpServer(
+            self._server_config(), self.authenticator(), self.clock, NoStore(), self.turn
+        )
+        await self._begin()
+        self.register()
+        vhost = self.server.vhosts[APPLICATIONS]
+        vhost.register(AdminExchange(vhost, self.handlers()))
+        try:
+            await self.server.start()
+        except OSError as error:
+            raise PortTaken(port=self.settings.amqp.port, fault=str(error)) from error
+        await self.began()
+        self.clockwork.start()
+
+    async def _begin(self) -> None:
+        self.recovered = await self.store.start()
+        self._build()
+
+    def _build(self) -> None:
+        self.lives += 1
+        self.engine = self.build_engine(self.recovered)
+        log.info(
+            "engine_began", boot=self.recovered.boot, incarnation=f"{self.recovered.inc:x}",
+            unsettled=self.recovered.unsettled, pending=self.recovered.pending, life=self.lives,
+        )  # fmt: skip
+
+    def notified(self, channel: str) -> None:
+        """An application did something through SQL."""
+
+    def _store_lost(self, error: SemqError) -> None:
+        if self._stopping or (self._beginning is not None and not self._beginning.done()):
+            return
+        log.error("store_lost", error=str(error))
+        self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
+
+    async def _begin_again(self) -> None:
+        try:
+            await self._database.revive()
+            self.recovered = await self.store.restart()
+            self._build()
+            await self.began()
+        except Exception as error:
+            log.exception("cannot_begin_again")
+            if not self._failed.done():
+                self._failed.set_exception(error)
+
+    async def wait_failed(self) -> None:
+        """Raises when the node cannot go on."""
+        await asyncio.shield(self._failed)
+
+    async def stop(self) -> None:
+        """Drain: say good-bye to peers, commit what was accepted, close the store and its database."""
+        self._stopping = True
+        if self._beginning is not None:
+            self._beginning.cancel()
+        if hasattr(self, "engine"):
+            await self.ending()
+            self.clockwork.stop()
+            await self.server.stop()
+            await self.store.stop()
+        await self._database.close()
+
+    @property
+    def port(self) -> int:
+        """The port of the AMQP endpoint."""
+        return self.server.port
+
+    # --- parts
+    def engine_settings(self) -> EngineSettings:
+        """The engine's numbers, from the configuration."""
+        p = self.settings.protocol
+        return EngineSettings(
+            inquiry_s=p.inquiry_s,
+            inquiry_s_max=p.inquiry_s_max,
+            inquiry_custody_s_max=p.inquiry_custody_s_max,
+            window=p.window,
+            flight=p.flight,
+            credit_messages=p.credit_messages,
+            clean_s=p.cleanup_s,
+            quota_rows=p.quota_rows_per_partner,
+            max_document=p.max_document_bytes,
+        )
+
+    def _server_config(self) -> ServerConfig:
+        a = self.settings.amqp
+        return ServerConfig(
+            listener=ListenerConfig(
+                host=a.host,
+                port=a.port,
+                connections_max=a.max_connections,
+                connections_per_address_max=a.max_connections_per_address,
+            ),
+            connection=Limits(heartbeat=a.heartbeat_s, body_max=a.max_message_bytes),
+            vhosts=self.vhosts,
+            properties={"product": "SEMQ", "node_id": self.address.id, "node": str(self.address)},
+        )
+
+    def application_users(self) -> list[User]:
+        """The applications that may log in; ``guest`` from this machine only, where none is configured."""
+        everything = {APPLICATIONS: Permissions()}
+        configured = self.settings.amqp.users
+        if not configured:
+            return [User("guest", self._hash("guest"), everything, loopback_only=True)]
+        return [User(name, self._hash(secret.get_secret_value()), everything) for name, secret in configured.items()]
+
+    def _hash(self, password: str) -> str:
+        return hash_password(password, self.clock.uuid().bytes)
+
+    def user_table(self, users: list[User]) -> UserTable:
+        """An authenticator by name and password."""
+        return UserTable(users)
+
+    async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Operation ``node.status``: what this node is and how it does."""
+        counters = self.store.counters
+        return {
+            "kind": self.settings.node.kind,
+            "node": str(self.address),
+            "started_at": self.started_at.isoformat(),
+            "store_uuid": self.recovered.store_uuid,
+            "boot": self.recovered.boot,
+            "incarnation": f"{self.recovered.inc:x}",
+            "engine_lives": self.lives,
+            "counters": dict(self.engine_counters()),
+            "amqp": self.server.counts(),
+            "store": {name: getattr(counters, name) for name in counters.__slots__},
+            "waiting_work": self.store.waiting,
+        }
+
+    def engine_counters(self) -> Mapping[str, int]:
+        """What the engine has counted."""
+        raise NotImplementedError

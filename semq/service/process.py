@@ -1,0 +1,85 @@
+"""A node as an operating-system process: starts, prints ``ready``, drains on SIGTERM and SIGINT, and says why it cannot start."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+import uvloop
+
+from semq.clock import Clock, SystemClock
+from semq.config import load
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.service.log import set_up
+
+log = structlog.get_logger("semq.process")
+
+# Exit statuses of a node process (sysexits.h where it has one).
+EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
+
+
+class Runnable(Protocol):
+    """A node that can be started, waited for and stopped."""
+
+    async def start(self) -> None:
+        """Until it serves. Raises SemqError if it cannot."""
+
+    async def wait_failed(self) -> None:
+        """Returns or raises only if the node cannot go on."""
+
+    async def stop(self) -> None:
+        """Drain and end, in order."""
+
+    @property
+    def port(self) -> int:
+        """The port of its AMQP endpoint."""
+
+
+def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str] | None = None) -> int:
+    """Run a node of one kind in the foreground; the exit status."""
+    parser = argparse.ArgumentParser(prog=f"semq {kind} run", description=f"Run a {kind} node in the foreground.")
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
+    arguments = parser.parse_args(argv)
+    try:
+        settings = load(arguments.config, os.environ)
+        if settings.node.kind != kind:
+            print(f"semq: {arguments.config} describes a {settings.node.kind} node, not a {kind} node", file=sys.stderr)
+            return EXIT_CONFIG
+        set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
+        uvloop.run(run(make(settings, SystemClock())))
+    except SemqError as error:
+        print(f"semq: {error.advice()}", file=sys.stderr)
+        return EXIT_CONFIG if error.code.startswith("SEMQ-20") else EXIT_UNAVAILABLE
+    except KeyboardInterrupt:
+        pass
+    return EXIT_OK
+
+
+async def run(node: Runnable) -> None:
+    """Start a node, serve until a signal or a failure, stop it."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await node.start()
+        print(f"ready 127.0.0.1:{node.port}", flush=True)
+        log.info("ready", port=node.port)
+        stopped = asyncio.create_task(stop.wait())
+        failed = asyncio.create_task(node.wait_failed())
+        await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if failed.done():
+            failed.result()
+        else:
+            failed.cancel()
+            log.info("stopping")
+    finally:
+        await node.stop()
+    log.info("stopped")

@@ -1,0 +1,2 @@
+def reading_handlers(node):
+    return {}
