@@ -1,0 +1,51 @@
+"""Frames of the engine as AMQP content, and back (the table in ARCHITECTURE.md, "AMQP 0-9-1 everywhere").
+
+UMX-T attributes ride in the content header, @AppData is the body. What is only passed on keeps its header and body as they came; what
+this node makes or changes is built here. Used by both kinds of nodes, on both ends of a link.
+"""
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.umx_t.address import parse_address
+from semq.umx_t.envelope import Body, Data, Frame, Function, Packet
+from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
+from semq.umx_t.records import decode_records, encode_records
+
+RECORDS_TYPE = "application/json"
+PERSISTENT = 2
+
+
+def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
+    """The frame in what a peer node sent.
+
+    Raises BadAddress, BadEnvelope, BadRecord, BadLocator or BadAttribute (all SemqError) if it cannot be read, and the AmqpErrors of
+    a content header that is malformed.
+    """
+    function, primitive = read_type(header.type)
+    if function is Function.DATA:
+        properties = {
+            "app_id": header.app_id,
+            "message_id": header.message_id,
+            "content_type": header.content_type,
+            "content_encoding": header.content_encoding,
+            "priority": header.priority,
+        }
+        return Data(read_envelope(properties, header.headers or {}, routing_key), body, header)
+    source, target = parse_address(header.app_id or ""), parse_address(routing_key)
+    return Packet(source, target, function, primitive, decode_records(function, primitive, body), header, body)
+
+
+def write_frame(frame: Frame) -> tuple[str, ContentHeader, Body]:
+    """Routing key, content header and body of a frame."""
+    if isinstance(frame, Data):
+        if isinstance(frame.header, ContentHeader):
+            return str(frame.envelope.target), frame.header, frame.body
+        properties, headers = write_envelope(frame.envelope)
+        built = Properties(headers=headers, delivery_mode=PERSISTENT, **properties)
+        return str(frame.envelope.target), ContentHeader.build(len(frame.body), built), frame.body
+    if isinstance(frame.header, ContentHeader):
+        return str(frame.target), frame.header, frame.body
+    body = encode_records(frame.records)
+    built = Properties(
+        content_type=RECORDS_TYPE, type=packet_type(frame.function, frame.primitive), app_id=str(frame.source)
+    )
+    return str(frame.target), ContentHeader.build(len(body), built), body
