@@ -1,1 +1,4 @@
-"""An institution's node: applications on one side, the platform on the other. Wiring; what it does is ``semq.engine.local``."""
+"""An institution's node: applications on one side, the platform on the other. Wiring.
+
+What it does is ``semq.engine.local``.
+"""

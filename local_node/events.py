@@ -1,7 +1,8 @@
 """Topic exchange ``semq.events``: what becomes of an institution's own documents (row Q15).
 
-Routing key ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON. An event for a
-durable queue is committed in the transaction of the change that it tells of; where no queue is bound nothing is kept.
+Routing key ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON. An
+event for a durable queue is committed in the transaction of the change that it tells of; where no queue is bound
+nothing is kept.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Documents that applications wrote through SQL (tb_0031_submit, row B1): taken when they are committed there.
 
-A NOTIFY wakes early, a job looks every second; nothing depends on either. A row counts as accepted when it has moved to tb_0031;
-one that cannot be accepted stays where it is, with its reason.
+A NOTIFY wakes early, a job looks every second; nothing depends on either. A row counts as accepted when it has moved to
+tb_0031; one that cannot be accepted stays where it is, with its reason.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,9 @@
-"""Exchange ``semq``: an application publishes a document, and its confirm means that the document is committed in tb_0031.
+"""Exchange ``semq``: an application publishes a document.
 
-Routing key is the target's address, UMX-T attributes are headers. What is published in one turn is committed together. A document
-that cannot be accepted ends the channel with the reply code that fits, the SEMQ code and what to do.
+And its confirm means that the document is committed in tb_0031.
+
+Routing key is the target's address, UMX-T attributes are headers. What is published in one turn is committed together.
+A document that cannot be accepted ends the channel with the reply code that fits, the SEMQ code and what to do.
 """
 
 from collections.abc import Callable

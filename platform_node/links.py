@@ -1,8 +1,8 @@
 """The platform's ends of the links: exchange ``umx``, and for each institution a queue of documents and one of packets.
 
-A node logs in with its own name, consumes ``node.<type>.<id>`` (documents, with acknowledgements: its prefetch is the session's
-credit) and ``node.<type>.<id>.control`` (packets). While both consumers are there it is present. What it publishes to ``umx`` is
-heard in batches, everything of one turn together.
+A node logs in with its own name, consumes ``node.<type>.<id>`` (documents, with acknowledgements: its prefetch is the
+session's credit) and ``node.<type>.<id>.control`` (packets). While both consumers are there it is present. What it
+publishes to ``umx`` is heard in batches, everything of one turn together.
 """
 
 from collections.abc import Callable, Mapping

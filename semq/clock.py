@@ -1,7 +1,7 @@
 """Time, chance and new identities: the only module that asks the machine for them.
 
-Everything else takes a ``Clock`` as an argument, so that the simulator can replay any run from a seed (PROTOCOL.md rule R21:
-timers run on the monotonic clock, a wall clock that jumps changes nothing but the time stamps shown to people).
+Everything else takes a ``Clock`` as an argument, so that the simulator can replay any run from a seed (PROTOCOL.md rule
+R21: timers run on the monotonic clock, a wall clock that jumps changes nothing but the time stamps shown to people).
 """
 
 import secrets

@@ -1,7 +1,8 @@
 """Inquiry: silence is repaired by asking, never by hoping (seed 3.2; PROTOCOL.md S11, S12, H10, R7, R8).
 
-``Sweep`` walks the slices of a ``Schedule`` that are due, one bounded piece of work at a time (the inquiry budget of a link); a
-``look`` callback decides for each row found whether somebody is asked about it. ``OutboundAsker`` is the one for own rows.
+``Sweep`` walks the slices of a ``Schedule`` that are due, one bounded piece of work at a time (the inquiry budget of a
+link); a ``look`` callback decides for each row found whether somebody is asked about it. ``OutboundAsker`` is the one
+for own rows.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """Cleanup: rows go when their state says that nobody needs them, never by age (seed 3.3; PROTOCOL.md S13 and R9).
 
-The parts of the engine note the rows whose state has become final; here they are looked at again, inside a transaction, and
-deleted in batches beside the traffic. After a restart the store names the rows that were left over.
+The parts of the engine note the rows whose state has become final; here they are looked at again, inside a transaction,
+and deleted in batches beside the traffic. After a restart the store names the rows that were left over.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""What the engine refuses, and why. Codes 1200–1299: a submission that cannot be accepted, a message that cannot be delivered."""
+"""What the engine refuses, and why. Codes 1200–1299: a submission that cannot be accepted.
+
+A message that cannot be delivered.
+"""
 
 from semq.errors import BadInput, ProtocolViolation, Unavailable
 
@@ -21,7 +24,7 @@ class DocumentTooLarge(BadInput):
     """The document is larger than this node accepts."""
 
     code = "SEMQ-1203"
-    remedy = "Split or compress the document, or raise protocol.max_document_bytes on the sender, the platform and the receiver."
+    remedy = "Split or compress it, or raise protocol.max_document_bytes at the sender, the platform and the receiver."
 
 
 class QuotaReached(BadInput):

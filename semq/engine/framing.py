@@ -1,7 +1,7 @@
 """Frames of the engine as AMQP content, and back (the table in ARCHITECTURE.md, "AMQP 0-9-1 everywhere").
 
-UMX-T attributes ride in the content header, @AppData is the body. What is only passed on keeps its header and body as they came; what
-this node makes or changes is built here. Used by both kinds of nodes, on both ends of a link.
+UMX-T attributes ride in the content header, @AppData is the body. What is only passed on keeps its header and body as
+they came; what this node makes or changes is built here. Used by both kinds of nodes, on both ends of a link.
 """
 
 from semq.amqp.content import ContentHeader, Properties
@@ -17,8 +17,8 @@ PERSISTENT = 2
 def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     """The frame in what a peer node sent.
 
-    Raises BadAddress, BadEnvelope, BadRecord, BadLocator or BadAttribute (all SemqError) if it cannot be read, and the AmqpErrors of
-    a content header that is malformed.
+    Raises BadAddress, BadEnvelope, BadRecord, BadLocator or BadAttribute (all SemqError) if it cannot be read, and the
+    AmqpErrors of a content header that is malformed.
     """
     function, primitive = read_type(header.type)
     if function is Function.DATA:

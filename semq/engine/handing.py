@@ -1,8 +1,12 @@
-"""Handing over: received documents reach the application, each at least once, repeats flagged (PROTOCOL.md R6, section 11).
+"""Handing over: received documents reach the application, each at least once, repeats flagged (PROTOCOL.md R6.
 
-A document is given in the commit that records it when a consumer is free and nothing waits before it; otherwise consumers are fed
-from tb_0030 in the order of arrival. Documents with an order key go one at a time per source store and key, each only when the one
-before it is recorded or settled; unordered ones are never held back. A delivery is counted in a commit before it is made.
+Section 11).
+
+A document is given in the commit that records it when a consumer is free and nothing waits before it; otherwise
+consumers are fed
+from tb_0030 in the order of arrival. Documents with an order key go one at a time per source store and key, each only
+when the one before it is recorded or settled; unordered ones are never held back. A delivery is counted in a commit
+before it is made.
 """
 
 from collections.abc import Sequence

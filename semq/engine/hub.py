@@ -1,7 +1,9 @@
-"""The engine of the platform: forwards what can go on at once, stores what cannot, and takes no further part in what it forwarded.
+"""The engine of the platform: forwards what can go on at once, stores what cannot.
 
-The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a local node. What the hub
-holds is in ``holding``, what it relays in ``relaying``.
+And takes no further part in what it forwarded.
+
+The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a
+local node. What the hub holds is in ``holding``, what it relays in ``relaying``.
 """
 
 from collections.abc import Callable, Sequence

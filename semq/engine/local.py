@@ -1,8 +1,8 @@
 """The engine of a local node: sends an institution's documents, and records those that others send to it.
 
-The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what was read from one, ``tick`` when ``next_due`` has come,
-and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications come in by ``submit``, ``inbox`` and the doors
-of ``handing``.
+The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what was read from one, ``tick`` when
+``next_due`` has come, and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications come in by
+``submit``, ``inbox`` and the doors of ``handing``.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,7 @@
-"""What a person, or the clock, asks of our own messages: cancel, expire, hold, release (PROTOCOL.md sections 11 and 12)."""
+"""What a person, or the clock, asks of our own messages: cancel, expire, hold.
+
+Release (PROTOCOL.md sections 11 and 12).
+"""
 
 from collections.abc import Callable, Sequence
 

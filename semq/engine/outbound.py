@@ -1,7 +1,8 @@
 """How a row of tb_0031 changes at its sender: one door for all news of a message (PROTOCOL.md section 5.1).
 
-``hear`` is called with what a receipt, an answer, a timer or a person says; the grid decides; the row, the ledger and the application's
-event change in one transaction; what follows the commit is gathered in ``Effects`` and done by ``apply``.
+``hear`` is called with what a receipt, an answer, a timer or a person says; the grid decides; the row, the ledger and
+the application's event change in one transaction; what follows the commit is gathered in ``Effects`` and done by
+``apply``.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from semq.engine.core import Core
 from semq.engine.bodies import decode_envelope, encode_envelope
+from semq.engine.core import Core
 from semq.engine.pump import Pump
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import Recovered, Unit
@@ -50,7 +51,7 @@ NEWS = {
     Arrival.VOID: Heard.void,
     Arrival.SETTLED: Heard.settled,
 }
-assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes  # noqa: S101
+assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
 
 
 @dataclass(slots=True)

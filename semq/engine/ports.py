@@ -1,6 +1,7 @@
 """What the engine needs of the world around it, and the values that cross the border.
 
-A ``Link`` has three implementations that the engine cannot tell apart: an AMQP connection, a loop within the node, and the simulator.
+A ``Link`` has three implementations that the engine cannot tell apart: an AMQP connection, a loop within the node, and
+the simulator.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,10 @@ from semq.umx_t.locator import LK0
 
 
 class Link(Protocol):
-    """One session with a neighbour. Frames go out in order per kind (messages, packets) or not at all: fire and forget."""
+    """One session with a neighbour. Frames go out in order per kind (messages, packets) or not at all.
+
+    Fire and forget.
+    """
 
     @property
     def peer(self) -> Address:

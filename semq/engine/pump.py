@@ -1,8 +1,8 @@
 """Rows in SS_INIT on their way out: one lane per destination, so that a dead partner blocks nobody (row B8).
 
-A lane knows, from memory alone, whether the store may hold unsent rows for its destination and what is under way. As long as it
-does, new rows are stored behind them; once it does not, a new row may be sent in the commit that accepts it. Used by the
-sender for its own rows and by the hub for what it holds.
+A lane knows, from memory alone, whether the store may hold unsent rows for its destination and what is under way. As
+long as it does, new rows are stored behind them; once it does not, a new row may be sent in the commit that accepts it.
+Used by the sender for its own rows and by the hub for what it holds.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The receiver: records what arrives, exactly once, and says so (PROTOCOL.md section 5.3).
 
-One transaction takes the floor, the ledger entry and the row of tb_0030 together (rule R1); the acknowledgements leave after it. The
-ledger alone decides whether a message has arrived; whatever else is heard is a hint.
+One transaction takes the floor, the ledger entry and the row of tb_0030 together (rule R1); the acknowledgements leave
+after it. The ledger alone decides whether a message has arrived; whatever else is heard is a hint.
 """
 
 from collections.abc import Callable, Sequence
@@ -113,7 +113,10 @@ class Receiver:
         return stream
 
     def known(self, unit: Unit, lk0: LK0, sid: int) -> Recorded:
-        """What the ledger knows of a message; committed or staged by earlier work, and answered after the commit only."""
+        """What the ledger knows of a message; committed or staged by earlier work.
+
+        And answered after the commit only.
+        """
         if sid < 0:
             return Recorded(Arrival.RECV if str(lk0) in unit.seen else Arrival.NOT)
         key = InStreamKey(lk0.store, lk0.inc)
@@ -124,7 +127,10 @@ class Receiver:
 
 
 def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int) -> None:
-    """Mail Ack to the store that sent the copy, and Ack2 to the sender: after the commit, for duplicates too (rule R29)."""
+    """Mail Ack to the store that sent the copy, and Ack2 to the sender: after the commit.
+
+    For duplicates too (rule R29).
+    """
     lk0, lk1 = envelope.lk0, envelope.lk1
     status = ANSWER[entry.status]
     if lk1 is not None and platform is not None:

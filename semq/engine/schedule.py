@@ -1,8 +1,9 @@
 """When to ask about which rows, without a timer per row: slices of record ids that became due together.
 
-Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query finds the rows in
-it that are still unsettled; when none is left the slice is forgotten, otherwise it is due again after twice the interval. Neighbours of
-one age are merged, so that a target away for weeks costs its rows and a handful of slices. Time is monotonic (rule R21).
+Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query
+finds the rows in it that are still unsettled; when none is left the slice is forgotten, otherwise it is due again after
+twice the interval. Neighbours of one age are merged, so that a target away for weeks costs its rows and a handful of
+slices. Time is monotonic (rule R21).
 """
 
 from dataclasses import dataclass
@@ -46,7 +47,10 @@ class Schedule:
         self._slices.append(self._open)
 
     def make_due(self, first: int, last: int, due: float) -> None:
-        """Ask about all rows of a span at ``due``, whatever was planned for them (new session, start of the process)."""
+        """Ask about all rows of a span at ``due``, whatever was planned for them (new session.
+
+        Start of the process).
+        """
         self._slices = [s for s in self._slices if s.first < first or s.last > last]
         self._slices.append(Slice(first, last, due))
         self._open = None

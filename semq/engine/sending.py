@@ -13,7 +13,7 @@ from semq.engine.ports import Link
 from semq.engine.pump import Lane, Pump
 from semq.errors import SemqError
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
-from semq.store.unit import Needs, StreamsTo, Unit
+from semq.store.unit import StreamsTo, Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import Heard
@@ -199,7 +199,10 @@ class _ReAck2(_OwnRows):
             self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
 
     def _floor(self, inc: int) -> tuple[int, int | None]:
-        """Floor of one of our streams and where it was closed; (0, 0) for one that our store knows nothing of (break F6)."""
+        """Floor of one of our streams and where it was closed; (0.
+
+        0) for one that our store knows nothing of (break F6).
+        """
         key = OutStreamKey(str(self._source), inc)
         floor = self._sender.rows.floors.get(key)
         if inc == self._core.inc:

@@ -1,4 +1,7 @@
-"""The numbers that the engine works by, with the defaults of PROTOCOL.md section 13. Times in seconds, sizes in bytes."""
+"""The numbers that the engine works by, with the defaults of PROTOCOL.md section 13. Times in seconds.
+
+Sizes in bytes.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,6 @@
-"""What both kinds of nodes share as running processes: logs, signals, database, the engine's clockwork, the administrators' door.
+"""What both kinds of nodes share as running processes: logs, signals, database, the engine's clockwork.
+
+The administrators' door.
 
 Floor 4, beside ``local_node`` and ``platform_node``, which are strangers to each other.
 """

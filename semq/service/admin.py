@@ -1,7 +1,8 @@
 """The administrators' door: exchange ``semq.admin``, one JSON request a message, one JSON answer to ``reply_to``.
 
-The command line uses it, over the same port and the same permissions as everything else. Looking never changes anything; what
-does change something goes through the engine like all other news. Answers are sent as transient messages.
+The command line uses it, over the same port and the same permissions as everything else. Looking never changes
+anything; what does change something goes through the engine like all other news. Answers are sent as transient
+messages.
 """
 
 import asyncio

@@ -1,7 +1,9 @@
-"""The engine's clockwork: timers as a table of jobs on APScheduler, and mail flushed at the end of the turn that wrote it.
+"""The engine's clockwork: timers as a table of jobs on APScheduler.
 
-APScheduler is an in-process timer here (its SQL job store would run jobs twice under two schedulers); what must run once is
-guarded by the store's lease.
+And mail flushed at the end of the turn that wrote it.
+
+APScheduler is an in-process timer here (its SQL job store would run jobs twice under two schedulers); what must run
+once is guarded by the store's lease.
 """
 
 from collections.abc import Awaitable, Callable

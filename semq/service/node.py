@@ -1,8 +1,8 @@
 """A node's life: database, store, engine, AMQP endpoint, clockwork; and a new engine when the store was lost.
 
-An engine lives as long as one opening of its store. When the connection is lost, or the fate of a commit is unknown, everything
-the engine believed is abandoned, the store is opened anew (a new incarnation) and a new engine is built from what is
-committed: the same path as after a crash, so there is only one (PROTOCOL.md section 14).
+An engine lives as long as one opening of its store. When the connection is lost, or the fate of a commit is unknown,
+everything the engine believed is abandoned, the store is opened anew (a new incarnation) and a new engine is built from
+what is committed: the same path as after a crash, so there is only one (PROTOCOL.md section 14).
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from semq.amqp.limits import Limits
+from semq.broker.memory_store import NoStore
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Authenticator, Permissions, User, UserTable, hash_password
 from semq.clock import Clock
@@ -21,7 +22,6 @@ from semq.errors import Misconfigured, SemqError
 from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
-from semq.broker.memory_store import NoStore
 from semq.store.postgres import PostgresStore
 from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
@@ -101,9 +101,7 @@ class Node(Generic[E]):
             url, owner=str(self.home), clock=self.clock, lost=self._store_lost, notified=self.notified
         )
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.jobs())
-        self.server = AmqpServer(
-            self._server_config(), self.authenticator(), self.clock, NoStore(), self.turn
-        )
+        self.server = AmqpServer(self._server_config(), self.authenticator(), self.clock, NoStore(), self.turn)
         await self._begin()
         self.register()
         vhost = self.server.vhosts[APPLICATIONS]

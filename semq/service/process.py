@@ -1,4 +1,7 @@
-"""A node as an operating-system process: starts, prints ``ready``, drains on SIGTERM and SIGINT, and says why it cannot start."""
+"""A node as an operating-system process: starts, prints ``ready``, drains on SIGTERM and SIGINT.
+
+And says why it cannot start.
+"""
 
 import argparse
 import asyncio

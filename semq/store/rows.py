@@ -1,6 +1,7 @@
 """The rows as values: one class a table, in the words of PROTOCOL.md section 3. Read and changed through ``unit.Unit``.
 
-Bodies live apart from the narrow rows, so that a change of status rewrites tens of bytes. Times are milliseconds since 1970 UTC.
+Bodies live apart from the narrow rows, so that a change of status rewrites tens of bytes. Times are milliseconds since
+1970 UTC.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,11 @@
-"""One transaction: what it must see, what it saw, and what it changes. The heart of the contract between engine and store.
+"""One transaction: what it must see, what it saw, and what it changes.
 
-The engine never speaks SQL. It posts ``Work``: the keys that it needs to see (``Needs``), a decision taken on the loaded ``Unit``
-while the transaction is open, and what follows after the commit. A store gathers all waiting work into one unit, loads, lets each
-decide in order, writes, commits, and only then tells each that it is committed: nothing is acknowledged before it is true.
-The decisions themselves are the grids of floor 0.
+The heart of the contract between engine and store.
+
+The engine never speaks SQL. It posts ``Work``: the keys that it needs to see (``Needs``), a decision taken on the
+loaded ``Unit`` while the transaction is open, and what follows after the commit. A store gathers all waiting work into
+one unit, loads, lets each decide in order, writes, commits, and only then tells each that it is committed: nothing is
+acknowledged before it is true. The decisions themselves are the grids of floor 0.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +51,10 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Rows of tb_0030 that are not DONE or that owe an acknowledgement, ``first`` to ``last`` (bref, inclusive), narrow."""
+    """Rows of tb_0030 that are not DONE or that owe an acknowledgement, ``first`` to ``last`` (bref, inclusive).
+
+    Narrow.
+    """
 
     first: int
     last: int
@@ -67,9 +72,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FirstInOrder:
-    """Of the rows of tb_0030 with app_status NEW, one source store and one order key: the one that was accepted first, narrow.
+    """Of the rows of tb_0030 with app_status NEW, one source store and one order key.
 
-    That is the lowest ``lk0.object_id``, not the lowest bref: they may be recorded out of order (PROTOCOL.md section 11).
+    The one that was accepted first, narrow.
+
+    That is the lowest ``lk0.object_id``, not the lowest bref: they may be recorded out of order (PROTOCOL.md section
+    11).
     """
 
     store: str
@@ -93,14 +101,20 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedRows:
-    """Rows that applications wrote through SQL (tb_0031_submit), oldest first, as rows.Submitted; the unit settles each."""
+    """Rows that applications wrote through SQL (tb_0031_submit), oldest first, as rows.Submitted.
+
+    The unit settles each.
+    """
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class DoneRows:
-    """Brefs that applications finished in their own transaction (``semq_done``), oldest first; settled by ``taken_done``."""
+    """Brefs that applications finished in their own transaction (``semq_done``), oldest first.
+
+    Settled by ``taken_done``.
+    """
 
     limit: int
 
@@ -147,8 +161,10 @@ class Unit:
     bodies: dict[int, Stored] = field(default_factory=dict)
     #: Rows of tb_0030's bodies: those of rows found by ``Waiting``.
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
-    #: What queries found: lists of Outbound, Pending, OutStream or Submitted. Stores put the bodies of rows found by Unsent into
-    #: ``bodies`` and of those found by Waiting into ``pending_bodies``. Read rows through ``outbound_found`` and ``pending_found``.
+    #: What queries found: lists of Outbound, Pending, OutStream or Submitted. Stores put the bodies of rows found by
+    #: Unsent into
+    #: ``bodies`` and of those found by Waiting into ``pending_bodies``. Read rows through ``outbound_found`` and
+    #: ``pending_found``.
     found: dict[Query, list[Any]] = field(default_factory=dict)
 
     # --- staged
@@ -195,14 +211,17 @@ class Unit:
         """Add a row, with its envelope and payload unless the class keeps none."""
         self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
         if row.direction is Direction.RELAYED:
-            self.relayed[str(row.lk0)] = row  # a second frame of the same message may wait in this very unit (break F13)
+            self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (break F13)
         if body is not None:
             self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
         if row.token is not None:
             self.tokens[row.token] = self.new_tokens[row.token] = Token(row.lk0, row.digest)
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
-        """Note that a row changed; ``before`` is its status when loaded, guarded again in Postgres (compare-and-set)."""
+        """Note that a row changed; ``before`` is its status when loaded.
+
+        Guarded again in Postgres (compare-and-set).
+        """
         if row.object_id not in self.new_outbound:
             self.changed_outbound.setdefault(row.object_id, before)
 
@@ -266,7 +285,9 @@ class Work(Protocol):
     needs: Needs
 
     def decide(self, unit: Unit) -> None:
-        """Take the decision and stage the changes. Called once per attempt, with the transaction open; must keep nothing from an
+        """Take the decision and stage the changes. Called once per attempt, with the transaction open.
+
+        Must keep nothing from an
         earlier attempt. A SemqError means that this work alone is refused: nothing of it is written."""
 
     def committed(self) -> None:
@@ -302,7 +323,7 @@ class Recovered:
     inc: int
     first_id: int
     streams: list[StreamState] = field(default_factory=list)
-    backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node (all of a platform store)
+    backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
     unsettled: int = 0  #: rows of tb_0031 without an outcome
     settled: list[int] = field(default_factory=list)  #: rows that have an outcome and wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup

@@ -1,7 +1,7 @@
 """Addresses: who sends, who receives (UMX packet header; AMQP ``app_id`` and routing key).
 
-A node is (type, id): type 1 is an institution's local node, 2 the platform. A user or application within a node is named by
-a suffix. As text: ``1.56001`` or ``1.56001/buyer``; people may leave out the ``1.``.
+A node is (type, id): type 1 is an institution's local node, 2 the platform. A user or application within a node is
+named by a suffix. As text: ``1.56001`` or ``1.56001/buyer``; people may leave out the ``1.``.
 """
 
 import re

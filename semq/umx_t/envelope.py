@@ -1,4 +1,6 @@
-"""What travels: a message with its UMX-T attributes, or a transport packet of 810/809 records (seed 2.1, LAYER_MASK 0 and 1).
+"""What travels: a message with its UMX-T attributes, or a transport packet of 810/809 records (seed 2.1.
+
+LAYER_MASK 0 and 1).
 
 Envelopes are values: whoever needs another attempt number or an LK1 makes a changed copy. Bodies are never copied here.
 """

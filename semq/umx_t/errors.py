@@ -17,7 +17,9 @@ class BadAttribute(BadInput):
     """A UMX-T attribute has a value that does not exist."""
 
     code = "SEMQ-1102"
-    remedy = "See the table of attributes in the README: @SaveFwd is 1, 2 or 3; @Ack2, @Reliable, @Encrypt and @Fixed are 0 or 1."
+    remedy = (
+        "@SaveFwd is 1, 2 or 3; @Ack2, @Reliable, @Encrypt and @Fixed are 0 or 1 (table of attributes in README.md)."
+    )
 
 
 class BadAppKey(BadInput):

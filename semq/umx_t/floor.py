@@ -1,7 +1,8 @@
 """The floor of a stream: the lowest number that is not settled (PROTOCOL.md section 2; rules R2 and R3).
 
-Only messages whose end is final at the sender count; custody does not (break F1). The sender keeps one ``Floor`` per stream,
-moves it after the commit that settled a message, and carries it in every message and ReAck2, so that the receiver may forget.
+Only messages whose end is final at the sender count; custody does not (break F1). The sender keeps one ``Floor`` per
+stream, moves it after the commit that settled a message, and carries it in every message and ReAck2, so that the
+receiver may forget.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,8 @@
 """How a status grid, written as text, becomes a table of rules.
 
 A grid has a heading (its name, then a column for each standing of a row) and a line for each kind of news. A cell reads
-``next standing:what we do``; a dot stays put, a bang cannot be true. Every cell is decided; any misspelt word fails at import.
+``next standing:what we do``; a dot stays put, a bang cannot be true. Every cell is decided; any misspelt word fails at
+import.
 """
 
 from collections.abc import Iterator, Mapping

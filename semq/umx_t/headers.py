@@ -1,8 +1,10 @@
-"""The attributes of a message as AMQP properties and headers, and back (the table in ARCHITECTURE.md, "AMQP everywhere").
+"""The attributes of a message as AMQP properties and headers, and back (the table in ARCHITECTURE.md.
 
-Two readers: ``read_submission`` for what an application publishes, strict, since a misspelt attribute must not pass for a
-default; ``read_envelope`` for what a peer node sends, tolerant of attributes that it does not know (row Q20). Plain dictionaries
-in and out: bytes are the business of the AMQP codec.
+"AMQP everywhere").
+
+Two readers: ``read_submission`` for what an application publishes, strict, since a misspelt attribute must not pass for
+a default; ``read_envelope`` for what a peer node sends, tolerant of attributes that it does not know (row Q20). Plain
+dictionaries in and out: bytes are the business of the AMQP codec.
 """
 
 from collections.abc import Mapping
@@ -123,7 +125,10 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str) -> Envelope:
-    """The envelope of a message from a peer node. Raises BadEnvelope (or a locator's own error) if it cannot be read."""
+    """The envelope of a message from a peer node.
+
+    Raises BadEnvelope (or a locator's own error) if it cannot be read.
+    """
     try:
         return _read_envelope(properties, headers, parse_address(routing_key))
     except (TypeError, ValueError, AttributeError, OverflowError) as error:

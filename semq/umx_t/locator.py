@@ -1,7 +1,7 @@
 """Locators: LK0 names a message for ever, LK1 names a stored copy of it (seed 2.1; PROTOCOL.md section 2).
 
-LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the platform, so the node
-may never be left out (rule R6). The incarnation keeps a restored store from giving out a name twice (rule R5).
+LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the platform, so the
+node may never be left out (rule R6). The incarnation keeps a restored store from giving out a name twice (rule R5).
 """
 
 import re

@@ -1,7 +1,8 @@
 """The 810 and 809 records, and the records of presence: what the nodes tell one another about messages.
 
-One record is a flat object with the design's names first (PROTOCOL.md section 17); a packet is a JSON array of them, so that
-any language can read it, fields of a newer version are tolerated, and absent fields have the design's defaults. Hexadecimal text is used
+One record is a flat object with the design's names first (PROTOCOL.md section 17); a packet is a JSON array of them, so
+that any language can read it, fields of a newer version are tolerated, and absent fields have the design's defaults.
+Hexadecimal text is used
 for incarnations, since many JSON readers cannot hold 63 bits.
 """
 

@@ -1,4 +1,6 @@
-"""The statuses of rows, as they stand in the database: climb only, never renumbered, never reused (PROTOCOL.md section 16).
+"""The statuses of rows, as they stand in the database: climb only, never renumbered.
+
+Never reused (PROTOCOL.md section 16).
 
 The enums are disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
 """
@@ -67,7 +69,8 @@ class Direction(IntEnum):
     RELAYED = 520  #: held by the platform for an absent node
 
 
-# What the receiver says, and the outcome it gives to the sender's row (S5); VOID is LOST for a row that gave its payload away.
+# What the receiver says, and the outcome it gives to the sender's row (S5); VOID is LOST for a row that gave its
+# payload away.
 OUTCOME_OF = {
     Arrival.RECV: Outcome.DELIVERED,
     Arrival.REJ: Outcome.REJECTED,
