@@ -2,20 +2,18 @@
 
 Rows are what we hear, columns are where we stand. Three things to see at once: the grids climb to the right and only a
 ``no`` of the responsible party goes back to SS_INIT; dots fill the lower right, late and repeated news is harmless by
-construction; the SS_INIT column is not empty, for a crash between a send and what came of it leaves SS_INIT behind
-while the world has moved on, so evidence is believed there too (rule R29).
+construction; the SS_INIT column is not empty, for a crash between a send and what came of it leaves SS_INIT behind while
+the world has moved on, so evidence is believed there too (rule R29).
 
-Guards that need more than the standing (an equal attempt, a nonce, a payload that is still here) are evaluated by the
-caller, who then hears ``stale`` news as nothing at all or picks the row of the grid that fits (``not_here`` or
-``not_here_bare``).
+Guards that need more than the standing (an equal attempt, a nonce, a payload that is still here) are evaluated by the caller,
+who then hears ``stale`` news as nothing at all or picks the row of the grid that fits (``not_here`` or ``not_here_bare``).
 """
 
 from enum import Enum
 
 from semq.umx_t.grid import Grid
 
-# ----------------------------------------------------------------------------------------------------------------
-# sender
+# ---------------------------------------------------------------------------------------------------------------- sender
 
 
 class Standing(Enum):
@@ -74,30 +72,32 @@ class SenderDeed(Enum):
 
 SENDER = Grid(
     """
-class3          SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            GONE              AWAY
-FINAL claim           SS_SENT:send      .                 .                 .                 .                 . . fwd
-.                 SS_ACK_FWD        .                 .                 .                 . . fwd_failed      .
-SS_INIT:wake      SS_INIT:wake      .                 .                 . . discarded !                 !
-!                 !                 !                 ! ! save SS_ACK:custody SS_ACK:custody    SS_ACK:custody
-.:custody         SS_ACK:custody SS_ACK:custody . recv SS_ACK2:reack2 SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2
-SS_ACK2:reack2 SS_ACK2:reack2 .:reack2 rej REJECTED:reack2 REJECTED:reack2   REJECTED:reack2   REJECTED:reack2
-REJECTED:reack2 REJECTED:reack2   .:reack2 void CANCELLED:reack2 CANCELLED:reack2  CANCELLED:reack2 CANCELLED:reack2
-CANCELLED:reack2 CANCELLED:reack2  .:reack2 settled UNKNOWN:reack2    UNKNOWN:reack2 UNKNOWN:reack2 UNKNOWN:reack2
-UNKNOWN:reack2    UNKNOWN:reack2 .:reack2 refused .                 REJECTED . . . . . gone            .
-.                 . GONE:ask_target .:ask_target GONE:ask_target . unavail         .                 .                 .
-AWAY:ask_target   . .:ask_target . not_here . SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake
-SS_INIT:wake . not_here_bare   . . . . SS_INIT:give_up . . offline .                 SS_INIT:wake SS_INIT:wake      . .
-SS_INIT:wake . cancel SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void
-SS_INIT:make_void . ask . .:ask_target .:ask_target .:ask_custodian .:ask_target .:ask_target . give_up         ! ! ! !
-! ! !
+class3          SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            GONE              AWAY              FINAL
+claim           SS_SENT:send      .                 .                 .                 .                 .                 .
+fwd             .                 SS_ACK_FWD        .                 .                 .                 .                 .
+fwd_failed      .                 SS_INIT:wake      SS_INIT:wake      .                 .                 .                 .
+discarded       !                 !                 !                 !                 !                 !                 !
+save            SS_ACK:custody    SS_ACK:custody    SS_ACK:custody    .:custody         SS_ACK:custody    SS_ACK:custody    .
+recv            SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    .:reack2
+rej             REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   .:reack2
+void            CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  .:reack2
+settled         UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    .:reack2
+refused         .                 REJECTED          .                 .                 .                 .                 .
+gone            .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
+unavail         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
+not_here        .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
+not_here_bare   .                 .                 .                 .                 SS_INIT:give_up   .                 .
+offline         .                 SS_INIT:wake      SS_INIT:wake      .                 .                 SS_INIT:wake      .
+cancel          SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void .
+ask             .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      .
+give_up         !                 !                 !                 !                 !                 !                 !
 """,
     Standing,
     Heard,
     SenderDeed,
 )
 
-# Rows of class 1 and 2 exist only while a receipt is owed, or class 2 while our own link is down; nothing is ever
-# resent (rule R22).
+# Rows of class 1 and 2 exist only while a receipt is owed, or class 2 while our own link is down; nothing is ever resent (rule R22).
 SENDER_12 = Grid(
     """
 class12         SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            FINAL
@@ -125,8 +125,7 @@ give_up         .                 UNKNOWN           UNKNOWN           UNKNOWN   
     SenderDeed,
 )
 
-# -------------------------------------------------------------------------------------------------------------------
-# hub
+# ------------------------------------------------------------------------------------------------------------------- hub
 
 
 class Held(Enum):
@@ -183,8 +182,7 @@ ask         .                   .                   .:ask_target
     HubDeed,
 )
 
-# --------------------------------------------------------------------------------------------------------------
-# receiver
+# -------------------------------------------------------------------------------------------------------------- receiver
 
 
 class Known(Enum):
