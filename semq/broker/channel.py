@@ -6,135 +6,22 @@ State and the small steps on it; the methods a client sends are read in ``comman
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.events import Event
 from semq.amqp.methods import Method
 from semq.broker import refusals
 from semq.broker.confirms import Confirms
-from semq.broker.queue import Disposition, Queue
+from semq.broker.consumer import Consumer, Source, counted
+from semq.broker.queue import Disposition
 from semq.broker.ready import Entry
-from semq.broker.services import ServiceQueue, SessionInfo
+from semq.broker.services import ServiceQueue
 
 if TYPE_CHECKING:
     from semq.broker.session import Session
     from semq.broker.transaction import Transaction
-
-Source: TypeAlias = Queue | ServiceQueue
-
-
-class Consumer:
-    """A consumer on a channel, of a queue or of a service; both push into it through ``take`` or ``deliver``."""
-
-    __slots__ = (
-        "arguments",
-        "channel",
-        "exclusive",
-        "is_parked",
-        "no_ack",
-        "prefetch",
-        "priority",
-        "source",
-        "tag",
-        "unacked",
-    )
-
-    def __init__(
-        self,
-        channel: "Channel",
-        source: Source,
-        tag: str,
-        no_ack: bool,
-        exclusive: bool,
-        priority: int,
-        arguments: Mapping[str, Any],
-    ) -> None:
-        self.channel = channel
-        self.source = source
-        self.tag = tag
-        self.no_ack = no_ack
-        self.exclusive = exclusive
-        self.priority = priority
-        self.arguments = arguments
-        self.prefetch = channel.prefetch
-        self.unacked = 0
-        self.is_parked = False
-
-    @property
-    def session(self) -> SessionInfo:
-        return self.channel.session.info
-
-    # As a queue sees it.
-
-    def can_take(self) -> bool:
-        channel = self.channel
-        if not (channel.is_flowing and channel.session.is_writable):
-            return False
-        if self.no_ack:
-            return True
-        if (self.prefetch and self.unacked >= self.prefetch) or channel.is_full:
-            return False
-        return channel.session.may_have_more_unacked
-
-    def take(self, queue: Queue, entry: Entry) -> None:
-        message = entry.message
-        header = message.header if not entry.deliveries else counted(entry)
-        self.channel.deliver(
-            self, entry, message.exchange, message.routing_key, header, message.body, entry.deliveries > 0
-        )
-
-    def cancelled(self) -> None:
-        """The queue is gone, or the service wants no consumer any more: tell the client if it understands."""
-        self.channel.consumers.pop(self.tag, None)
-        self.channel.session.cancel_consumer(self.channel.number, self.tag)
-
-    # As a service sees it.
-
-    @property
-    def credit(self) -> int:
-        """How many messages may be delivered now. Unbounded consumers still get them in portions."""
-        if not self.can_take():
-            self.is_parked = True
-            return 0
-        channel = self.channel
-        if self.no_ack:
-            return _PORTION
-        room = self.prefetch - self.unacked if self.prefetch else _PORTION
-        if channel.prefetch_global:
-            room = min(room, channel.prefetch_global - channel.counted)
-        return room
-
-    def deliver(
-        self,
-        exchange: str,
-        routing_key: str,
-        header: ContentHeader,
-        body: bytes | memoryview,
-        redelivered: bool,
-        token: Any,
-    ) -> None:
-        if self.channel.consumers.get(self.tag) is not self:
-            self.channel.session.gather(self.source, self, token, Disposition.LOST)
-            return
-        self.channel.deliver(self, token, exchange, routing_key, header, body, redelivered)
-        if self.no_ack:
-            self.channel.session.gather(self.source, self, token, Disposition.ACK)
-
-    def cancel(self) -> None:
-        if self.channel.consumers.get(self.tag) is self:
-            self.channel.drop_consumer(self)
-            self.cancelled()
-            self.channel.lose(self)
-
-
-_PORTION = 256
-
-
-def counted(entry: Entry) -> ContentHeader:
-    """The header of a message that has been out before, with the number of times."""
-    return entry.message.header.amended(headers={"x-delivery-count": entry.deliveries})
 
 
 class Delivery:
@@ -255,8 +142,7 @@ class Channel:
             self.unacked[tag] = Delivery(consumer.source, consumer, item, size)
             consumer.unacked += 1
             self.counted += 1
-            session.unacked_count += 1
-            session.unacked_bytes += size
+            session.allowance.deliver(size)
         session.machine.deliver(self.number, consumer.tag, tag, redelivered, exchange, routing_key, header, body)
         session.delivered += 1
         session.wrote()
@@ -267,8 +153,7 @@ class Channel:
         self.next_tag = tag + 1
         if not no_ack:
             self.unacked[tag] = Delivery(source, None, item, size)
-            self.session.unacked_count += 1
-            self.session.unacked_bytes += size
+            self.session.allowance.deliver(size)
         self.session.delivered += 1
         return tag
 
@@ -313,8 +198,7 @@ class Channel:
         roomy: dict[Consumer, None] = {}
         for delivery in deliveries:
             consumer = delivery.consumer
-            session.unacked_count -= 1
-            session.unacked_bytes -= delivery.size
+            session.allowance.settle(delivery.size)
             if consumer is not None:
                 consumer.unacked -= 1
                 self.counted -= 1
@@ -322,10 +206,10 @@ class Channel:
         for source, consumer, items in _runs(deliveries):
             if isinstance(source, ServiceQueue):
                 for item in items:
-                    session.gather(source, consumer, item, disposition)
+                    session.gathered.add(source, consumer, item, disposition)
             else:
                 source.settle(consumer, items, disposition)
-        if self.prefetch_global or session.was_full_of_unacked:
+        if self.prefetch_global or session.allowance.was_full:
             session.wake_consumers()
         else:
             self.wake(roomy)
@@ -333,8 +217,7 @@ class Channel:
     def wake(self, consumers: Iterable[Consumer]) -> None:
         """These consumers may have room again."""
         for consumer in list(consumers):
-            if consumer.is_parked:
-                self.session.wake(consumer)
+            consumer.wake()
 
     def recover(self, requeue: bool) -> None:
         """basic.recover: back to the queues, or out again to the same consumers under new tags."""
@@ -370,9 +253,10 @@ class Channel:
     def drop_consumer(self, consumer: Consumer) -> None:
         """basic.cancel: no more deliveries; what is out stays out."""
         self.consumers.pop(consumer.tag, None)
+        self.session.leave(consumer)
         if self.reply_consumer is consumer:
             self.reply_consumer = None
-            self.session.forget_reply_target(self)
+            self.session.server.reply_targets.remove(self)
             return
         source = consumer.source
         if isinstance(source, ServiceQueue):
@@ -401,7 +285,7 @@ class Channel:
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
         """The store has, or has not, what was published under this number (0: not to be confirmed)."""
-        self.session.let_go(size)
+        self.session.allowance.let_go(size)
         self.confirm(sequence, error is None)
 
     def confirm(self, sequence: int, is_safe: bool) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 from semq.amqp import methods as m
 from semq.broker import refusals
 from semq.broker.channel import Channel
+from semq.broker.definitions import AnyQueue
 from semq.broker.publishing import REPLY_PREFIX, REPLY_TO
 from semq.broker.queue import Queue
 from semq.broker.services import ServiceQueue
 from semq.broker.users import Right
-from semq.broker.vhost import AnyQueue
 
 
 def named_queue(channel: Channel, name: str) -> str:
@@ -119,7 +119,7 @@ def _require_dead_letter_rights(channel: Channel, name: str, ask: m.QueueDeclare
 
 def _declare_reply_queue(channel: Channel, ask: m.QueueDeclare) -> None:
     """Somebody asks whether whoever waits for a direct reply is still there."""
-    target = channel.session.find_reply_target(ask.queue.removeprefix(REPLY_PREFIX))
+    target = channel.session.find_reply_target(ask.queue)
     if ask.queue != REPLY_TO and target is None:
         raise refusals.no_queue(ask.queue, channel.session.vhost.name)
     channel.last_queue = ask.queue
@@ -178,8 +178,6 @@ def queue_delete(channel: Channel, ask: m.QueueDelete) -> None:
         return
     queue = session.vhost.find_queue(name, session)
     count, must_wait = session.vhost.delete_queue(queue, ask.if_unused, ask.if_empty)
-    if isinstance(queue, Queue):
-        session.exclusive_queues.pop(queue, None)
     channel.reply_when_saved(m.QueueDeleteOk(count), ask.no_wait, must_wait)
 
 

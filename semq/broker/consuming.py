@@ -10,9 +10,10 @@ from typing import Any
 from semq.amqp import methods as m
 from semq.broker import refusals
 from semq.broker.arguments import QueueSettings
-from semq.broker.channel import Channel, Consumer, Source, counted
+from semq.broker.channel import Channel
 from semq.broker.commands import named_queue, queue_for
 from semq.broker.confirms import Confirms
+from semq.broker.consumer import Consumer, Source, counted
 from semq.broker.publishing import REPLY_TO, commit
 from semq.broker.queue import Disposition, Queue
 from semq.broker.services import ServiceQueue
@@ -49,6 +50,7 @@ def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
     _check_free(channel, source, ask.exclusive)
     consumer = Consumer(channel, source, tag, ask.no_ack, ask.exclusive, _priority(ask), ask.arguments)
     channel.consumers[tag] = consumer
+    session.enter(consumer)
     channel.reply(m.BasicConsumeOk(tag), ask.no_wait)  # before the first delivery (AMQP 0-9-1, 4.6)
     if isinstance(source, ServiceQueue):
         source.attach(consumer)
@@ -84,7 +86,7 @@ def _consume_replies(channel: Channel, ask: m.BasicConsume, tag: str) -> None:
     placeholder = Queue(REPLY_TO, 0, session.vhost.env, _NO_SETTINGS)
     consumer = Consumer(channel, placeholder, tag, True, False, 0, ask.arguments)
     channel.consumers[tag] = channel.reply_consumer = consumer
-    session.make_reply_target(channel)
+    session.server.reply_targets.add(channel)
     channel.reply(m.BasicConsumeOk(tag), ask.no_wait)
 
 
@@ -127,7 +129,7 @@ def _get_from_service(channel: Channel, source: ServiceQueue, no_ack: bool) -> N
     session.machine.send_content(channel.number, method, found.header, found.body)
     session.wrote()
     if no_ack:
-        session.gather(source, None, found.token, Disposition.ACK)
+        session.gathered.add(source, None, found.token, Disposition.ACK)
 
 
 def basic_recover(channel: Channel, ask: m.BasicRecover) -> None:

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from semq.amqp.wire import Timestamp
+from semq.broker.environment import DeathReason
 from semq.broker.message import Message
-from semq.broker.queue import DeathReason
 
 Death = Mapping[str, Any]
 

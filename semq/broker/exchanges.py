@@ -243,12 +243,12 @@ EXCHANGE_TYPES: dict[str, type[Exchange]] = {
 }
 """What exchange.declare may name."""
 
-PREDECLARED: tuple[tuple[str, str, bool], ...] = (
-    # name, type, internal (AMQP 0-9-1, 3.1.3; amq.match beside amq.headers as RabbitMQ has it)
-    ("", "direct", False),
-    ("amq.direct", "direct", False),
-    ("amq.fanout", "fanout", False),
-    ("amq.topic", "topic", False),
-    ("amq.headers", "headers", False),
-    ("amq.match", "headers", False),
+PREDECLARED: tuple[tuple[str, str], ...] = (
+    # name, type (AMQP 0-9-1, 3.1.3; amq.match beside amq.headers as RabbitMQ has it)
+    ("", "direct"),
+    ("amq.direct", "direct"),
+    ("amq.fanout", "fanout"),
+    ("amq.topic", "topic"),
+    ("amq.headers", "headers"),
+    ("amq.match", "headers"),
 )

@@ -7,7 +7,7 @@ A value in one place for everything that a client could otherwise make grow. Set
 
 from dataclasses import dataclass, field
 
-from semq.broker.vhost import VhostLimits
+from semq.broker.definitions import VhostLimits
 
 MIB = 1 << 20
 

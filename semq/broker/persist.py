@@ -79,9 +79,9 @@ class Unbind:
 class AddMessage:
     """A message lies in a queue. (``queue_id``, ``position``) is its key, and ``position`` its place in the queue.
 
-    ``body_id`` is 0 if the body is in ``body``; else ``body`` is empty and the octets are in the chunks of that id, which
-    several messages may share. ``header`` is the payload of the content header frame as received, ``expires_at`` POSIX seconds or None, and
-    ``delivery_count`` how often it was handed out before.
+    ``body_id`` is 0 if the body is in ``body``; else ``body`` is empty and the octets are in the chunks of that id,
+    which several messages may share. ``header`` is the payload of the content header frame as received, ``expires_at``
+    POSIX seconds or None, and ``delivery_count`` how often it was handed out before.
     """
 
     queue_id: int
@@ -167,8 +167,8 @@ Done: TypeAlias = Callable[[BaseException | None], None]
 class StoredState:
     """All that survived, as the operations that would make it again; messages in order of queue and position.
 
-    ``next_queue_id`` and ``next_body_id`` are above every id that was ever given out; ``handed_out`` holds the last ``MarkHandedOut``
-    of each queue. ``delivery_count`` of the messages already has what ``MarkDelivered`` said.
+    ``next_queue_id`` and ``next_body_id`` are above every id that was ever given out; ``handed_out`` holds the last
+    ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages already has what ``MarkDelivered`` said.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)

@@ -36,13 +36,13 @@ def publish(channel: Channel, event: Published) -> None:
     number = channel.confirms.next_number() if channel.confirms is not None else 0
     if exchange.is_service:
         assert isinstance(exchange, ServiceExchange)
-        session.take_in_hand(len(event.body))
+        session.allowance.take_in_hand(len(event.body))
         _offer(exchange, event, Settlement(channel, event, number))
         return
     sent = deliver(channel, exchange, event)
     if sent.must_be_stored:
         size = len(event.body)
-        session.take_in_hand(size)
+        session.allowance.take_in_hand(size)
         session.journal.confirm(channel, number, size)
     elif number:
         channel.confirm(number, not sent.is_refused)
@@ -98,7 +98,7 @@ class Settlement:
         channel, event, self._event = self._channel, self._event, None
         if event is None:
             raise RuntimeError("a service settled the same message twice")
-        channel.session.let_go(self._size)
+        channel.session.allowance.let_go(self._size)
         if not channel.is_open:
             return
         match outcome:
@@ -168,14 +168,14 @@ def _with_reply_target(channel: Channel, header: ContentHeader) -> ContentHeader
     """RabbitMQ's direct reply-to: the pseudo-queue's name becomes the address of this very channel."""
     if header.reply_to != REPLY_TO:
         return header
-    target = channel.session.reply_target(channel)
+    target = channel.session.server.reply_targets.address(channel)
     if channel.reply_consumer is None or target is None:
         raise refusals.bad_request("fast reply consumer does not exist")
     return header.amended(reply_to=REPLY_PREFIX + target)
 
 
 def _reply(channel: Channel, event: Published, message: Message) -> Sent:
-    target = channel.session.find_reply_target(event.routing_key.removeprefix(REPLY_PREFIX))
+    target = channel.session.find_reply_target(event.routing_key)
     consumer = target.reply_consumer if target is not None else None
     if target is None or consumer is None:
         if event.mandatory:

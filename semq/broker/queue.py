@@ -5,19 +5,18 @@ and hears from channels what became of them (``settle``). What must be written g
 a dead-letter exchange goes to ``on_dead``, which ``deadletter`` serves; names, locks and permissions are ``vhost``'s.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
 from semq.broker.arguments import Overflow, QueueSettings
 from semq.broker.consumers import ConsumerRing, Taker
+from semq.broker.environment import DeathReason, Environment
 from semq.broker.exchanges import Binding
-from semq.broker.journal import Journal
 from semq.broker.message import Message
 from semq.broker.persist import AddMessage, MarkDelivered
 from semq.broker.ready import Entry, ReadyMessages
-from semq.broker.timers import Timer, Timers
-from semq.clock import Clock
+from semq.broker.timers import Timer
 
 
 class Disposition(Enum):
@@ -27,47 +26,6 @@ class Disposition(Enum):
     REQUEUE = "requeue"
     REJECT = "reject"
     LOST = "lost"  # channel or connection is gone: requeued
-
-
-class DeathReason(Enum):
-    """Why a message left its queue without being acknowledged; the words of the x-death header."""
-
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-    MAXLEN = "maxlen"
-    DELIVERY_LIMIT = "delivery_limit"
-
-
-class Environment:
-    """What all queues of a virtual host share."""
-
-    __slots__ = ("clock", "journal", "memory", "on_dead", "on_unused", "timers")
-
-    def __init__(self, clock: Clock, timers: Timers, journal: Journal, memory: "MemoryGauge") -> None:
-        self.clock = clock
-        self.timers = timers
-        self.journal = journal
-        self.memory = memory
-        self.on_dead: Callable[[Queue, Message, DeathReason], None] = lambda *_: None
-        self.on_unused: Callable[[Queue], None] = lambda _: None
-
-
-class MemoryGauge:
-    """Octets of message bodies that queues hold in memory; ``on_change`` is called when it moved by a good step."""
-
-    __slots__ = ("_told", "bytes", "on_change", "step")
-
-    def __init__(self, step: int = 1 << 20) -> None:
-        self.bytes = 0
-        self.step = step
-        self._told = 0
-        self.on_change: Callable[[], None] = lambda: None
-
-    def add(self, size: int) -> None:
-        self.bytes += size
-        if not -self.step < self.bytes - self._told < self.step:
-            self._told = self.bytes
-            self.on_change()
 
 
 class Queue:

@@ -17,11 +17,12 @@ from semq.amqp.limits import Limits
 from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
 from semq.broker.channel import Channel
+from semq.broker.environment import Environment, MemoryGauge
 from semq.broker.journal import Journal
 from semq.broker.limits import BrokerLimits
 from semq.broker.memory_store import NoStore
 from semq.broker.persist import MessageStore
-from semq.broker.queue import Environment, MemoryGauge, Queue
+from semq.broker.queue import Queue
 from semq.broker.restore import restore
 from semq.broker.session import Session
 from semq.broker.timers import Timers
@@ -207,9 +208,7 @@ class AmqpServer:
             server_properties=self.config.properties,
             mechanisms=self.authenticator.mechanisms,
         )
-        session = Session(self, machine)
-        self.sessions[session] = None
-        return machine, session
+        return machine, Session(self, machine)
 
     def _journal_pending(self) -> None:
         self.turn.before_flush(self._flush_journal)

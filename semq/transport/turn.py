@@ -6,8 +6,11 @@ for the store and one write per socket. One ``Turn`` is shared by all links and 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 
 class Flushable(Protocol):
@@ -46,8 +49,16 @@ class Turn:
         while self._hooks:
             hooks, self._hooks = self._hooks, {}
             for hook in hooks:
-                hook()
+                _guard(hook)
         self._is_scheduled = False
         links, self._links = self._links, {}
         for link in links:
-            link.flush()
+            _guard(link.flush)
+
+
+def _guard(step: Callable[[], None]) -> None:
+    """One that fails must not take the turn of the others."""
+    try:
+        step()
+    except Exception:
+        log.exception("a step at the end of the turn failed")

@@ -1,0 +1,84 @@
+"""What one connection has in hand and out, and when that is enough: reading from it, or delivering to it, then pauses.
+
+In hand is what it published and nobody has settled yet (the store or a service is behind); out is what was delivered to
+it and not yet acknowledged; held are events of channels that wait for the store. Used by ``session`` and ``channel``.
+"""
+
+from typing import Protocol
+
+from semq.broker.limits import BrokerLimits
+
+
+class Readable(Protocol):
+    """The link, as far as it matters here."""
+
+    def pause_reading(self, reason: str) -> None: ...
+
+    def resume_reading(self, reason: str) -> None: ...
+
+
+class Allowance:
+    """Counts against the limits of one connection."""
+
+    __slots__ = (
+        "_held",
+        "_in_hand_bytes",
+        "_in_hand_count",
+        "_limits",
+        "_link",
+        "unacked_bytes",
+        "unacked_count",
+        "was_full",
+    )
+
+    def __init__(self, limits: BrokerLimits, link: Readable) -> None:
+        self._limits = limits
+        self._link = link
+        self._held = 0
+        self._in_hand_bytes = 0
+        self._in_hand_count = 0
+        self.unacked_bytes = 0
+        self.unacked_count = 0
+        self.was_full = False  # a delivery was held back by the limits of what is out
+
+    def take_in_hand(self, size: int) -> None:
+        """One publish has no outcome yet."""
+        self._in_hand_count += 1
+        self._in_hand_bytes += size
+        limits = self._limits
+        if self._in_hand_bytes > limits.in_hand_bytes or self._in_hand_count > limits.in_hand_count:
+            self._link.pause_reading("in hand")
+
+    def let_go(self, size: int) -> None:
+        """One publish has its outcome."""
+        self._in_hand_count -= 1
+        self._in_hand_bytes -= size
+        limits = self._limits
+        if self._in_hand_bytes <= limits.in_hand_bytes // 2 and self._in_hand_count <= limits.in_hand_count // 2:
+            self._link.resume_reading("in hand")
+
+    def hold(self, events: int) -> None:
+        """So many events more (or less, if negative) wait for the store."""
+        self._held += events
+        if self._held >= self._limits.held_events:
+            self._link.pause_reading("held")
+        elif self._held <= self._limits.held_events // 2:
+            self._link.resume_reading("held")
+
+    def deliver(self, size: int) -> None:
+        """One delivery is out."""
+        self.unacked_count += 1
+        self.unacked_bytes += size
+
+    def settle(self, size: int) -> None:
+        """One delivery is settled."""
+        self.unacked_count -= 1
+        self.unacked_bytes -= size
+
+    def has_room(self) -> bool:
+        """Whether one more delivery may go out."""
+        limits = self._limits
+        if self.unacked_bytes < limits.unacked_bytes and self.unacked_count < limits.unacked_count:
+            return True
+        self.was_full = True
+        return False

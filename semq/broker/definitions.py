@@ -1,0 +1,299 @@
+"""What is defined in a virtual host: exchanges, queues and bindings by name, and what may be done to them.
+
+Pure state; no users, no permissions, no sockets: ``commands`` asks for those before it comes here. Everything that must
+survive goes to the journal in the same call, so one turn's changes become one list for the store. Raises the AmqpErrors
+of ``refusals``. ``vhost.VirtualHost`` is the one that is used; it adds the way of a message.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from semq.amqp.wire import encode_table
+from semq.broker import refusals
+from semq.broker.arguments import BadArgumentError, first_difference, read_queue_arguments
+from semq.broker.environment import Environment
+from semq.broker.exchanges import EXCHANGE_TYPES, PREDECLARED, Binding, Exchange
+from semq.broker.persist import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
+from semq.broker.queue import Queue
+from semq.broker.services import ServiceExchange, ServiceQueue
+
+AnyQueue: TypeAlias = Queue | ServiceQueue
+
+
+@dataclass(slots=True)
+class VhostLimits:
+    """How much one virtual host may hold."""
+
+    queues_max: int = 100_000
+    exchanges_max: int = 100_000
+    bindings_max: int = 1_000_000
+
+
+class Definitions:
+    """The names of one virtual host."""
+
+    def __init__(self, name: str, env: Environment, new_queue_id: Callable[[], int], limits: VhostLimits) -> None:
+        self.name = name
+        self.env = env
+        self.limits = limits
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, AnyQueue] = {}
+        self.bindings = 0
+        self._new_queue_id = new_queue_id
+        for predeclared, kind in PREDECLARED:
+            self.exchanges[predeclared] = EXCHANGE_TYPES[kind](predeclared, durable=True)
+
+    # Exchanges.
+
+    def find_exchange(self, name: str) -> Exchange:
+        found = self.exchanges.get(name)
+        if found is None:
+            raise refusals.no_exchange(name, self.name)
+        return found
+
+    def declare_exchange(
+        self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Mapping[str, Any]
+    ) -> bool:
+        """Make an exchange, or check that the one of that name is equivalent. True if something must be stored."""
+        found = self.exchanges.get(name)
+        if found is not None:
+            if not (isinstance(found, ServiceExchange) and kind == found.service_type):
+                self._check_type(kind)
+            self._check_exchange(found, kind, durable, auto_delete, internal, arguments)
+            return False
+        self._check_type(kind)
+        if name.startswith("amq."):
+            raise refusals.reserved("exchange", name)
+        if len(self.exchanges) >= self.limits.exchanges_max:
+            raise refusals.too_many("exchange", self.limits.exchanges_max)
+        alternate = arguments.get("alternate-exchange")
+        if alternate is not None and not isinstance(alternate, str):
+            raise refusals.bad_argument("alternate-exchange", "exchange", name, self.name, "expected a string")
+        self.exchanges[name] = EXCHANGE_TYPES[kind](
+            name,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+            frozen_arguments=encode_table(arguments),
+        )
+        if durable:
+            frozen = self.exchanges[name].frozen_arguments
+            self.env.journal.add(DeclareExchange(self.name, name, kind, auto_delete, internal, frozen))
+        return durable
+
+    def _check_type(self, kind: str) -> None:
+        if kind not in EXCHANGE_TYPES:
+            raise refusals.unknown_exchange_type(kind)
+
+    def _check_exchange(
+        self,
+        found: Exchange,
+        kind: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        for name, received, current in (
+            ("type", kind, found.shown_type),
+            ("durable", durable, found.durable),
+            ("auto_delete", auto_delete, found.auto_delete),
+            ("internal", internal, found.internal),
+            ("alternate-exchange", arguments.get("alternate-exchange"), found.alternate),
+        ):
+            if received != current:
+                raise refusals.inequivalent(name, "exchange", found.name, self.name, received, current)
+
+    def delete_exchange(self, name: str, if_unused: bool) -> bool:
+        """Delete an exchange and all bindings from and to it; one that is not there is no error. True: must be
+        stored."""
+        found = self.exchanges.get(name)
+        if found is None:
+            return False
+        if found.is_service:
+            raise refusals.service("exchange", name, self.name, "it cannot be deleted")
+        if name.startswith("amq."):
+            raise refusals.reserved("exchange", name)
+        if if_unused and found.bindings:
+            raise refusals.in_use("exchange", name, self.name)
+        self._remove_exchange(found)
+        return found.durable
+
+    def _remove_exchange(self, exchange: Exchange) -> None:
+        if self.exchanges.pop(exchange.name, None) is None:
+            return
+        for binding in [*exchange.bindings, *exchange.incoming]:
+            self._unbind(binding)
+        if exchange.durable:
+            self.env.journal.add(DeleteExchange(self.name, exchange.name))
+
+    # Queues.
+
+    def find_queue(self, name: str, connection: object) -> AnyQueue:
+        """The queue of that name; raises if it is not there, or is another connection's."""
+        found = self.queues.get(name)
+        if found is None:
+            raise refusals.no_queue(name, self.name)
+        if isinstance(found, Queue) and found.owner is not None and found.owner is not connection:
+            raise refusals.locked(name, self.name)
+        return found
+
+    def declare_queue(
+        self,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: object,
+        arguments: Mapping[str, Any],
+        connection: object,
+    ) -> tuple[AnyQueue, bool]:
+        """Make a queue, or check that the one of that name is equivalent. ``owner``: the connection, if exclusive.
+
+        Returns the queue and whether something must be stored.
+        """
+        if name in self.queues:
+            found = self.find_queue(name, connection)
+            if isinstance(found, ServiceQueue):
+                return found, False
+            self._check_queue(found, durable, auto_delete, owner, arguments)
+            found.touch()
+            return found, False
+        if name.startswith("amq.") and not name.startswith("amq.gen-"):
+            raise refusals.reserved("queue", name)
+        return self._make_queue(name, durable, auto_delete, owner, arguments)
+
+    def _make_queue(
+        self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
+    ) -> tuple[Queue, bool]:
+        if len(self.queues) >= self.limits.queues_max:
+            raise refusals.too_many("queue", self.limits.queues_max)
+        try:
+            settings = read_queue_arguments(arguments)
+        except BadArgumentError as error:
+            raise refusals.bad_argument(error.name, "queue", name, self.name, error.reason) from None
+        queue = self.queues[name] = Queue(
+            name,
+            self._new_queue_id(),
+            self.env,
+            settings,
+            durable=durable,
+            auto_delete=auto_delete,
+            owner=owner,
+            arguments=dict(arguments),
+            frozen_arguments=encode_table(arguments),
+        )
+        is_stored = durable and owner is None
+        if is_stored:
+            frozen = queue.frozen_arguments
+            self.env.journal.add(DeclareQueue(queue.queue_id, self.name, name, auto_delete, frozen))
+        return queue, is_stored
+
+    def _check_queue(
+        self, found: Queue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
+    ) -> None:
+        if (owner is None) != (found.owner is None):
+            raise refusals.locked(found.name, self.name)
+        for name, received, current in (
+            ("durable", durable, found.durable),
+            ("auto_delete", auto_delete, found.auto_delete),
+        ):
+            if received != current:
+                raise refusals.inequivalent(name, "queue", found.name, self.name, received, current)
+        different = first_difference(arguments, found.arguments)
+        if different is not None:
+            asked, kept = arguments.get(different), found.arguments.get(different)
+            raise refusals.inequivalent(different, "queue", found.name, self.name, asked, kept)
+
+    def delete_queue(self, queue: AnyQueue, if_unused: bool, if_empty: bool) -> tuple[int, bool]:
+        """Delete a queue; the number of messages that went with it, and whether something must be stored."""
+        if isinstance(queue, ServiceQueue):
+            raise refusals.service("queue", queue.name, self.name, "it cannot be deleted")
+        if if_unused and len(queue.consumers):
+            raise refusals.in_use("queue", queue.name, self.name)
+        if if_empty and len(queue.ready):
+            raise refusals.not_empty(queue.name, self.name)
+        return self.remove_queue(queue), queue.durable and queue.owner is None
+
+    def remove_queue(self, queue: Queue) -> int:
+        """Delete without asking: auto-delete, expiry, end of the owning connection."""
+        if self.queues.get(queue.name) is not queue:
+            return 0
+        del self.queues[queue.name]
+        if queue.owner is not None:
+            queue.owner.exclusive_queues.pop(queue, None)
+        for binding in list(queue.incoming):
+            self._unbind(binding)
+        if queue.durable and queue.owner is None:
+            self.env.journal.forget_queue(queue.queue_id)
+            self.env.journal.add(DeleteQueue(queue.queue_id))
+        return queue.delete()
+
+    # Bindings.
+
+    def bind(
+        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
+    ) -> bool:
+        """Bind; the same binding twice is one. True if something must be stored."""
+        self._check_bindable(source, destination)
+        binding = self._binding(source, destination, routing_key, arguments)
+        if self.bindings >= self.limits.bindings_max and binding not in source.bindings:
+            raise refusals.too_many("binding", self.limits.bindings_max)
+        try:
+            if not source.bind(binding, dict(arguments)):
+                return False
+        except ValueError as error:
+            raise refusals.bad_request(str(error)) from None
+        self.bindings += 1
+        if _survives(binding):
+            self.env.journal.add(Bind(*self._row(binding)))
+            return True
+        return False
+
+    def unbind(
+        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
+    ) -> bool:
+        """Undo ``bind``; a binding that is not there is no error. True if something must be stored."""
+        self._check_bindable(source, destination)
+        binding = self._binding(source, destination, routing_key, arguments)
+        return binding in source.bindings and self._unbind(binding)
+
+    def _unbind(self, binding: Binding) -> bool:
+        source = binding.source
+        if not source.unbind(binding):
+            return False
+        self.bindings -= 1
+        survived = _survives(binding)
+        if survived:
+            self.env.journal.add(Unbind(*self._row(binding)))
+        if source.auto_delete and not source.bindings:
+            self._remove_exchange(source)
+        return survived
+
+    def _check_bindable(self, source: Exchange, destination: AnyQueue | Exchange) -> None:
+        for end in (source, destination):
+            if isinstance(end, Exchange) and not end.name:
+                raise refusals.default_exchange()
+            if end.is_service:
+                kind = "exchange" if isinstance(end, Exchange) else "queue"
+                raise refusals.service(kind, end.name, self.name, "it cannot be bound")
+
+    def _binding(
+        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
+    ) -> Binding:
+        return Binding(source, destination, routing_key, encode_table(dict(sorted(arguments.items()))))
+
+    def _row(self, binding: Binding) -> tuple[str, str, str, bool, str, bytes]:
+        to_exchange = isinstance(binding.destination, Exchange)
+        names = binding.source.name, binding.destination.name
+        return self.name, *names, to_exchange, binding.routing_key, binding.arguments
+
+
+def _survives(binding: Binding) -> bool:
+    destination = binding.destination
+    if not binding.source.durable:
+        return False
+    if isinstance(destination, Queue):
+        return destination.durable and destination.owner is None
+    return isinstance(destination, Exchange) and destination.durable

@@ -1,0 +1,54 @@
+"""What the queues of a virtual host share: clock, timers, journal, the gauge of memory, and where their dead go.
+
+Made by ``server`` for each virtual host; read by ``queue`` and ``vhost``.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from semq.broker.journal import Journal
+from semq.broker.message import Message
+from semq.broker.timers import Timers
+from semq.clock import Clock
+
+
+class DeathReason(Enum):
+    """Why a message left its queue without being acknowledged; the words of the x-death header."""
+
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    MAXLEN = "maxlen"
+    DELIVERY_LIMIT = "delivery_limit"
+
+
+class MemoryGauge:
+    """Octets of message bodies that queues hold in memory; ``on_change`` is called when it moved by a good step."""
+
+    __slots__ = ("_told", "bytes", "on_change", "step")
+
+    def __init__(self, step: int = 1 << 20) -> None:
+        self.bytes = 0
+        self.step = step
+        self._told = 0
+        self.on_change: Callable[[], None] = lambda: None
+
+    def add(self, size: int) -> None:
+        self.bytes += size
+        if not -self.step < self.bytes - self._told < self.step:
+            self._told = self.bytes
+            self.on_change()
+
+
+class Environment:
+    """What all queues of a virtual host share; the queue that dies or is unused comes first in the callbacks."""
+
+    __slots__ = ("clock", "journal", "memory", "on_dead", "on_unused", "timers")
+
+    def __init__(self, clock: Clock, timers: Timers, journal: Journal, memory: MemoryGauge) -> None:
+        self.clock = clock
+        self.timers = timers
+        self.journal = journal
+        self.memory = memory
+        self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None
+        self.on_unused: Callable[[Any], None] = lambda _: None

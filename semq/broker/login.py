@@ -1,0 +1,86 @@
+"""The negotiation of one connection as the broker sees it: who is this, which virtual host, a fresh secret later.
+
+The state machine has done the octets; here are the answers. What fails is held back for the pause that the
+specification asks for (4.10.2) and looks the same for every cause. Owned by ``session``.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from semq.amqp import events as e
+from semq.amqp import sasl
+from semq.amqp.errors import AmqpError, NotAllowed
+from semq.broker import refusals
+
+if TYPE_CHECKING:
+    from semq.broker.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class Login:
+    """Answers what a client asks before, and while, it works."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._mechanism = ""
+        self.client_properties: Mapping[str, Any] = {}
+
+    def offered(self, event: e.LoginOffered) -> None:
+        """connection.start-ok."""
+        self._mechanism = event.mechanism
+        self.client_properties = event.client_properties
+        try:
+            credentials = sasl.read(event.mechanism, event.response)
+        except AmqpError as error:
+            self._refuse(error.at(10, 11))
+            return
+        self._session.server.authenticate(self._session, event.mechanism, credentials, self._answered)
+
+    def _answered(self, user: str | None) -> None:
+        session = self._session
+        if session.is_ending:
+            return
+        if user is None:
+            log.warning("login refused: %s from %s", self._mechanism, session.link.peer)
+            session.link.hold_back()
+            session.machine.refuse_login(refusals.login_refused(self._mechanism).text)
+            session.is_ending = True
+        else:
+            session.user = user
+            session.machine.accept_login()
+        session.touch()
+
+    def open_requested(self, event: e.OpenRequested) -> None:
+        """connection.open."""
+        session, name = self._session, event.virtual_host
+        vhost = session.server.vhosts.get(name)
+        permissions = session.server.authenticator.permissions(session.user, name)
+        if vhost is None:
+            self._refuse(refusals.no_vhost(name).at(10, 40))
+        elif permissions is None:
+            self._refuse(refusals.vhost_forbidden(name, session.user).at(10, 40))
+        else:
+            session.open(vhost, permissions)
+
+    def _refuse(self, error: AmqpError) -> None:
+        log.warning("refused %s from %s: %s", self._session.user or "a stranger", self._session.link.peer, error)
+        self._session.link.hold_back()
+        self._session.close(error)
+
+    def secret_offered(self, event: e.SecretOffered) -> None:
+        """connection.update-secret: the same user with another secret."""
+        session = self._session
+        credentials = sasl.Credentials(session.user, event.new_secret)
+        session.server.authenticate(session, self._mechanism, credentials, self._secret_answered)
+
+    def _secret_answered(self, user: str | None) -> None:
+        session = self._session
+        if session.is_ending:
+            return
+        if user != session.user:
+            session.close(NotAllowed("the new secret was not accepted").at(10, 70))
+            return
+        session.machine.accept_secret()
+        session.touch()
