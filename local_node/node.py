@@ -50,7 +50,7 @@ class LocalNode(Node[LocalEngine]):
 
     def register(self) -> None:
         vhost = self._vhost()
-        vhost.register(SubmitExchange(lambda: self.engine, self.turn))
+        vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn))
         inbox = self.inboxes.queues[""] = InboxQueue("", lambda: self.engine, self.turn)
         vhost.register(inbox)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})

@@ -1,9 +1,9 @@
-"""Exchange ``semq``: an application publishes a document.
+"""Exchange ``semq``: an application publishes a document; its confirm means that it is committed in tb_0031.
 
-And its confirm means that the document is committed in tb_0031.
-
-Routing key is the target's address, UMX-T attributes are headers. What is published in one turn is committed together.
-A document that cannot be accepted ends the channel with the reply code that fits, the SEMQ code and what to do.
+Routing key is the target's address, UMX-T attributes are headers. What is published in one turn is committed
+together. A document that cannot be accepted ends the channel with the reply code that fits, the SEMQ code and what to
+do. Who sets ``reply_to`` is told there instead, in the form of ``semq.admin``: the locator, or why not (the document is
+then nacked, the channel lives).
 """
 
 from collections.abc import Callable
@@ -11,10 +11,12 @@ from collections.abc import Callable
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
 from semq.broker.services import CONFIRMED, NACKED, Outcome, Refused, ServiceExchange, SessionInfo, Settle
+from semq.broker.vhost import VirtualHost
 from semq.engine import errors
 from semq.engine.local import LocalEngine
-from semq.engine.ports import Submission
-from semq.errors import BadInput, SemqError
+from semq.engine.ports import Accepted, Submission
+from semq.errors import BadInput, SemqError, Unavailable
+from semq.service.admin import answer, describe
 from semq.transport.turn import Turn
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import read_submission
@@ -32,10 +34,11 @@ REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
 class SubmitExchange(ServiceExchange):
     """The door for documents, in any language that speaks AMQP."""
 
-    __slots__ = ("_engine", "_turn", "_waiting")
+    __slots__ = ("_engine", "_turn", "_vhost", "_waiting")
 
-    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn) -> None:
+    def __init__(self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn) -> None:
         super().__init__(SEMQ, "x-semq")
+        self._vhost = vhost
         self._engine = engine
         self._turn = turn
         self._waiting: list[Submission] = []
@@ -50,18 +53,21 @@ class SubmitExchange(ServiceExchange):
         settle: Settle,
     ) -> None:
         """Take one document; the confirm follows its commit."""
+        told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle)
         try:
-            submission = self._read(routing_key, header, body, settle)
+            submission = self._read(routing_key, header, body)
         except SemqError as error:
             if isinstance(error, amqp.AmqpError):
                 raise
-            settle(refusal(error))
+            told.failed(error)
             return
+        submission.done = lambda accepted: told.done(accepted, submission.digest)
+        submission.failed = told.failed
         if not self._waiting:
             self._turn.before_flush(self._submit)
         self._waiting.append(submission)
 
-    def _read(self, routing_key: str, header: ContentHeader, body: bytes, settle: Settle) -> Submission:
+    def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
         properties = {
             "content_type": header.content_type,
             "content_encoding": header.content_encoding,
@@ -72,14 +78,48 @@ class SubmitExchange(ServiceExchange):
             target=parse_address(routing_key),
             attributes=attributes,
             body=body,
-            done=lambda accepted: settle(CONFIRMED),
-            failed=lambda error: settle(refusal(error)),
+            done=lambda accepted: None,
+            failed=lambda error: None,
             token=token,
         )
 
     def _submit(self) -> None:
         waiting, self._waiting = self._waiting, []
         self._engine().submit(waiting)
+
+
+class _Confirmed:
+    """Tells a publisher by confirm, nack, or the end of its channel."""
+
+    def __init__(self, settle: Settle) -> None:
+        self._settle = settle
+
+    def done(self, accepted: Accepted, digest: bytes) -> None:
+        """The document is committed."""
+        self._settle(CONFIRMED)
+
+    def failed(self, error: Exception) -> None:
+        """It is not, or nobody knows."""
+        self._settle(refusal(error))
+
+
+class _Told(_Confirmed):
+    """Tells a publisher who waits for a message at ``reply_to``; the confirm or nack comes beside it."""
+
+    def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:
+        super().__init__(settle)
+        self._vhost = vhost
+        self._header = header
+
+    def done(self, accepted: Accepted, digest: bytes) -> None:
+        result = {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest.hex()}
+        answer(self._vhost, self._header, {"ok": True, "result": result})
+        self._settle(CONFIRMED)
+
+    def failed(self, error: Exception) -> None:
+        known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
+        answer(self._vhost, self._header, {"ok": False, "error": describe(known)})
+        self._settle(NACKED)
 
 
 def refusal(error: Exception) -> Outcome:

@@ -16,7 +16,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed
 from semq.broker.services import CONFIRMED, Refused, ServiceExchange, SessionInfo, Settle
 from semq.broker.vhost import VirtualHost
-from semq.errors import BadInput, SemqError
+from semq.errors import BadInput, SemqError, Unavailable
 
 ADMIN = "semq.admin"
 Handler = Callable[[Mapping[str, Any]], Awaitable[Any]]
@@ -60,24 +60,20 @@ class AdminExchange(ServiceExchange):
         if not header.reply_to:
             settle(Refused(PreconditionFailed("a request to semq.admin needs reply_to")))
             return
-        task = asyncio.get_running_loop().create_task(
-            self._answer(routing_key, header.reply_to, header.correlation_id, body)
-        )
+        task = asyncio.get_running_loop().create_task(self._answer(routing_key, header, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         settle(CONFIRMED)
 
-    async def _answer(self, operation: str, reply_to: str, correlation_id: str | None, body: bytes) -> None:
+    async def _answer(self, operation: str, asked: ContentHeader, body: bytes) -> None:
         try:
-            answer = {"ok": True, "result": await self._handle(operation, body)}
+            told = {"ok": True, "result": await self._handle(operation, body)}
         except SemqError as error:
-            answer = {"ok": False, "error": describe(error)}
+            told = {"ok": False, "error": describe(error)}
         except Exception:
             log.exception("admin_failed", operation=operation)
-            answer = {"ok": False, "error": describe(SemqError("The node failed on this request; its log tells why."))}
-        reply = msgspec.json.encode(answer, enc_hook=_plain)
-        properties = Properties(content_type="application/json", correlation_id=correlation_id)
-        self._vhost.publish_internal("", reply_to, ContentHeader.build(len(reply), properties), reply)
+            told = {"ok": False, "error": describe(SemqError("The node failed on this request; its log tells why."))}
+        answer(self._vhost, asked, told)
 
     async def _handle(self, operation: str, body: bytes) -> Any:
         handler = self._handlers.get(operation)
@@ -93,10 +89,18 @@ class AdminExchange(ServiceExchange):
             raise BadArguments(operation=operation, fault=f"{type(error).__name__}: {error}") from error
 
 
+def answer(vhost: VirtualHost, asked: ContentHeader, told: Mapping[str, Any]) -> None:
+    """Publish an answer to the ``reply_to`` of a request."""
+    body = msgspec.json.encode(told, enc_hook=_plain)
+    properties = Properties(content_type="application/json", correlation_id=asked.correlation_id)
+    vhost.publish_internal("", asked.reply_to or "", ContentHeader.build(len(body), properties), body)
+
+
 def describe(error: SemqError) -> dict[str, Any]:
-    """An error as it travels to a tool."""
+    """An error as it travels to a tool; ``retry``: it is nobody's fault and may pass."""
     return {
         "code": error.code,
+        "retry": isinstance(error, Unavailable),
         "text": error.text,
         "remedy": error.remedy,
         "facts": {name: str(value) for name, value in error.facts.items()},
