@@ -1,0 +1,61 @@
+"""The library for applications in Python: hand documents over, receive them, know what became of them.
+
+Two ways to a node. ``Client`` speaks AMQP to it, asynchronously::
+
+    async with Client("amqp://app:password@127.0.0.1:5671") as client:
+        sent = await client.send("56001", body, app_key="trade/order/standard/S0001")
+        print(sent.lk0, await client.wait_for_delivery(sent.lk0, timeout_s=30))
+        async with client.receive() as documents:
+            async for document in documents:
+                ...
+                await document.ack()
+
+``send`` writes a document inside the caller's own SQLAlchemy transaction on the node's database; it travels if that
+commits::
+
+    with engine.begin() as connection:
+        connection.execute(orders.insert().values(...))
+        send(connection, "56001", body, app_key="trade/order/standard/S0001")
+
+``receive`` and ``done`` are the same for what arrives. Everything else here is a part of these: ``link`` keeps one
+connection up, ``requests`` asks a node and gets answers, ``subscription`` is what ``receive`` and ``events`` return,
+``values`` are the results, ``errors`` what can go wrong. The library knows AMQP and the words of UMX-T, nothing of
+what is inside a node.
+"""
+
+from semq.app.client import Client
+from semq.app.errors import (
+    AlreadyGone,
+    BadUrl,
+    LoginRefused,
+    NoAnswer,
+    NodeBusy,
+    NodeUnreachable,
+    NotDelivered,
+    NotYetKnown,
+    RefusedByNode,
+)
+from semq.app.sql import done, receive, send
+from semq.app.values import Document, Event, Fate, Sent
+from semq.umx_t.app_key import AppKey
+
+__all__ = [
+    "AlreadyGone",
+    "AppKey",
+    "BadUrl",
+    "Client",
+    "Document",
+    "Event",
+    "Fate",
+    "LoginRefused",
+    "NoAnswer",
+    "NodeBusy",
+    "NodeUnreachable",
+    "NotDelivered",
+    "NotYetKnown",
+    "RefusedByNode",
+    "Sent",
+    "done",
+    "receive",
+    "send",
+]

@@ -1,0 +1,195 @@
+"""An application's connection to its node: send, receive, know what became of a document, ask the node.
+
+``Client`` is the asynchronous half of the library; everything has a time limit in seconds, and a restart of the node
+within it is bridged. Documents are sent with a token (drawn if none is given), so that a repeat after a lost
+connection is accepted once.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from semq.amqp.content import Properties
+from semq.app.link import NodeLink
+from semq.app.requests import Requests
+from semq.app.subscription import Subscription
+from semq.app.values import Document, Event, Fate, Sent, read_document, read_event
+from semq.app.watch import Watch
+from semq.clock import Clock, SystemClock
+from semq.transport.client_channel import ClientChannel
+from semq.umx_t.app_key import AppKey
+
+SUBMIT = "semq"
+INBOX = "semq.inbox"
+EVENTS = "semq.events"
+PREFETCH_EVENTS = 256
+
+
+class Client:
+    """One node, as an application sees it.
+
+    ``url`` is ``amqp://user:password@host:port``; ``patience_s`` bounds how long a node may be away before iterating
+    over documents or events raises NodeUnreachable, and is the default time limit of everything else.
+    """
+
+    def __init__(self, url: str, *, patience_s: float = 60.0, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._link = NodeLink(url, self._clock)
+        self._requests = Requests(self._link)
+        self._patience_s = patience_s
+        self._watch = Watch(self._requests, lambda: self.events(), self._clock)
+        self._open: list[Subscription[Any]] = []
+
+    @property
+    def address(self) -> str:
+        """Host and port of the node."""
+        return self._link.address
+
+    async def connect(self, timeout_s: float | None = None) -> Self:
+        """Connect now instead of with the first request. Raises NodeUnreachable, LoginRefused."""
+        await self._link.connection(self._link.deadline(self._limit(timeout_s)))
+        return self
+
+    async def close(self) -> None:
+        """End all iterations and the connection; documents that were not acknowledged go back to their queue."""
+        await self._watch.close()
+        for subscription in self._open:
+            await subscription.aclose()
+        await self._link.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.connect()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Sending.
+
+    async def send(
+        self,
+        target: str,
+        body: bytes,
+        *,
+        app_key: AppKey | str = "",
+        save_fwd: int = 3,
+        ack2: bool | None = None,
+        order_key: str = "",
+        reliable: bool = True,
+        encrypt: bool = False,
+        fixed: bool = False,
+        priority: int = 0,
+        expires_at: int = 0,
+        content_type: str = "",
+        headers: Mapping[str, Any] | None = None,
+        token: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Sent:
+        """Hand a document over; returns when it is committed at the node.
+
+        ``ack2`` is by default asked for unless ``save_fwd`` is 1; ``expires_at`` is in milliseconds since 1970 UTC, 0
+        never.
+
+        Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
+        document may be sent again with the same ``token``, which makes the repeat safe.
+        """
+        token = token or str(self._clock.uuid())
+        attributes: dict[str, Any] = {
+            **(headers or {}),
+            "@SaveFwd": save_fwd,
+            "@Ack2": None if ack2 is None else int(ack2),
+            "@AppKey": str(app_key) or None,
+            "@OrderKey": order_key or None,
+            "@Reliable": None if reliable else 0,
+            "@Encrypt": 1 if encrypt else None,
+            "@Fixed": 1 if fixed else None,
+            "@ExpiresAt": expires_at or None,
+            "@Token": token,
+        }
+        properties = Properties(
+            headers={name: value for name, value in attributes.items() if value is not None},
+            content_type=content_type or None,
+            priority=priority or None,
+            delivery_mode=2,
+        )
+        accepted = await self._requests.ask(SUBMIT, target, properties, body, self._limit(timeout_s))
+        return Sent(accepted["lk0"], accepted.get("digest", ""), bool(accepted.get("repeated")), token)
+
+    # Receiving.
+
+    def receive(self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None) -> Subscription[Document]:
+        """Documents for this institution, or for a user of it, in their order; acknowledge each one.
+
+        An iterator and a context manager: ``async with client.receive() as documents: async for document in
+        documents``. ``prefetch`` documents are under way at most; iteration ends when none has come for ``idle_s``
+        seconds.
+        """
+        queue = f"{INBOX}.{user}" if user else INBOX
+
+        async def prepare(channel: ClientChannel) -> str:
+            return queue
+
+        return self._subscribed(
+            Subscription(
+                self._link, prepare, read_document, prefetch=prefetch, idle_s=idle_s, patience_s=self._patience_s
+            )
+        )
+
+    # What became of it.
+
+    def events(
+        self, keys: str = "#", *, queue: str | None = None, prefetch: int = PREFETCH_EVENTS, idle_s: float | None = None
+    ) -> Subscription[Event]:
+        """Events of this institution's own documents whose key ``<event>.<target id>.<type>`` fits the pattern.
+
+        Without ``queue`` what happens while we are away is missed; a named queue is durable and keeps it for us.
+        """
+
+        async def prepare(channel: ClientChannel) -> str:
+            declared = await channel.declare_queue(
+                queue or "", durable=queue is not None, exclusive=queue is None, auto_delete=queue is None
+            )
+            await channel.bind_queue(declared.queue, EVENTS, keys)
+            return declared.queue
+
+        return self._subscribed(
+            Subscription(
+                self._link,
+                prepare,
+                read_event,
+                prefetch=prefetch,
+                idle_s=idle_s,
+                patience_s=self._patience_s,
+                settles=True,
+            )
+        )
+
+    async def wait_for_delivery(self, lk0: str, timeout_s: float | None = None) -> Fate:
+        """Wait until the receiving node has committed a document (SS_ACK2).
+
+        Raises NotDelivered(fate) if it ended otherwise, NotYetKnown if the time is over first (it has not failed),
+        RefusedByNode if the node knows no such document, NodeUnreachable, NodeBusy, NoAnswer.
+        """
+        return await self._watch.wait(lk0, self._limit(timeout_s))
+
+    # Asking.
+
+    async def request(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        repeat: bool = True,
+    ) -> Any:
+        """An operation of ``semq.admin``, for instance ``node.status``, and its result.
+
+        Raises RefusedByNode, NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
+        """
+        return await self._requests.operate(operation, arguments or {}, self._limit(timeout_s), repeat=repeat)
+
+    def _limit(self, timeout_s: float | None) -> float:
+        return self._patience_s if timeout_s is None else timeout_s
+
+    def _subscribed(self, subscription: Subscription[Any]) -> Subscription[Any]:
+        self._open = [one for one in self._open if not one.is_closed]
+        self._open.append(subscription)
+        return subscription

@@ -1,0 +1,117 @@
+"""One connection to a node, kept up: dialled when it is needed, dialled again with a growing pause when it is lost.
+
+``NodeLink.connection`` is asked by everybody else here each time they need the node; while one dials, the others wait
+for it. An operation says until when it is willing to wait, so that nothing waits for ever and a restart of the node
+is bridged.
+"""
+
+import asyncio
+import ssl
+from urllib.parse import unquote, urlsplit
+
+from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
+from semq.amqp.limits import Limits
+from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
+from semq.clock import Clock
+from semq.errors import SemqError, Unavailable
+from semq.transport.client import ClientLink
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.errors import DialFailed
+from semq.transport.turn import Turn
+from semq.umx_t import retry
+
+PORTS = {"amqp": 5672, "amqps": 5671}
+HEARTBEAT_S = 10
+BODY_MAX = 1 << 31  # what a node may deliver to us; its own limits are smaller
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
+
+
+def read_url(url: str) -> DialConfig:
+    """Where and as whom to dial; ``amqp://user:password@host:port/vhost``. Raises BadUrl, which never shows the
+    password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise BadUrl(fault=str(error)) from None
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise BadUrl(scheme=parts.scheme, host=parts.hostname or "")
+    return DialConfig(
+        host=parts.hostname,
+        port=port or PORTS[parts.scheme],
+        virtual_host=unquote(parts.path[1:]) or "/",
+        user=unquote(parts.username or "guest"),
+        password=unquote(parts.password if parts.password is not None else "guest"),
+        tls=ssl.create_default_context() if parts.scheme == "amqps" else None,
+        server_hostname=parts.hostname,
+        limits=Limits(heartbeat=HEARTBEAT_S, body_max=BODY_MAX),
+        client_properties={"product": "SEMQ client"},
+    )
+
+
+class NodeLink:
+    """The connection to one node, and the way to a new one."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self.clock = clock
+        self._config = read_url(url)
+        self._turn: Turn | None = None
+        self._client: ClientLink | None = None
+        self._dialling = asyncio.Lock()
+        self._is_closed = False
+
+    @property
+    def address(self) -> str:
+        """Host and port, for people."""
+        return f"{self._config.host}:{self._config.port}"
+
+    def deadline(self, timeout_s: float) -> float:
+        """The monotonic moment that lies so many seconds ahead."""
+        return self.clock.monotonic() + timeout_s
+
+    async def connection(self, until: float) -> ClientLink:
+        """An open connection, dialled if need be, tried again until the given monotonic moment.
+
+        Raises NodeUnreachable, LoginRefused, or the AmqpError with which the node ended the login.
+        """
+        async with self._dialling:
+            attempt = 0
+            while self._client is None or not self._client.is_open:
+                if self._is_closed:
+                    raise NodeUnreachable("The client is closed.", address=self.address)
+                attempt += 1
+                try:
+                    self._client = await self._dial(until)
+                except Unavailable as error:
+                    pause = retry.backoff(attempt, RETRY_S_MIN, RETRY_S_MAX, self.clock.random())
+                    if self.clock.monotonic() + pause >= until:
+                        raise NodeUnreachable(address=self.address, cause=_cause(error)) from error
+                    await asyncio.sleep(pause)
+            return self._client
+
+    async def close(self) -> None:
+        """Close in order; nothing is dialled after this."""
+        self._is_closed = True
+        if self._client is not None:
+            await self._client.close()
+
+    async def _dial(self, until: float) -> ClientLink:
+        self._turn = self._turn or Turn()
+        left = max(until - self.clock.monotonic(), 0.1)
+        try:
+            async with asyncio.timeout(left):
+                return await dial(self._config, self.clock, self._turn)
+        except TimeoutError as error:
+            raise DialFailed(host=self._config.host, port=self._config.port, cause="timeout") from error
+        except (AccessRefused, InvalidPath, NotAllowed) as error:
+            raise LoginRefused(
+                address=self.address, user=self._config.user, virtual_host=self._config.virtual_host, cause=error.text
+            ) from error
+        except AmqpError as error:
+            # The node is on its way down, or something else listens there: both may pass.
+            raise DialFailed(host=self._config.host, port=self._config.port, cause=str(error)) from error
+
+
+def _cause(error: SemqError) -> str:
+    return str(error.facts.get("cause", error.text))

@@ -1,0 +1,134 @@
+"""What ``Client.receive`` and ``Client.events`` return: an iterator over deliveries that outlives the connection.
+
+A lost connection is dialled again and consumption goes on where the node has it; what was handed out and not settled
+comes again
+from there. Refusals (no such queue, not allowed) are raised. Closing gives back what was not settled.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from semq.amqp.errors import AmqpError, ChannelException
+from semq.amqp.events import Delivered
+from semq.app.errors import NodeUnreachable, RefusedByNode
+from semq.app.link import RETRY_S_MIN, NodeLink
+from semq.transport.client_channel import ClientChannel
+from semq.transport.errors import LinkLost
+
+T = TypeVar("T")
+Prepare = Callable[[ClientChannel], Awaitable[str]]
+Read = Callable[[ClientChannel, Delivered], T]
+
+
+class Subscription(Generic[T]):
+    """An asynchronous iterator and context manager. Made by ``Client``; one task at a time may iterate.
+
+    ``prepare`` declares what is needed on a new channel and names the queue; ``read`` makes the value of a delivery.
+    ``settles`` acknowledges each delivery when the next one is asked for (events); otherwise the value does it
+    (documents). Iteration ends when nothing has come for ``idle_s`` seconds (None: never).
+    """
+
+    def __init__(
+        self,
+        link: NodeLink,
+        prepare: Prepare,
+        read: Read[T],
+        *,
+        prefetch: int,
+        idle_s: float | None,
+        patience_s: float,
+        settles: bool = False,
+    ) -> None:
+        self._link = link
+        self._prepare = prepare
+        self._read = read
+        self._prefetch = prefetch
+        self._idle_s = idle_s
+        self._patience_s = patience_s
+        self._settles = settles
+        self._arrived: asyncio.Queue[Delivered | None] = asyncio.Queue()
+        self._channel: ClientChannel | None = None
+        self._unsettled: int | None = None
+        self.is_closed = False
+        self.opened = 0  #: how often consumption has begun: more than once after a lost connection
+
+    async def open(self) -> Self:
+        """Begin to consume now instead of with the first step. Raises what iterating raises."""
+        if self._channel is None or not self._channel.is_open:
+            await self._begin()
+        return self
+
+    async def aclose(self) -> None:
+        """Stop consuming; what was not settled goes back to its queue."""
+        self.is_closed = True
+        channel, self._channel = self._channel, None
+        self._arrived.put_nowait(None)
+        if channel is not None:
+            await channel.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        self._settle()
+        while not self.is_closed:
+            await self.open()
+            try:
+                async with asyncio.timeout(self._idle_s):
+                    delivered = await self._arrived.get()
+            except TimeoutError:
+                break
+            if delivered is not None and self._channel is not None:
+                self._unsettled = delivered.delivery_tag if self._settles else None
+                return self._read(self._channel, delivered)
+        raise StopAsyncIteration
+
+    def _settle(self) -> None:
+        tag, self._unsettled = self._unsettled, None
+        if tag is not None and self._channel is not None and self._channel.is_open:
+            self._channel.ack(tag)
+
+    async def _begin(self) -> None:
+        until = self._link.deadline(self._patience_s)
+        self._unsettled = None
+        while True:
+            client = await self._link.connection(until)
+            try:
+                async with asyncio.timeout(max(until - self._link.clock.monotonic(), 0.1)):
+                    channel = await client.open_channel()
+                    await channel.qos(self._prefetch)
+                    await self._consume(channel)
+                return
+            except ChannelException as error:
+                raise RefusedByNode({"code": error.code, "text": error.text, "remedy": error.remedy}) from error
+            except (LinkLost, AmqpError) as error:
+                if self._link.clock.monotonic() >= until:
+                    raise NodeUnreachable(address=self._link.address, cause=str(error)) from error
+                await asyncio.sleep(RETRY_S_MIN)
+            except TimeoutError as error:
+                raise NodeUnreachable(address=self._link.address, cause="no answer") from error
+
+    async def _consume(self, channel: ClientChannel) -> None:
+        # What a lost channel had brought is void: a new queue of arrivals for each one.
+        arrived = self._arrived = asyncio.Queue()
+        queue = await self._prepare(channel)
+
+        def on_delivered(batch: list[Delivered]) -> None:
+            for delivered in batch:
+                arrived.put_nowait(delivered)
+
+        channel.on_closed = lambda _: arrived.put_nowait(None)
+        channel.on_cancelled = lambda _: channel.close_soon()
+        await channel.consume(queue, on_delivered)
+        self._channel = channel
+        self.opened += 1

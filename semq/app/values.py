@@ -1,0 +1,167 @@
+"""What the library hands out: a document that was sent, one that was received, an event, how a document ended. Values
+only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.events import Delivered
+from semq.app.errors import AlreadyGone
+from semq.transport.client_channel import ClientChannel
+from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The node's promise: this document is committed in its queue."""
+
+    lk0: str  #: the source locator, its name for ever
+    digest: str  #: SHA-256 of the body as the node has it, hexadecimal
+    repeated: bool = False  #: the token was known: nothing new was written
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """How a document ended at its sender. ``outcome`` is DELIVERED, REJECTED, CANCELLED, LOST, UNKNOWN or DROPPED."""
+
+    lk0: str
+    outcome: str
+    reason: str = ""
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the receiving node has committed it (SS_ACK2)."""
+        return self.outcome == "DELIVERED"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What became of one of our own documents (exchange ``semq.events``)."""
+
+    kind: str  #: sent, forwarded, stored, delivered, failed
+    lk0: str
+    target: str
+    app_key: AppKey
+    at: datetime
+    attempt: int = 0
+    outcome: str = ""
+    reason: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the document has ended."""
+        return self.kind in ("delivered", "failed")
+
+    @property
+    def fate(self) -> Fate:
+        """How it ended; only for final events."""
+        return Fate(self.lk0, self.outcome or ("DELIVERED" if self.kind == "delivered" else "UNKNOWN"), self.reason)
+
+
+@dataclass(slots=True, eq=False)
+class Document:
+    """A received document: it waits at the node until ``ack``, and without one is given again, ``redelivered``."""
+
+    lk0: str
+    source: str  #: the institution that sent it, and its user: 1.10008/buyer
+    target: str
+    app_key: AppKey
+    payload: bytes
+    digest: str  #: SHA-256 as the sender's node computed it, hexadecimal
+    content_type: str = ""
+    order_key: str = ""
+    deliveries: int = 1  #: how often it has been given to an application, this time included
+    redelivered: bool = False
+    submitted_at: datetime = EPOCH
+    headers: Mapping[str, Any] = field(default_factory=dict)  #: the sender's own headers, without the UMX-T attributes
+    _channel: ClientChannel | None = field(default=None, repr=False)
+    _tag: int = field(default=0, repr=False)
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the payload has the digest that the sender's node computed."""
+        return sha256(self.payload).hexdigest() == self.digest
+
+    async def ack(self) -> None:
+        """The application has it for good. Raises AlreadyGone if the connection has ended: it then comes again."""
+        self._open_channel().ack(self._tag)
+
+    async def requeue(self) -> None:
+        """Give it again, now or to another consumer. Raises AlreadyGone."""
+        self._open_channel().nack(self._tag, requeue=True)
+
+    async def reject(self) -> None:
+        """The application cannot take it: it is set aside for a person (PARKED). Raises AlreadyGone."""
+        self._open_channel().reject(self._tag, requeue=False)
+
+    def _open_channel(self) -> ClientChannel:
+        if self._channel is None or not self._channel.is_open:
+            raise AlreadyGone(lk0=self.lk0)
+        return self._channel
+
+
+def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
+    """The document in a delivery of ``semq.inbox``."""
+    header: ContentHeader = delivered.header
+    headers = header.headers or {}
+    return Document(
+        lk0=header.message_id or "",
+        source=_text(headers.get("@Source")),
+        target=delivered.routing_key,
+        app_key=_app_key(headers.get("@AppKey")),
+        payload=bytes(delivered.body),
+        digest=_text(headers.get("@Digest")),
+        content_type=header.content_type or "",
+        order_key=_text(headers.get("@OrderKey")),
+        deliveries=int(headers.get("@Deliveries") or 1),
+        redelivered=delivered.redelivered,
+        submitted_at=moment(headers.get("@SubmittedAt")),
+        headers={name: value for name, value in headers.items() if not name.startswith("@")},
+        _channel=channel,
+        _tag=delivered.delivery_tag,
+    )
+
+
+def read_event(channel: ClientChannel, delivered: Delivered) -> Event:
+    """The event in a delivery from ``semq.events``."""
+    told = msgspec.json.decode(delivered.body, type=dict[str, Any])
+    return Event(
+        kind=_text(told.get("event")),
+        lk0=_text(told.get("lk0")),
+        target=_text(told.get("target")),
+        app_key=_app_key(told.get("app_key")),
+        at=moment(told.get("at")),
+        attempt=int(told.get("attempt") or 0),
+        outcome=_text(told.get("outcome")),
+        reason=reason_text(told.get("reason")),
+    )
+
+
+def moment(milliseconds: object) -> datetime:
+    """A moment from milliseconds since 1970 UTC; 1970 itself if there is none."""
+    return datetime.fromtimestamp(milliseconds / 1000 if isinstance(milliseconds, int | float) else 0, UTC)
+
+
+def reason_text(reason: object) -> str:
+    """A reason (code and words) as one text."""
+    return " ".join(str(part) for part in reason) if isinstance(reason, list | tuple) else _text(reason)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+def _app_key(value: object) -> AppKey:
+    text = _text(value)
+    return parse_app_key(text) if text else NO_KEY
