@@ -44,6 +44,7 @@ class LocalOperations:
             "msg.cancel": self.cancel,
             "msg.hold": self.hold,
             "msg.release": self.release,
+            "msg.resend": self.resend,
             "node.drain": self.drain,
         }
 
@@ -85,6 +86,13 @@ class LocalOperations:
     async def release(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Let a held message go."""
         return await self._hold(arguments, held=False)
+
+    async def resend(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Send another copy of a message that has not ended."""
+        operating = self._node.engine.operating
+        lk0, why = parse_lk0(arguments["id"]), str(arguments.get("why") or "")
+        await _act(lambda done, failed: operating.resend(lk0, why, done, failed))
+        return {"lk0": str(lk0), "resent": True}
 
     async def _hold(self, arguments: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
         operating = self._node.engine.operating

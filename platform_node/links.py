@@ -8,6 +8,8 @@ publishes to ``umx`` is heard in batches, everything of one turn together.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import structlog
+
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
 from semq.broker.queue import Disposition
@@ -27,6 +29,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 
 UMX = "umx"
+log = structlog.get_logger("semq.links")
 
 
 def queue_name(node: Address) -> str:
@@ -199,9 +202,9 @@ class NodeQueue(ServiceQueue):
         if session.user != str(self._node):
             return AccessRefused(f"queue '{self.name}' belongs to node {self._node}")
         if self._consumer is not None:
-            # The older session may be half dead: end it, the node comes again in a moment (section 10).
-            self._consumer.session.close(ResourceLocked(f"node {self._node} has logged in again"))
-            return ResourceLocked(f"node {self._node} is still connected; its older session is being closed")
+            # The newer session wins when the older one is shown dead: by its socket, or by silence (section 10).
+            log.warning("second_session", node=str(self._node), peer=str(session.peer), queue=self.name)
+            return ResourceLocked(f"node {self._node} has another session, which has not been silent for long enough")
         return None
 
     def attach(self, consumer: ServiceConsumer) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from semq.engine.core import Core, Step
 from semq.engine.errors import NotThere, TooLate
 from semq.engine.outbound import Effects, OutboundRows
-from semq.store.rows import Event, Side
+from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Expired, Unit
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0
@@ -35,6 +35,10 @@ class Operating:
     def hold(self, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
         """Keep a message from being sent, or release it."""
         self.core.post(_Hold(self, lk0, held, why, done, failed))
+
+    def resend(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
+        """Send another copy of a message that has not ended: same id, same bytes, harmless if it has arrived."""
+        self.core.post(_Resend(self, lk0, why, done, failed))
 
     def watch_expiry(self) -> None:
         """A document with an expiry was accepted."""
@@ -110,32 +114,62 @@ class _Cancel(Step):
         self._failed(error)
 
 
-class _Hold(Step):
-    def __init__(self, operating: Operating, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
+class _OnOne(Step):
+    """A person's act on one message that has not ended."""
+
+    def __init__(self, operating: Operating, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
         super().__init__()
         self._operating = operating
         self._lk0 = lk0
-        self._held = held
         self._why = why
         self._done = done
         self._failed = failed
         self.needs.outbound.add(lk0.object_id)
 
-    def decide(self, unit: Unit) -> None:
-        row = self._row = unit.outbound.get(self._lk0.object_id)
+    def _row(self, unit: Unit) -> Outbound:
+        row = unit.outbound.get(self._lk0.object_id)
         if row is None or row.lk0 != self._lk0:
             raise NotThere(lk0=str(self._lk0))
-        if row.ss_status is not SendStatus.SS_INIT or row.outcome is not None:
-            raise TooLate("Only a message that has not been sent can be held.", lk0=str(self._lk0))
-        row.held = self._held
-        unit.change_outbound(row, row.ss_status)
-        what = "held" if self._held else "released"
-        unit.ledger.append(self._operating.core.line(Side.SENDER, Event.OPERATOR, row, f"{what}: {self._why}"))
+        if row.outcome is not None:
+            raise TooLate(lk0=str(self._lk0), outcome=row.outcome.name)
+        return row
 
-    def committed(self) -> None:
-        if self._row is not None and not self._held:
-            self._operating.rows.pump.wake(self._row.dest, self._row.object_id)
-        self._done()
+    def _note(self, unit: Unit, row: Outbound, what: str) -> None:
+        unit.ledger.append(self._operating.core.line(Side.SENDER, Event.OPERATOR, row, f"{what}: {self._why}"))
 
     def failed(self, error: Exception) -> None:
         self._failed(error)
+
+
+class _Resend(_OnOne):
+    def decide(self, unit: Unit) -> None:
+        self._effects = Effects()
+        row = self._row(unit)
+        if not (row.has_payload or row.void):
+            raise TooLate("The platform has custody and this node no longer holds the payload.", lk0=str(self._lk0))
+        self._note(unit, row, "resend")
+        row.held = False
+        self._operating.rows.hear(unit, row, Heard.resend, self._effects, self._why)
+
+    def committed(self) -> None:
+        self._operating.rows.apply(self._effects)
+        self._done()
+
+
+class _Hold(_OnOne):
+    def __init__(self, operating: Operating, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
+        super().__init__(operating, lk0, why, done, failed)
+        self._held = held
+
+    def decide(self, unit: Unit) -> None:
+        row = self._target = self._row(unit)
+        if row.ss_status is not SendStatus.SS_INIT:
+            raise TooLate("Only a message that has not been sent can be held.", lk0=str(self._lk0))
+        row.held = self._held
+        unit.change_outbound(row, row.ss_status)
+        self._note(unit, row, "held" if self._held else "released")
+
+    def committed(self) -> None:
+        if not self._held:
+            self._operating.rows.pump.wake(self._target.dest, self._target.object_id)
+        self._done()

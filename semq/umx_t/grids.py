@@ -52,6 +52,7 @@ class Heard(Enum):
     not_here = "S8: the receiver has not got it, and we can send it again"
     not_here_bare = "S8: the receiver has not got it, and our payload was given away"
     offline = "S9: the platform has no copy and the receiver is offline"
+    resend = "a person asks for another copy; sending again is always safe (section 1)"
     cancel = "S10: cancelled or expired"
     ask = "S11, S12: the interval has passed"
     give_up = "class 1 and 2: four inquiries were answered by nobody who knows"
@@ -88,6 +89,7 @@ unavail         .                 .                 .                 AWAY:ask_t
 not_here        .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
 not_here_bare   .                 .                 .                 .                 SS_INIT:give_up   .                 .
 offline         .                 SS_INIT:wake      SS_INIT:wake      .                 .                 SS_INIT:wake      .
+resend          .                 SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      .
 cancel          SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void .
 ask             .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      .
 give_up         !                 !                 !                 !                 !                 !                 !
@@ -116,6 +118,7 @@ unavail         .                 .                 .                 .         
 not_here        .                 .                 .                 .                 .
 not_here_bare   .                 .                 .                 .                 .
 offline         .                 .                 .                 .                 .
+resend          .                 .                 .                 .                 .
 cancel          CANCELLED         .                 .                 .                 .
 ask             .                 .:ask_target      .:ask_target      .:ask_target      .
 give_up         .                 UNKNOWN           UNKNOWN           UNKNOWN           .

@@ -72,6 +72,7 @@ BACK: dict[Heard, tuple[Standing, ...]] = {
     Heard.not_here_bare: (Standing.GONE,),  # S8: as a void marker
     Heard.offline: (*FORWARD, Standing.AWAY),  # S9
     Heard.cancel: UNSETTLED,  # S10: as a void marker
+    Heard.resend: (*FORWARD, Standing.SS_ACK, Standing.GONE, Standing.AWAY),  # a person: another copy is always safe
 }
 FROM_PLATFORM = (Heard.fwd, Heard.fwd_failed, Heard.discarded, Heard.save, Heard.gone, Heard.unavail, Heard.offline)
 EVIDENCE = {  # S5: what the receiver's ledger says, and nothing else, ends a row of class 3
