@@ -87,7 +87,7 @@ def encode_method(method: Method) -> bytes:
                 parts.append(_pack_bits(method, names))
             else:
                 parts.append(kind.write(getattr(method, names[0]) if names[0] else kind.empty))
-    except (struct.error, TypeError) as error:
+    except (struct.error, TypeError, AttributeError) as error:
         raise LocalMisuse(f"{method.row.name} cannot carry these arguments: {error}") from error
     return b"".join(parts)
 

@@ -1,0 +1,178 @@
+"""What the tests of AMQP share: two connections and a wire, values to draw, the oracle's reading of octets.
+
+| name       | what it gives                                                                |
+|------------|------------------------------------------------------------------------------|
+| `Pair`     | a server and a client connection, and `flow` that carries their octets       |
+| `opened`   | such a pair, negotiated, with one open channel                               |
+| `oracle`   | the frames in some octets as pamqp reads them                                |
+| `tables`   | hypothesis: field tables that come back as they went                         |
+| `methods`  | hypothesis: any method with any arguments                                    |
+"""
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any
+
+import pamqp.frame
+from hypothesis import strategies as st
+
+from semq.amqp import ClientConnection, Limits, ServerConnection, sasl
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Event, LoginOffered, OpenRequested
+from semq.amqp.methods import METHODS, Method
+from semq.amqp.wire import Timestamp
+
+Cut = Callable[[bytes], Iterable[bytes]]
+
+
+def whole(data: bytes) -> Iterable[bytes]:
+    return [data]
+
+
+def octet_by_octet(data: bytes) -> Iterable[bytes]:
+    return (data[at : at + 1] for at in range(len(data)))
+
+
+class Pair:
+    """A server and a client on one wire; ``cut`` says how the wire breaks up what is sent."""
+
+    def __init__(
+        self,
+        server: ServerConnection | None = None,
+        client: ClientConnection | None = None,
+        cut: Cut = whole,
+    ) -> None:
+        self.server = server or ServerConnection()
+        self.client = client or ClientConnection(response=sasl.plain("guest", "guest"))
+        self.cut = cut
+        self.now = 0.0
+        self.server.start(self.now)
+        self.client.start(self.now)
+
+    def step(self) -> tuple[list[Event], list[Event]]:
+        """Carry what waits, once each way; the events of the server and of the client."""
+        to_server, to_client = output(self.client), output(self.server)
+        return self.feed(self.server, to_server), self.feed(self.client, to_client)
+
+    def feed(self, connection: ServerConnection | ClientConnection, data: bytes) -> list[Event]:
+        return [event for part in self.cut(data) for event in connection.receive(part, self.now)]
+
+    def flow(self) -> tuple[list[Event], list[Event]]:
+        """Carry until nothing waits."""
+        at_server: list[Event] = []
+        at_client: list[Event] = []
+        while self.server.output_size or self.client.output_size:
+            heard = self.step()
+            at_server += heard[0]
+            at_client += heard[1]
+        return at_server, at_client
+
+    def negotiate(self) -> "Pair":
+        at_server, _ = self.flow()
+        assert isinstance(at_server[-1], LoginOffered)
+        self.server.accept_login()
+        at_server, _ = self.flow()
+        assert isinstance(at_server[-1], OpenRequested)
+        self.server.accept_open()
+        self.flow()
+        assert self.server.is_open
+        assert self.client.is_open
+        return self
+
+
+def opened(
+    server_limits: Limits | None = None,
+    client_limits: Limits | None = None,
+    *,
+    cut: Cut = whole,
+    channels: int = 1,
+    **client: Any,
+) -> Pair:
+    pair = Pair(ServerConnection(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
+    for _ in range(channels):
+        pair.client.open_channel()
+    pair.flow()
+    return pair
+
+
+def output(connection: ServerConnection | ClientConnection) -> bytes:
+    return b"".join(connection.take_output())
+
+
+def header_of(body: bytes, properties: Properties | None = None) -> ContentHeader:
+    return ContentHeader.build(len(body), properties or Properties())
+
+
+def oracle(data: bytes) -> list[tuple[int, Any]]:
+    """Channel and frame of everything in ``data``, as pamqp reads it."""
+    frames = []
+    while data:
+        size, channel, frame = pamqp.frame.unmarshal(data)
+        frames.append((channel, frame))
+        data = data[size:]
+    return frames
+
+
+# Values
+
+short_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 64) - 1)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+    | st.binary(max_size=40)
+    | st.builds(Timestamp, st.integers(0, (1 << 64) - 1))
+    | st.builds(
+        lambda number, places: Decimal(number).scaleb(-places), st.integers(-(1 << 31), (1 << 31) - 1), st.integers(0, 255)
+    )
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(short_texts, inner, max_size=4), max_leaves=12
+)
+tables = st.dictionaries(short_texts, values, max_size=6)
+
+ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
+    "bit": st.booleans(),
+    "octet": st.integers(0, 255),
+    "short": st.integers(0, (1 << 16) - 1),
+    "long": st.integers(0, (1 << 32) - 1),
+    "longlong": st.integers(0, (1 << 64) - 1),
+    "timestamp": st.integers(0, (1 << 64) - 1),
+    "shortstr": short_texts,
+    "longstr": st.binary(max_size=60),
+    "table": tables,
+}
+
+
+def arguments_of(
+    kind: type[Method], narrower: dict[str, st.SearchStrategy[Any]] | None = None
+) -> st.SearchStrategy[Method]:
+    strategies = ARGUMENTS | (narrower or {})
+    return st.builds(kind, *(strategies[argument.kind] for argument in kind.row.arguments if argument.name))
+
+
+methods = st.sampled_from(list(METHODS.values())).flatmap(arguments_of)
+properties = st.builds(
+    Properties,
+    **{
+        name: st.none() | strategy
+        for name, strategy in {
+            "content_type": short_texts,
+            "content_encoding": short_texts,
+            "headers": tables,
+            "delivery_mode": ARGUMENTS["octet"],
+            "priority": ARGUMENTS["octet"],
+            "correlation_id": short_texts,
+            "reply_to": short_texts,
+            "expiration": short_texts,
+            "message_id": short_texts,
+            "timestamp": ARGUMENTS["timestamp"],
+            "type": short_texts,
+            "user_id": short_texts,
+            "app_id": short_texts,
+            "cluster_id": short_texts,
+        }.items()
+    },
+)

@@ -1,0 +1,227 @@
+"""Content headers: built, passed on untouched, read property by property, amended without touching the rest."""
+
+from typing import Any
+
+import pamqp.commands
+import pamqp.header
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.amqp.content import FLAGS, NAMES, ContentHeader, Properties
+from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, SyntaxFault
+from semq.amqp.wire import Timestamp
+from tests.amqp.helpers import properties, tables
+
+FRONT = b"\x00\x3c\x00\x00" + bytes(8)
+
+FULL = Properties(
+    content_type="text/xml",
+    content_encoding="gzip",
+    headers={"@SaveFwd": 3, "@LK1": "1.2.3"},
+    delivery_mode=2,
+    priority=9,
+    correlation_id="c",
+    reply_to="r",
+    expiration="60000",
+    message_id="m",
+    timestamp=1700000000,
+    type="data",
+    user_id="u",
+    app_id="56001",
+    cluster_id="x",
+)
+
+
+def test_golden_octets() -> None:
+    header = ContentHeader.build(5, Properties(content_type="a", delivery_mode=2, timestamp=1))
+    assert header.raw == b"\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x90\x40\x01a\x02" + bytes(7) + b"\x01"
+    assert header.body_size == 5
+
+
+def test_no_properties() -> None:
+    header = ContentHeader.build(0, Properties())
+    assert header.raw == FRONT + b"\x00\x00"
+    assert header.properties == Properties()
+    assert header.headers is None
+
+
+@given(properties, st.integers(0, (1 << 64) - 1))
+def test_properties_come_back_as_they_went(given_properties: Properties, body_size: int) -> None:
+    built = ContentHeader.build(body_size, given_properties)
+    header = ContentHeader.parse(built.raw)
+    assert header.body_size == body_size
+    assert header.properties == given_properties
+    for name in NAMES:
+        assert getattr(ContentHeader.parse(built.raw), name) == getattr(given_properties, name)
+
+
+def test_the_oracle_reads_what_we_build() -> None:
+    theirs = pamqp.header.ContentHeader()
+    theirs.unmarshal(ContentHeader.build(7, FULL).raw)
+    assert theirs.body_size == 7
+    assert theirs.properties.headers == FULL.headers
+    assert theirs.properties.timestamp.timestamp() == FULL.timestamp
+    for name in set(NAMES) - {"headers", "timestamp"}:
+        assert getattr(theirs.properties, {"type": "message_type"}.get(name, name)) == getattr(FULL, name)
+
+
+def test_we_read_what_the_oracle_builds() -> None:
+    names = set(NAMES) - {"timestamp", "cluster_id"}
+    renamed = {"type": "message_type"}
+    theirs = pamqp.commands.Basic.Properties(**{renamed.get(name, name): getattr(FULL, name) for name in names})
+    header = ContentHeader.parse(pamqp.header.ContentHeader(0, 7, theirs).marshal())
+    assert header.body_size == 7
+    assert {name: getattr(header, name) for name in names} == {name: getattr(FULL, name) for name in names}
+
+
+def test_headers_are_decoded_once() -> None:
+    header = ContentHeader.build(0, FULL)
+    assert header.headers is header.headers
+
+
+# Malformed headers
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (b"", FrameError),
+        (FRONT, FrameError),
+        (FRONT + b"\x00", FrameError),
+        (b"\x00\x0a" + FRONT[2:] + b"\x00\x00", FrameError),  # another class
+        (b"\x00\x3c\x00\x01" + FRONT[4:] + b"\x00\x00", SyntaxFault),  # weight
+    ],
+)
+def test_malformed_fronts_are_refused_at_once(raw: bytes, error: type[AmqpError]) -> None:
+    with pytest.raises(error):
+        ContentHeader.parse(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "name", "error"),
+    [
+        (FRONT + b"\x80\x00\x02a", "content_type", FrameError),
+        (FRONT + b"\x80\x00", "content_type", FrameError),
+        (FRONT + b"\x20\x00\x00\x00\x00\x09", "headers", FrameError),
+        (FRONT + b"\x20\x00\x00\x00\x00", "headers", FrameError),
+        (FRONT + b"\x00\x40\x00\x00", "timestamp", FrameError),
+        (FRONT + b"\x00\x00\x00", "priority", FrameError),  # surplus
+        (FRONT + b"\x00\x02", "priority", SyntaxFault),  # a property that does not exist
+        (FRONT + b"\x00\x01\x00\x00", "priority", SyntaxFault),  # more flags
+        (FRONT + b"\x80\x00\x01\xff", "content_type", SyntaxFault),
+        (FRONT + b"\x80\x00\x01\x00", "content_type", SyntaxFault),
+        (FRONT + b"\x20\x00\x00\x00\x00\x03\x01kZ", "headers", SyntaxFault),
+    ],
+)
+def test_malformed_properties_are_refused_when_they_are_asked(raw: bytes, name: str, error: type[AmqpError]) -> None:
+    header = ContentHeader.parse(raw)
+    for _ in range(2):
+        with pytest.raises(error) as caught:
+            getattr(header, name)
+        assert caught.value.ids == (60, 0)
+
+
+@given(st.binary(max_size=60))
+def test_noise_gives_properties_or_an_error_of_amqp(noise: bytes) -> None:
+    try:
+        assert ContentHeader.parse(FRONT + noise).properties is not None
+    except AmqpError as error:
+        assert error.reply_code in {501, 502}
+
+
+def test_headers_are_bounded_in_depth() -> None:
+    raw = ContentHeader.build(0, Properties(headers={"a": {"b": {}}})).raw
+    assert ContentHeader.parse(raw, 3).headers == {"a": {"b": {}}}
+    with pytest.raises(SyntaxFault, match="deep"):
+        _ = ContentHeader.parse(raw, 2).headers
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"priority": 256},
+        {"priority": "high"},
+        {"timestamp": -1},
+        {"message_id": "x" * 256},
+        {"message_id": 5},
+        {"headers": {"a": object()}},
+        {"headers": 5},
+    ],
+)
+def test_properties_that_do_not_fit_are_misuse(wrong: dict[str, Any]) -> None:
+    with pytest.raises(LocalMisuse):
+        ContentHeader.build(0, Properties(**wrong))
+    (name, value), *_ = wrong.items()
+    if name != "headers":
+        with pytest.raises(LocalMisuse):
+            ContentHeader.build(0, Properties()).amended(**wrong)
+
+
+def test_a_body_size_that_does_not_fit_is_misuse() -> None:
+    with pytest.raises(LocalMisuse):
+        ContentHeader.build(-1, Properties())
+
+
+# Amending
+
+SHORTS = (
+    FRONT + b"\x30\x00\x00\x00\x00\x0c" + b"\x01as\x00\x05" + b"\x01bf\x3f\x80\x00\x00" + b"\x02"
+)  # a: 16 bits, b: float of 32 bits
+
+
+def test_amending_nothing_changes_nothing() -> None:
+    header = ContentHeader.parse(SHORTS)
+    assert header.headers == {"a": 5, "b": 1.0}
+    assert header.amended() == header
+    assert header.amended().raw == SHORTS
+
+
+def test_entries_beside_the_amended_keep_their_octets() -> None:
+    amended = ContentHeader.parse(SHORTS).amended(headers={"b": None, "c": [1]}, priority=4)
+    assert amended.headers == {"a": 5, "c": [1]}
+    assert b"\x01as\x00\x05" in amended.raw
+    assert (amended.priority, amended.delivery_mode) == (4, 2)
+
+
+def test_none_removes() -> None:
+    header = ContentHeader.build(3, FULL)
+    amended = header.amended(headers=None, expiration=None)
+    assert (amended.headers, amended.expiration, amended.message_id, amended.body_size) == (None, None, "m", 3)
+    assert header.amended(headers={"@LK1": None}).headers == {"@SaveFwd": 3}
+
+
+def test_headers_can_be_added_where_there_are_none() -> None:
+    header = ContentHeader.build(0, Properties()).amended(headers={"t": Timestamp(5)}, type="x")
+    assert header.headers == {"t": 5}
+    assert header.type == "x"
+
+
+def test_there_is_no_such_property() -> None:
+    with pytest.raises(LocalMisuse, match="colour"):
+        ContentHeader.build(0, Properties()).amended(colour="red")
+
+
+def test_malformed_headers_cannot_be_amended() -> None:
+    with pytest.raises(FrameError):
+        ContentHeader.parse(FRONT + b"\x20\x00\x00\x00\x00\x01\x00").amended(headers={"a": 1})
+
+
+@given(properties, tables)
+def test_amending_is_as_building_anew(before: Properties, changes: dict[str, Any]) -> None:
+    amended = ContentHeader.build(0, before).amended(headers=changes)
+    expected = dict(before.headers or {}) | changes
+    if before.headers is not None or changes:
+        assert amended.headers == {name: value for name, value in expected.items() if changes.get(name, value) is not None or name not in changes}
+
+
+def test_headers_are_values() -> None:
+    header = ContentHeader.build(0, FULL)
+    assert header == ContentHeader.parse(header.raw)
+    assert hash(header) == hash(ContentHeader.parse(header.raw))
+    assert header != header.raw
+    assert repr(header).startswith("ContentHeader(raw=b'\\x00<")
+
+
+def test_flags_are_those_of_the_specification() -> None:
+    assert (FLAGS["content_type"], FLAGS["headers"], FLAGS["cluster_id"]) == (0x8000, 0x2000, 0x0004)

@@ -1,0 +1,147 @@
+"""Cutting octets into frames: however they arrive, whatever is wrong with them, without copying more than needed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.amqp.frames import (
+    BAD_END,
+    HEARTBEAT_FRAME,
+    OVERSIZE,
+    SMALL,
+    UNKNOWN_TYPE,
+    FrameReader,
+    Pieces,
+    frame,
+)
+
+Seen = tuple[int, int, bytes]
+
+
+def read(reader: FrameReader, data: bytes) -> list[Seen]:
+    """Type, channel and payload of the frames; for what is no frame the payload is its number in text."""
+    seen = []
+    for kind, channel, start, stop in reader.frames(data):
+        seen.append((kind, channel, reader.buffer[start:stop] if kind > 0 else b"%d" % start))
+    return seen
+
+
+def read_all(parts: list[bytes], payload_max: int = 1 << 20) -> list[Seen]:
+    reader = FrameReader(payload_max)
+    return [seen for part in parts for seen in read(reader, part)]
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[start:stop] for start, stop in zip(edges, edges[1:], strict=False)]
+
+
+def test_golden_octets() -> None:
+    assert HEARTBEAT_FRAME == b"\x08\x00\x00\x00\x00\x00\x00\xce"
+    assert frame(1, 258, b"ab") == b"\x01\x01\x02\x00\x00\x00\x02ab\xce"
+
+
+frames = st.lists(st.tuples(st.sampled_from([1, 2, 3, 8]), st.integers(0, 65535), st.binary(max_size=50)), max_size=6)
+
+
+@given(frames, st.lists(st.integers(0, 1000), max_size=6))
+def test_frames_come_out_however_they_arrive(sent: list[Seen], places: list[int]) -> None:
+    data = b"".join(frame(*one) for one in sent)
+    assert read_all(cut(data, places)) == sent
+
+
+def test_every_single_cut_and_octet_by_octet() -> None:
+    sent = [(1, 1, b"method"), (2, 1, b""), (3, 1, b"body of some octets"), (8, 0, b"")]
+    data = b"".join(frame(*one) for one in sent)
+    for at in range(len(data) + 1):
+        assert read_all([data[:at], data[at:]]) == sent
+    assert read_all([data[at : at + 1] for at in range(len(data))]) == sent
+
+
+def test_a_frame_in_one_piece_is_not_copied_by_the_reader() -> None:
+    reader = FrameReader(100)
+    data = frame(3, 1, b"x" * 50)
+    next(reader.frames(data))
+    assert reader.buffer is data
+
+
+def test_who_reads_on_moves_the_place() -> None:
+    reader = FrameReader(100)
+    data = frame(1, 1, b"a") + frame(2, 1, b"b") + frame(3, 1, b"c")
+    seen = []
+    for kind, _, _, _ in reader.frames(data):
+        seen.append(kind)
+        reader.at += len(frame(2, 1, b"b")) if kind == 1 else 0
+    assert seen == [1, 3]
+
+
+@given(st.lists(st.integers(0, 1000), max_size=4))
+def test_an_unknown_type_ends_it(places: list[int]) -> None:
+    data = frame(8, 0, b"") + frame(4, 7, b"abc") + frame(8, 0, b"")
+    reader = FrameReader(100)
+    seen: list[Seen] = []
+    for part in cut(data, places):
+        seen += read(reader, part)
+        if seen and seen[-1][0] == UNKNOWN_TYPE:
+            break
+    assert seen == [(8, 0, b""), (UNKNOWN_TYPE, 7, b"4")]
+
+
+@given(st.lists(st.integers(0, 1000), max_size=4))
+def test_a_bad_end_ends_it(places: list[int]) -> None:
+    data = frame(8, 0, b"") + frame(3, 7, b"abc")[:-1] + b"\xcd"
+    assert read_all(cut(data, places))[:2] == [(8, 0, b""), (BAD_END, 7, b"0")]
+
+
+@given(st.lists(st.integers(0, 1000), max_size=4))
+def test_an_oversize_frame_is_told_at_once_and_skipped(places: list[int]) -> None:
+    data = frame(8, 0, b"") + frame(3, 7, b"x" * 101) + frame(3, 1, b"x" * 100)
+    assert read_all(cut(data, places), 100) == [(8, 0, b""), (OVERSIZE, 7, b"101"), (3, 1, b"x" * 100)]
+
+
+def test_an_oversize_frame_is_not_gathered() -> None:
+    reader = FrameReader(100)
+    assert read(reader, b"\x03\x00\x01\xff\xff\xff\xff") == [(OVERSIZE, 1, b"4294967295")]
+    for _ in range(10):
+        assert read(reader, b"\x03" * 1000) == []
+    assert reader._pieces.size == 0
+
+
+def test_what_is_declared_is_not_allocated() -> None:
+    reader = FrameReader((1 << 32) - 1)
+    assert read(reader, b"\x03\x00\x01\xff\xff\xff\xffabc") == []
+    assert reader._pieces.size == 3
+
+
+# Pieces
+
+
+@given(st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 25), st.integers(0, 25)), max_size=10))
+def test_pieces_join_to_what_was_added(parts: list[tuple[bytes, int, int]]) -> None:
+    pieces, expected = Pieces(), b""
+    for buffer, start, stop in parts:
+        start, stop = min(start, stop, len(buffer)), min(max(start, stop), len(buffer))
+        pieces.add(buffer, start, stop)
+        expected += buffer[start:stop]
+    assert pieces.join() == expected
+    assert pieces.size == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("size", "around", "kept"),
+    [(SMALL, 0, memoryview), (SMALL, SMALL * 3, memoryview), (SMALL, SMALL * 3 + 1, bytearray), (SMALL - 1, 0, bytearray)],
+)
+def test_large_pieces_stay_where_they_are(size: int, around: int, kept: type) -> None:
+    pieces = Pieces()
+    pieces.add(bytes(size + around), 0, size)
+    assert type(pieces._parts[0]) is kept
+
+
+def test_small_pieces_are_copied_together() -> None:
+    pieces = Pieces()
+    for _ in range(1000):
+        pieces.add(b"x", 0, 1)
+    pieces.add(bytes(SMALL), 0, SMALL)
+    pieces.add(b"y", 0, 1)
+    assert len(pieces._parts) == 3
+    assert pieces.join() == b"x" * 1000 + bytes(SMALL) + b"y"

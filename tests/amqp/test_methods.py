@@ -1,0 +1,46 @@
+"""The classes of methods against the table of the specification."""
+
+from typing import Any
+
+import pytest
+
+from semq.amqp.methods import METHODS, Method, QueueDeclare, QueueDeclareOk
+from semq.amqp.spec import ROWS
+
+# type in the table -> type of the default
+DEFAULTS: dict[str, type | tuple[type, ...]] = {
+    "bit": bool,
+    "octet": int,
+    "short": int,
+    "long": int,
+    "longlong": int,
+    "shortstr": str,
+    "longstr": bytes,
+    "table": type(QueueDeclare().arguments),
+}
+
+
+def test_every_row_has_a_class() -> None:
+    assert {method.row.name for method in METHODS.values()} == set(ROWS)
+    assert all(METHODS[method.ids] is method for method in METHODS.values())
+
+
+@pytest.mark.parametrize("method", METHODS.values())
+def test_defaults_have_the_types_of_the_table(method: type[Method]) -> None:
+    made: Any = method()
+    for argument in method.row.arguments:
+        if argument.name:
+            assert type(getattr(made, argument.name)) is DEFAULTS[argument.kind]
+    assert method.__doc__
+
+
+def test_a_class_that_differs_from_its_row_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"queue\.purge has the arguments"):
+        type(Method)("QueuePurge", (Method,), {"__annotations__": {"queue": str}})
+    with pytest.raises(KeyError):
+        type(Method)("QueueInvent", (Method,), {})
+
+
+def test_methods_are_values() -> None:
+    assert QueueDeclare("q", durable=True) == QueueDeclare(queue="q", durable=True)
+    assert QueueDeclareOk("q", 1, 2) != QueueDeclareOk("q", 1, 3)

@@ -1,0 +1,55 @@
+"""Records: slots, constructor, equality, representation."""
+
+from typing import ClassVar
+
+import pytest
+
+from semq.amqp.record import Record
+
+
+class Point(Record):
+    kind: ClassVar[str] = "point"
+    x: int
+    y: int = 2
+
+
+class Place(Point):
+    name: str = ""
+
+
+def test_fields_come_in_order_or_by_name() -> None:
+    assert (Point(1).x, Point(1).y, Point(y=3, x=1).y) == (1, 2, 3)
+    assert Point.names == ("x", "y")
+    assert Point.kind == "point"
+
+
+def test_a_field_without_default_is_required() -> None:
+    with pytest.raises(TypeError):
+        Point()  # type: ignore[call-arg]
+
+
+def test_fields_are_inherited() -> None:
+    assert Place.names == ("x", "y", "name")
+    assert Place(1, 2, "here").name == "here"
+
+
+def test_equal_means_same_type_and_values() -> None:
+    assert Point(1, 2) == Point(1)
+    assert Point(1) != Point(2)
+    assert Point(1) != Place(1, 2, "")
+    assert Point(1) != (1, 2)
+
+
+def test_representation_names_the_fields() -> None:
+    assert repr(Point(1)) == "Point(x=1, y=2)"
+
+
+def test_there_is_no_room_for_more() -> None:
+    with pytest.raises(AttributeError):
+        Point(1).z = 3  # type: ignore[attr-defined]
+
+
+def test_a_record_can_be_matched_by_position() -> None:
+    match Place(1, 2, "here"):
+        case Place(x, _, name):
+            assert (x, name) == (1, "here")

@@ -1,0 +1,304 @@
+"""Primitive types and field tables: golden octets, an independent codec as oracle, everything that can be malformed."""
+
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+from typing import Any
+
+import pamqp.decode
+import pamqp.encode
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.amqp import wire
+from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, SyntaxFault
+from semq.amqp.wire import Timestamp, decode_table, encode_table, encode_value, read_value, short_string, text_of
+from tests.amqp.helpers import short_texts, tables, values
+
+
+def table_of(*fields: bytes) -> bytes:
+    return wire.long_string(b"".join(fields))
+
+
+def nested(letter: bytes, depth: int) -> bytes:
+    """``depth`` tables or arrays around nothing."""
+    octets = table_of()
+    for _ in range(depth - 1):
+        octets = table_of((b"\x01x" if letter == b"F" else b"") + letter + octets)
+    return octets
+
+
+# letter and octets | value
+GOLDEN: list[tuple[bytes, Any]] = [
+    (b"t\x01", True),
+    (b"t\x00", False),
+    (b"b\xff", -1),
+    (b"B\xff", 255),
+    (b"s\xff\xfe", -2),
+    (b"u\xff\xfe", 65534),
+    (b"I\xff\xff\xff\xfe", -2),
+    (b"i\xff\xff\xff\xfe", 4294967294),
+    (b"l\xff\xff\xff\xff\xff\xff\xff\xfe", -2),
+    (b"L\xff\xff\xff\xff\xff\xff\xff\xfe", (1 << 64) - 2),
+    (b"f\x3f\x80\x00\x00", 1.0),
+    (b"d\x3f\xf0\x00\x00\x00\x00\x00\x00", 1.0),
+    (b"D\x02\x00\x00\x30\x39", Decimal("123.45")),
+    (b"D\x00\xff\xff\xff\xff", Decimal(-1)),
+    (b"S\x00\x00\x00\x02\xc3\xa9", "é"),
+    (b"S\x00\x00\x00\x02\xff\xfe", b"\xff\xfe"),
+    (b"x\x00\x00\x00\x02ab", b"ab"),
+    (b"A\x00\x00\x00\x03t\x01V", [True, None]),
+    (b"T\x00\x00\x00\x00\x65\x53\xf1\x00", Timestamp(1700000000)),
+    (b"F\x00\x00\x00\x04\x01at\x01", {"a": True}),
+    (b"V", None),
+]
+
+
+@pytest.mark.parametrize(("octets", "value"), GOLDEN)
+def test_every_letter_is_read(octets: bytes, value: Any) -> None:
+    assert read_value(octets, 0, 2) == (value, len(octets))
+    table, _ = decode_table(table_of(b"\x01k", octets))
+    assert table == {"k": value}
+    assert type(table["k"]) is type(value)
+
+
+# value | what it becomes
+WRITTEN: list[tuple[Any, bytes]] = [
+    (True, b"t\x01"),
+    (False, b"t\x00"),
+    (-(1 << 31), b"I\x80\x00\x00\x00"),
+    ((1 << 31) - 1, b"I\x7f\xff\xff\xff"),
+    (1 << 31, b"l\x00\x00\x00\x00\x80\x00\x00\x00"),
+    (-(1 << 31) - 1, b"l\xff\xff\xff\xff\x7f\xff\xff\xff"),
+    (1 << 63, b"L\x80\x00\x00\x00\x00\x00\x00\x00"),
+    (1.0, b"d\x3f\xf0\x00\x00\x00\x00\x00\x00"),
+    (Decimal("123.45"), b"D\x02\x00\x00\x30\x39"),
+    (Decimal("1E+2"), b"D\x00\x00\x00\x00\x64"),
+    (Decimal("-1.5"), b"D\x01\xff\xff\xff\xf1"),
+    ("é", b"S\x00\x00\x00\x02\xc3\xa9"),
+    (b"ab", b"x\x00\x00\x00\x02ab"),
+    (bytearray(b"ab"), b"x\x00\x00\x00\x02ab"),
+    (memoryview(b"ab"), b"x\x00\x00\x00\x02ab"),
+    ((True, None), b"A\x00\x00\x00\x03t\x01V"),
+    (Timestamp(1700000000), b"T\x00\x00\x00\x00\x65\x53\xf1\x00"),
+    (MappingProxyType({"a": True}), b"F\x00\x00\x00\x04\x01at\x01"),
+    (None, b"V"),
+    (IntEnum("Number", "ONE").ONE, b"I\x00\x00\x00\x01"),
+    (StrEnum("Word", "ONE").ONE, b"S\x00\x00\x00\x03one"),
+]
+
+
+@pytest.mark.parametrize(("value", "octets"), WRITTEN)
+def test_every_type_is_written(value: Any, octets: bytes) -> None:
+    assert encode_value(value) == octets
+    assert encode_table({"k": value}) == table_of(b"\x01k", octets)
+
+
+@given(tables)
+def test_tables_come_back_as_they_went(table: dict[str, Any]) -> None:
+    octets = encode_table(table)
+    again, stop = decode_table(b"front" + octets + b"behind", 5)
+    assert again == table
+    assert stop == 5 + len(octets)
+    assert types(again) == types(table)
+
+
+def types(value: Any) -> Any:
+    """The types in a value; a list is one with its own types, so that 1, 1.0 and True are told apart."""
+    if isinstance(value, dict):
+        return {name: types(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [types(inner) for inner in value]
+    return type(value)
+
+
+# The oracle
+
+
+def known_to_oracle(value: Any) -> Any:
+    """A value of ours as pamqp would give it; pamqp reads L as signed, decimals by division, times as datetime."""
+    if isinstance(value, dict):
+        return {name: known_to_oracle(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [known_to_oracle(inner) for inner in value]
+    if isinstance(value, Timestamp):
+        return datetime.fromtimestamp(value, UTC)
+    if isinstance(value, bytes):
+        return bytearray(value)
+    return value
+
+
+oracle_scalars = (
+    st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats(allow_nan=False, allow_infinity=False, width=32)  # the oracle writes no doubles
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+    | st.binary(max_size=20)
+    | st.builds(Timestamp, st.integers(0, 4_000_000_000))
+    | st.none()
+)
+oracle_names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+oracle_tables = st.dictionaries(
+    oracle_names,  # it cuts longer ones off
+    st.recursive(
+        oracle_scalars,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(oracle_names, inner, max_size=3),
+        max_leaves=6,
+    ),
+    max_size=5,
+)
+
+
+@given(oracle_tables)
+def test_the_oracle_reads_what_we_write(table: dict[str, Any]) -> None:
+    octets = encode_table(table)
+    consumed, read = pamqp.decode.field_table(octets)
+    assert consumed == len(octets)
+    assert read == known_to_oracle(table)
+
+
+@given(oracle_tables)
+def test_we_read_what_the_oracle_writes(table: dict[str, Any]) -> None:
+    octets = pamqp.encode.field_table(known_to_oracle(table))
+    assert decode_table(octets) == (table, len(octets))
+
+
+# What is malformed
+
+
+@given(tables, st.data())
+def test_a_table_cut_off_anywhere_is_refused(table: dict[str, Any], data: st.DataObject) -> None:
+    octets = encode_table(table)
+    with pytest.raises((FrameError, SyntaxFault)):  # a name may be cut within a character
+        decode_table(octets[: data.draw(st.integers(0, len(octets) - 1))])
+
+
+@given(st.binary(max_size=80))
+def test_noise_gives_a_table_or_an_error_of_amqp(noise: bytes) -> None:
+    for octets in (noise, wire.long_string(noise)):
+        try:
+            table, stop = decode_table(octets)
+        except AmqpError as error:
+            assert error.reply_code in {501, 502}
+        else:
+            assert stop <= len(octets)
+            assert decode_table(encode_table(table))[0] == table or table != table
+
+
+@pytest.mark.parametrize(
+    ("octets", "error"),
+    [
+        (b"\xff\xff\xff\xff", FrameError),  # declares four gigabytes that are not there
+        (table_of(b"\x01kS\xff\xff\xff\xff"), FrameError),
+        (table_of(b"\x01kA\xff\xff\xff\xff"), FrameError),
+        (table_of(b"\x01kF\xff\xff\xff\xff"), FrameError),
+        (table_of(b"\x01kx\x00\x00\x00\x05ab") + bytes(9), FrameError),  # beyond its table, though not beyond the data
+        (table_of(b"\x01kA\x00\x00\x00\x01I") + bytes(9), FrameError),  # the value ends behind the array
+        (table_of(b"\x09k"), FrameError),
+        (table_of(b"\x01k"), FrameError),  # a name without a value
+        (table_of(b"\x01kI\x00"), FrameError),
+        (table_of(b"\x01kZ"), SyntaxFault),  # unknown letter
+        (table_of(b"\x01kA\x00\x00\x00\x01Z"), SyntaxFault),
+        (table_of(b"\x01\xfft\x01"), SyntaxFault),  # a name that is not UTF-8
+        (table_of(b"\x01\x00t\x01"), SyntaxFault),  # a name with a zero octet
+        (table_of(b"\x01kt\x01\x01kt\x00"), SyntaxFault),  # the same name twice
+    ],
+)
+def test_malformed_tables_are_refused(octets: bytes, error: type[AmqpError]) -> None:
+    with pytest.raises(error):
+        decode_table(octets)
+
+
+@pytest.mark.parametrize("letter", [b"F", b"A"])
+def test_depth_is_bounded(letter: bytes) -> None:
+    around = nested(letter, 3)
+    octets = around if letter == b"F" else table_of(b"\x01xA" + around)
+    depth = 3 if letter == b"F" else 4
+    decode_table(octets, 0, depth)
+    with pytest.raises(SyntaxFault, match="deep"):
+        decode_table(octets, 0, depth - 1)
+
+
+def test_depth_is_bounded_by_default() -> None:
+    decode_table(nested(b"F", 64))
+    with pytest.raises(SyntaxFault, match="deep"):
+        decode_table(nested(b"F", 65))
+
+
+# What we refuse to write
+
+
+def deep(kind: type) -> Any:
+    value: Any = kind()
+    for _ in range(300):
+        value = [value] if kind is list else {"x": value}
+    return value
+
+
+def unwritable() -> Iterator[Any]:
+    yield 1 << 64
+    yield -(1 << 63) - 1
+    yield Decimal("NaN")
+    yield Decimal("1E-256")
+    yield Decimal("12345678901")
+    yield Decimal("9999999999")
+    yield Decimal("1E+10")
+    yield Timestamp(-1)
+    yield Timestamp(1 << 64)
+    yield "\ud800"
+    yield object()
+    yield {1: 2}
+    yield {"x" * 256: 1}
+    yield {"a\0": 1}
+    yield {"\ud800": 1}
+    yield deep(list)
+    yield deep(dict)
+
+
+@pytest.mark.parametrize("value", list(unwritable()), ids=lambda value: f"{value!r:.30}")
+def test_what_cannot_be_written_is_misuse(value: Any) -> None:
+    with pytest.raises(LocalMisuse):
+        encode_table({"k": value})
+    with pytest.raises(LocalMisuse):
+        encode_value([value])
+
+
+# Short strings
+
+
+@pytest.mark.parametrize("octets", [b"\xff", b"a\0b"])
+def test_a_short_string_is_text_without_zero(octets: bytes) -> None:
+    with pytest.raises(SyntaxFault):
+        text_of(octets)
+
+
+@pytest.mark.parametrize("text", ["é" * 128, "a\0b", "\ud800", 5])
+def test_a_short_string_that_does_not_fit_is_misuse(text: str) -> None:
+    with pytest.raises(LocalMisuse):
+        short_string(text)
+
+
+@given(short_texts)
+def test_short_strings_come_back(text: str) -> None:
+    for _ in range(2):  # the second time from memory
+        octets = short_string(text)
+        assert octets == struct.pack(">B", len(text.encode())) + text.encode()
+        assert wire.read_short_string(octets, 0) == (text, len(octets))
+
+
+def test_the_memory_of_names_is_bounded() -> None:
+    for number in range(wire.REMEMBERED + 10):
+        text_of(b"name %d" % number)
+        short_string(f"name {number}")
+    assert len(wire.known_texts) <= wire.REMEMBERED
+    assert len(wire.known_short_strings) <= wire.REMEMBERED
+
+
+@given(values)
+def test_values_come_back(value: Any) -> None:
+    octets = encode_value(value)
+    assert read_value(octets, 0, 64) == (value, len(octets))
