@@ -182,12 +182,16 @@ class OutboundRows:
         if effects.events:
             self.core.events.publish(effects.events)
 
+    def gone(self, row: Outbound) -> None:
+        """A row counts no more: it has ended, or went with its message (class 2 without a receipt)."""
+        self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
+
     def _settled(self, row: Outbound) -> None:
         if row.sid >= 0:
             self.floor(row).settle(row.sid)
         self.doubts.pop(row.object_id, None)
         self.pump.lane(row.dest).flight.discard(row.object_id)
-        self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
+        self.gone(row)
         self.core.count(ENDS_COUNTED[row.outcome] if row.outcome else "settled")
         if row.outcome is not Outcome.REJECTED or not self.core.settings.keep_rejected:
             self.to_clean.append(row.object_id)

@@ -42,6 +42,7 @@ class Pump:
         claim: Callable[[Unit, Outbound, Stored, list[Any]], Data | None],
         send: Callable[[str, list[Data]], None],
         sent: Callable[[int], None],
+        gone: Callable[[Outbound], None] = lambda row: None,
     ) -> None:
         self._core = core
         self._room = room
@@ -49,6 +50,7 @@ class Pump:
         self._claim = claim
         self._send = send
         self._sent = sent
+        self._gone = gone  #: told of rows that ended with their sending (class 2 without a receipt)
         self.lanes: dict[str, Lane] = {}
 
     def lane(self, dest: str) -> Lane:
@@ -116,6 +118,7 @@ class _Claim(Step):
     def decide(self, unit: Unit) -> None:
         self._frames: list[Data] = []
         self._claimed: list[int] = []
+        self._left: list[Outbound] = []
         self._events: list[Any] = []
         self._cursor = self._query.after
         self._blocking: Outbound | None = None
@@ -128,7 +131,11 @@ class _Claim(Step):
             frame = self._pump._claim(unit, row, unit.bodies[row.object_id], self._events)
             if frame is not None:
                 self._frames.append(frame)
-                self._claimed.append(row.object_id)
+                # A row that is deleted with its sending never lands: it must not take a place in the flight.
+                if row.object_id in unit.deleted_outbound:
+                    self._left.append(row)
+                else:
+                    self._claimed.append(row.object_id)
 
     def committed(self) -> None:
         lane = self._lane
@@ -141,6 +148,8 @@ class _Claim(Step):
             lane.behind = False
         for object_id in self._claimed:
             self._pump.took_off(lane, object_id)
+        for row in self._left:
+            self._pump._gone(row)
         self._pump.send(lane.dest, self._frames)
         if self._events:
             self._pump._core.events.publish(self._events)

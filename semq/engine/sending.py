@@ -49,7 +49,7 @@ class Sender:
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
         self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
-        rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent)
+        rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent, rows.gone)
 
     # --- the way out
     def _room(self, lane: Lane) -> int:
