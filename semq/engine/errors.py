@@ -69,6 +69,13 @@ class Unreadable(BadInput):
     remedy = "The body is in quarantine (tb_0030_dead); the reason names what is missing."
 
 
+class Cancelled(BadInput):
+    """The message was cancelled before it arrived."""
+
+    code = "SEMQ-1210"
+    remedy = "Nothing: the receiver never gets it. Submit it again if it is wanted after all."
+
+
 class NotYours(ProtocolViolation):
     """A node spoke for another one, or about a message that was not addressed to it."""
 

@@ -21,7 +21,7 @@ from semq.store.unit import FirstInOrder, Unit, Waiting
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.grids import HANDLING, Handling, HandlingDeed, HandlingHeard
 from semq.umx_t.locator import Store
-from semq.umx_t.status import AppStatus
+from semq.umx_t.status import AppStatus, Arrival
 
 OrderId = tuple[Store, str]
 HANDLING_OF = {AppStatus.NEW: Handling.NEW, AppStatus.DONE: Handling.DONE, AppStatus.PARKED: Handling.PARKED}
@@ -257,13 +257,17 @@ class _GiveOrdered(Step):
 
     def decide(self, unit: Unit) -> None:
         self._delivery: Delivery | None = None
-        self._blocked = 0
+        self._blocked = self._passed = 0
         row = next(unit.pending_found(self._first), None)
         waiting = next(unit.pending_found(self._query), None)
         if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self._handing.out:
             return
         if not _may_follow(unit, row):
             self._blocked = row.bref
+        elif row.status is not Arrival.RECV:
+            # VOID and REJ take their place in the order: what comes after them must not overtake what is before (F3).
+            unit.handle(row, AppStatus.DONE)
+            self._passed = row.bref
         elif self._handing.inbox.free(self._user) > 0:
             self._delivery = _give(self._handing.core, unit, row)
 
@@ -275,7 +279,10 @@ class _GiveOrdered(Step):
             order.busy = self._delivery.bref
             handing.out[order.busy] = self._user
             handing.inbox.give(self._user, self._delivery)
-        elif order.again:
+            return
+        if self._passed:
+            handing.finished(self._passed)
+        if self._passed or order.again:
             order.again = False
             handing._look(self._key)
 

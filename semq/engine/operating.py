@@ -6,16 +6,18 @@ Release (PROTOCOL.md sections 11 and 12).
 from collections.abc import Callable, Sequence
 
 from semq.engine.core import Core, Step
-from semq.engine.errors import NotThere, TooLate
+from semq.engine.errors import Cancelled, Expired, NotThere, TooLate
 from semq.engine.outbound import Effects, OutboundRows
 from semq.store.rows import Event, Outbound, Side
-from semq.store.unit import Expired, Unit
+from semq.store.unit import Expired as ExpiredRows
+from semq.store.unit import Unit
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SendStatus
 
 Done = Callable[[], None]
 Failed = Callable[[Exception], None]
+EXPIRED = "expired"
 
 
 class Operating:
@@ -62,7 +64,7 @@ class _FindExpired(Step):
     def __init__(self, operating: Operating) -> None:
         super().__init__()
         self._operating = operating
-        self._query = Expired(operating.core.now_ms(), operating.core.settings.ask_rows)
+        self._query = ExpiredRows(operating.core.now_ms(), operating.core.settings.ask_rows)
         self.needs.queries.add(self._query)
 
     def decide(self, unit: Unit) -> None:
@@ -72,7 +74,7 @@ class _FindExpired(Step):
         operating = self._operating
         operating._busy = False
         if self._found:
-            operating.core.post(_Cancel(operating, self._found, "expired", lambda: None, lambda error: None))
+            operating.core.post(_Cancel(operating, self._found, EXPIRED, lambda: None, lambda error: None))
 
     def failed(self, error: Exception) -> None:
         self._operating._busy = False
@@ -104,6 +106,7 @@ class _Cancel(Step):
                 continue
             unit.ledger.append(core.line(Side.SENDER, Event.VOIDED, row, self._why))
             row.held = False
+            row.reason = (Expired.code if self._why == EXPIRED else Cancelled.code, self._why)
             self._operating.rows.hear(unit, row, Heard.cancel, self._effects, self._why)
 
     def committed(self) -> None:

@@ -250,8 +250,8 @@ class _Record(Step):
         event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
-        if entry.status is not Arrival.RECV:
-            row.app_status = AppStatus.DONE  # R6: VOID and REJ take their place and are done without being given
+        if entry.status is not Arrival.RECV and not row.order_key:
+            row.app_status = AppStatus.DONE  # R6: done without being given; in an order only when their turn comes (F3)
         if envelope.is_class3:
             unit.record(Slot(InStreamKey(row.lk0.store, row.lk0.inc), row.sid), entry)
         else:

@@ -1,0 +1,461 @@
+"""Documents from A to B by every road of PROTOCOL.md, and what the break list of its section 8 says must not happen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from semq.engine.errors import Expired, QuotaReached, TokenReused, UnknownTarget
+from semq.store.rows import Event
+from semq.umx_t.envelope import Data, Frame, Function, Packet
+from semq.umx_t.records import AckFlag, Note
+from semq.umx_t.status import AppStatus, Outcome, SendStatus
+from tests.engine.trio import SETTINGS, Trio, Wire, is_message, records
+
+
+def packet_lost(function: Function, count: int = 10**9) -> Callable[[Wire, Frame], bool]:
+    """Loses packets of a function."""
+    left = [count]
+
+    def lose(wire: Wire, frame: Frame) -> bool:
+        if isinstance(frame, Packet) and frame.function is function and left[0]:
+            left[0] -= 1
+            return True
+        return False
+
+    return lose
+
+
+def test_a_present_target_gets_it_at_once_and_the_sender_knows() -> None:
+    trio = Trio()
+    trio.a.send(b"order", key="S0001")
+    trio.settle()
+    assert trio.b.app.payloads == [b"order"]
+    assert trio.a.told.kinds == ["sent", "forwarded", "delivered"]
+    assert {str(event.app_key) for event in trio.a.told.events} == {"trade/order//S0001"}
+    assert trio.held == 0
+    trio.later(1)
+    assert trio.is_clean()
+
+
+def test_an_absent_target_gets_it_from_the_platform_when_it_comes() -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"1", b"2", b"3")
+    trio.settle()
+    assert trio.held == 3
+    assert [row.ss_status for row in trio.a.store.tables.outbound.values()] == [SendStatus.SS_ACK] * 3
+    assert trio.a.told.kinds.count("stored") == 3
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2", b"3"]
+    assert all(delivery.envelope.lk1 is not None for delivery in trio.b.app.got)
+    assert trio.b.app.got[0].envelope.source == trio.hub.core.address  # row Q10: the transport source is the platform
+    assert trio.b.app.got[0].envelope.lk0.node == trio.a.address  # the application source stays the sender
+    trio.later(2)
+    assert trio.is_clean()
+
+
+def test_documents_wait_at_their_origin_while_its_link_is_down() -> None:
+    trio = Trio()
+    trio.cut(trio.a)
+    trio.a.send(b"1", b"2", order_key="k")
+    trio.settle()
+    assert [row.ss_status for row in trio.a.store.tables.outbound.values()] == [SendStatus.SS_INIT] * 2
+    trio.connect(trio.a)
+    trio.later(1)
+    assert trio.b.app.payloads == [b"1", b"2"]
+    assert trio.is_clean()
+
+
+def test_a_stored_backlog_is_never_overtaken() -> None:
+    """Break B18."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(*(b"%d" % n for n in range(30)))
+    trio.settle()
+    trio.connect(trio.b)
+    trio.a.send(*(b"%d" % n for n in range(30, 60)))
+    trio.later(3)
+    assert trio.b.app.payloads == [b"%d" % n for n in range(60)]
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize("ack2", [True, False])
+def test_a_lost_ack2_is_asked_for_and_nothing_is_delivered_twice(ack2: bool) -> None:
+    """Break B01."""
+    trio = Trio()
+    trio.lose = packet_lost(Function.RECEIPTS)
+    trio.a.send(b"x", ack2=ack2)
+    trio.later(5)
+    assert trio.a.rows["tb_0031"] == 1
+    trio.lose = lambda wire, frame: False
+    trio.later(120)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
+    assert trio.a.told.kinds[-1] == "delivered"
+
+
+def test_a_lost_message_is_sent_again_with_the_same_bytes() -> None:
+    trio = Trio()
+    seen: list[Data] = []
+
+    def lose_first(wire: Wire, frame: Frame) -> bool:
+        if isinstance(frame, Data):
+            seen.append(frame)
+        return is_message(frame) and len(seen) == 1
+
+    trio.lose = lose_first
+    trio.a.send(b"x")
+    trio.later(60)
+    assert trio.b.app.payloads == [b"x"]
+    assert {frame.envelope.lk0 for frame in seen} == {seen[0].envelope.lk0}
+    assert trio.is_clean()
+
+
+def test_a_lost_ack_save_is_found_by_inquiry() -> None:
+    """Break B03: the platform's answer never means received."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.lose = packet_lost(Function.RECEIPTS, 1)
+    trio.a.send(b"x")
+    trio.later(40)
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.ss_status is SendStatus.SS_ACK
+    assert row.custodian is not None
+    trio.connect(trio.b)
+    trio.later(40)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
+
+
+def test_forwards_of_a_session_that_ends_are_reported_and_stored() -> None:
+    """Break B17, rule R27b."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.b.down
+    trio.a.send(b"x")
+    trio.settle()
+    trio.cut(trio.b)
+    trio.lose = lambda wire, frame: False
+    trio.settle()
+    assert trio.held == 1
+    trio.connect(trio.b)
+    trio.later(1)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize("who", ["a", "b", "hub"])
+def test_a_crash_in_the_middle_loses_and_repeats_nothing(who: str) -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"1", b"2")
+    trio.settle()
+    trio.connect(trio.b)
+    if who == "hub":
+        trio.crash_hub()
+        trio.connect(trio.a)
+    else:
+        getattr(trio, who).crash()
+    for node in trio.nodes:
+        if node.up is None:
+            trio.connect(node)
+    trio.a.send(b"3")
+    trio.later(90)
+    assert sorted(set(trio.b.app.payloads)) == [b"1", b"2", b"3"]
+    assert all(d.redelivered for n, d in enumerate(trio.b.app.got) if d.payload in trio.b.app.payloads[:n])
+    assert trio.b.lines(Event.RECEIVED) == 3
+    assert trio.is_clean()
+
+
+def test_the_application_gets_it_again_flagged_when_the_node_dies_before_its_ack() -> None:
+    """Break B07."""
+    trio = Trio()
+    trio.b.app.acks = False
+    trio.a.send(b"x")
+    trio.later(30)
+    assert trio.a.rows["tb_0031"] == 0  # settled long ago; the row of tb_0030 waits for the application
+    trio.b.crash()
+    trio.b.app.acks = True
+    trio.connect(trio.b)
+    trio.later(1)
+    assert [delivery.redelivered for delivery in trio.b.app.got] == [False, True]
+    assert trio.is_clean()
+
+
+def test_a_token_makes_a_repeat_safe_and_other_bytes_are_refused() -> None:
+    trio = Trio()
+    trio.a.send(b"x", token="t")
+    trio.settle()
+    trio.a.send(b"x", token="t")
+    trio.a.send(b"y", token="t")
+    trio.later(1)
+    first, again = trio.a.accepted
+    assert again.lk0 == first.lk0
+    assert again.repeated
+    assert isinstance(trio.a.refused[0], TokenReused)
+    assert trio.b.app.payloads == [b"x"]
+
+
+def test_an_unknown_target_is_refused_at_submit_once_the_platform_has_told() -> None:
+    trio = Trio()
+    trio.a.send(b"x", to="77777")
+    trio.settle()
+    assert isinstance(trio.a.refused[0], UnknownTarget)
+    assert trio.a.rows["tb_0031"] == 0
+
+
+def test_an_unknown_target_is_refused_by_the_platform_otherwise_and_the_body_is_kept() -> None:
+    trio = Trio(connected=False)
+    trio.connect(trio.b)
+    trio.a.send(b"x", to="77777")
+    trio.settle()
+    trio.connect(trio.a)
+    trio.later(1)
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.outcome is Outcome.REJECTED
+    assert row.reason is not None
+    assert row.reason[0] == UnknownTarget.code
+    assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
+    assert trio.a.told.kinds[-1] == "failed"
+
+
+def test_a_partner_s_quota_refuses_new_documents_and_drops_nothing() -> None:
+    trio = Trio(replace(SETTINGS, quota_rows=2))
+    trio.cut(trio.b)
+    for body in (b"1", b"2", b"3"):
+        trio.a.send(body)
+        trio.settle()
+    assert [type(error) for error in trio.a.refused] == [QuotaReached]
+    trio.connect(trio.b)
+    trio.later(1)
+    assert trio.b.app.payloads == [b"1", b"2"]
+
+
+def test_class_1_to_an_absent_target_ends_dropped_and_is_never_resent() -> None:
+    """Break B12."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x", save_fwd=1)
+    trio.settle()
+    assert trio.a.told.events[-1].outcome == "DROPPED"
+    trio.connect(trio.b)
+    trio.later(200)
+    assert trio.b.app.payloads == []
+    assert trio.is_clean()
+
+
+def test_class_1_without_a_link_is_dropped_at_once() -> None:
+    trio = Trio(connected=False)
+    trio.a.send(b"x", save_fwd=1)
+    trio.later(1)
+    assert trio.a.told.events[-1].outcome == "DROPPED"
+    assert trio.a.rows["tb_0031"] == 0
+
+
+def test_class_1_that_nobody_answers_for_ends_unknown() -> None:
+    """Rule R22."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: is_message(frame)
+    trio.a.send(b"x", save_fwd=1)
+    trio.later(600)
+    assert trio.a.told.events[-1].outcome == "UNKNOWN"
+    assert sum(map(is_message, trio.a.up.sent if trio.a.up else [])) == 1
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize(("save_fwd", "ack2"), [(1, True), (1, False), (2, True), (2, False)])
+def test_lower_classes_arrive_when_both_are_there(save_fwd: int, ack2: bool) -> None:
+    trio = Trio()
+    trio.a.send(b"x", save_fwd=save_fwd, ack2=ack2)
+    trio.later(2)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize("ack2", [True, False])
+def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x", save_fwd=2, ack2=ack2)
+    trio.settle()
+    assert trio.held == 1
+    trio.connect(trio.b)
+    trio.later(60)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
+
+
+def test_a_cancelled_document_never_arrives() -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"1", b"2", order_key="k")
+    trio.settle()
+    lk0 = trio.a.accepted[0].lk0
+    trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
+    trio.settle()
+    trio.connect(trio.b)
+    trio.later(2)
+    assert trio.b.app.payloads == [b"2"]  # the marker takes its place in the order (rule R24)
+    assert [event.outcome for event in trio.a.told.events if event.kind == "failed"] == ["CANCELLED"]
+    assert trio.is_clean()
+    trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
+    trio.settle()
+    assert len(trio.a.refused) == 1
+
+
+def test_a_cancel_that_comes_too_late_is_told() -> None:
+    trio = Trio()
+    trio.lose = packet_lost(Function.RECEIPTS)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.a.engine.operating.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
+    trio.settle()
+    trio.lose = lambda wire, frame: False
+    trio.later(60)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.a.told.kinds[-1] == "delivered"  # the ledger of the receiver decides
+    trio.a.engine.operating.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
+    trio.settle()
+    assert trio.a.refused
+
+
+def test_an_expired_document_ends_cancelled_with_its_reason() -> None:
+    trio = Trio()
+    trio.cut(trio.a)
+    soon = int(trio.time.wall().timestamp() * 1000) + 2000
+    trio.a.send(b"x", expires_at=soon)
+    trio.later(5)
+    trio.connect(trio.a)
+    trio.later(5)
+    assert trio.b.app.payloads == []
+    assert trio.a.told.events[-1].outcome == "CANCELLED"
+    assert trio.a.told.events[-1].reason == (Expired.code, "expired")
+    trio.a.send(b"y", expires_at=soon)
+    assert isinstance(trio.a.refused[-1], Expired)
+
+
+def test_order_is_kept_when_the_first_is_lost_on_the_way() -> None:
+    """Rule R23."""
+    trio = Trio()
+    seen: list[Frame] = []
+
+    def lose_first(wire: Wire, frame: Frame) -> bool:
+        if is_message(frame):
+            seen.append(frame)
+        return is_message(frame) and len(seen) == 1
+
+    trio.lose = lose_first
+    trio.a.send(b"1", b"2", b"3", order_key="k")
+    trio.a.send(b"free")
+    trio.later(2)
+    assert trio.b.app.payloads == [b"free"]  # unordered ones are never held back
+    trio.later(90)
+    assert trio.b.app.payloads == [b"free", b"1", b"2", b"3"]
+    assert trio.is_clean()
+
+
+def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> None:
+    trio = Trio()
+    trio.b.app.acks = False
+    trio.a.send(b"x")
+    trio.settle()
+    (delivery,) = trio.b.app.held
+    trio.b.app.held.clear()
+    trio.b.engine.handing.fail([delivery.bref], "no such customer")
+    trio.later(1)
+    assert trio.b.lines(Event.PARKED) == 1
+    assert trio.a.told.kinds[-1] == "delivered"
+
+
+def test_what_the_application_gives_back_comes_again_and_is_parked_in_the_end() -> None:
+    trio = Trio(replace(SETTINGS, deliveries_max=3))
+    trio.b.app.acks = False
+    trio.a.send(b"x")
+    for _ in range(3):
+        trio.settle()
+        (delivery,) = trio.b.app.held
+        trio.b.app.held.clear()
+        trio.b.engine.handing.give_back([delivery.bref])
+    trio.settle()
+    assert [d.deliveries for d in trio.b.app.got] == [1, 2, 3]
+    assert {row.app_status for row in trio.b.store.tables.pending.values()} <= {AppStatus.PARKED}
+    assert trio.b.lines(Event.PARKED) == 1
+
+
+def test_a_message_to_one_s_own_node_never_leaves_it() -> None:
+    trio = Trio(connected=False)
+    trio.a.send(b"note", to="10008")
+    trio.later(2)
+    assert trio.a.app.payloads == [b"note"]
+    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.rows["tb_0031"] == 0
+
+
+def test_another_copy_asked_for_by_a_person_is_harmless() -> None:
+    trio = Trio()
+    trio.lose = packet_lost(Function.RECEIPTS)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: False
+    trio.a.engine.operating.resend(trio.a.accepted[0].lk0, "nobody answers", lambda: None, trio.a.refused.append)
+    trio.later(30)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.b.lines(Event.DUPLICATE) == 1
+    assert trio.is_clean()
+    trio.a.engine.operating.resend(trio.a.accepted[0].lk0, "", lambda: None, trio.a.refused.append)
+    trio.settle()
+    assert trio.a.refused
+
+
+def test_a_held_document_waits_until_it_is_released() -> None:
+    trio = Trio()
+    trio.cut(trio.a)
+    trio.a.send(b"1", b"2")
+    trio.settle()
+    held = trio.a.accepted[0].lk0
+    trio.a.engine.operating.hold(held, True, "price unclear", lambda: None, trio.a.refused.append)
+    trio.settle()
+    trio.connect(trio.a)
+    trio.later(1)
+    assert trio.b.app.payloads == [b"2"]
+    trio.a.engine.operating.hold(held, False, "clear now", lambda: None, trio.a.refused.append)
+    trio.later(1)
+    assert trio.b.app.payloads == [b"2", b"1"]
+    trio.a.engine.operating.hold(held, True, "", lambda: None, trio.a.refused.append)
+    trio.settle()
+    assert len(trio.a.refused) == 1  # it is on its way, or has ended and was cleaned
+
+
+def test_silence_reigns_when_all_is_settled() -> None:
+    """Invariant I5."""
+    trio = Trio()
+    trio.a.send(b"x")
+    trio.later(5)
+    wires = [wire for node in trio.nodes for wire in (node.up, node.down) if wire is not None]
+    before = [len(wire.sent) for wire in wires]
+    trio.later(600)
+    assert [len(wire.sent) for wire in wires] == before
+
+
+def test_receipts_of_one_commit_leave_as_one_packet() -> None:
+    trio = Trio()
+    trio.cut(trio.a)
+    trio.a.send(*(b"%d" % n for n in range(50)))
+    trio.settle()
+    trio.connect(trio.a)
+    trio.settle()
+    sent = [frame for frame in (trio.b.up.sent if trio.b.up else []) if isinstance(frame, Packet)]
+    ack2s = [[r for r in frame.records if r.ack_flag is AckFlag.END_TO_END and r.status] for frame in sent]
+    assert sum(map(len, ack2s)) == 50
+    assert len(sent) <= 50  # the memory wire hands over one frame at a time
+
+
+def test_the_platform_tells_who_refused_and_why() -> None:
+    trio = Trio()
+    trio.directory.forbidden.add(trio.b.address)
+    trio.a.send(b"x")
+    trio.settle()
+    (note,) = [r for r in records(trio.a.down.sent if trio.a.down else []) if getattr(r, "flag", None)]
+    assert note.flag is Note.REFUSED
+    assert note.reason == ("SEMQ-1202", "not allowed")

@@ -1,0 +1,299 @@
+"""Institution A, the platform and institution B in one process: real engines, memory stores, links that are lists.
+
+``settle`` runs turns until nothing moves; time moves only by ``later``. Links can be cut, frames can be dropped.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from semq.engine.hub import HubEngine
+from semq.engine.local import LocalEngine
+from semq.engine.ports import Accepted, AppEvent, ClearOpener, Delivery, Submission
+from semq.engine.settings import EngineSettings
+from semq.store.memory import MemoryStore
+from semq.store.rows import Event, Reason
+from semq.umx_t.address import Address, NodeType, parse_address
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Packet
+from semq.umx_t.locator import Store
+from semq.umx_t.status import SaveFwd
+
+PLATFORM = Address(NodeType.PLATFORM, "hub")
+SETTINGS = EngineSettings(inquiry_s=15, reconnect_spread_s=1, clean_s=0.1, ask_pause_s=0.1, expiry_s=0.5)
+
+
+class Time:
+    """A clock that moves when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.lives = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> datetime:
+        return datetime.fromtimestamp(1_800_000_000 + self.now, UTC)
+
+    def random(self) -> float:
+        return 0.5
+
+    def incarnation(self) -> int:
+        self.lives += 1
+        return 0xA000 + self.lives
+
+    def uuid(self) -> UUID:
+        return UUID(int=self.lives)
+
+
+class Wire:
+    """One direction of a session."""
+
+    def __init__(self, trio: "Trio", peer: Address, deliver: Callable[[Frame], None]) -> None:
+        self.peer = peer
+        self.room = 1000
+        self.is_up = True
+        self.sent: list[Frame] = []
+        self._trio = trio
+        self._deliver = deliver
+
+    def send(self, frame: Frame) -> None:
+        if self.is_up:
+            self.sent.append(frame)
+            self._trio.wires.append((self, frame))
+
+    def arrive(self, frame: Frame) -> None:
+        if self.is_up:
+            self._deliver(frame)
+
+
+class Consumer:
+    """An application at a node: acknowledges at once unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.places = 100
+        self.acks = True
+        self.held: list[Delivery] = []
+        self.got: list[Delivery] = []
+
+    def free(self, user: str) -> int:
+        return self.places - len(self.held)
+
+    def give(self, user: str, delivery: Delivery) -> None:
+        self.got.append(delivery)
+        self.held.append(delivery)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [delivery.payload for delivery in self.got]
+
+
+class Told:
+    """What an application was told of its documents."""
+
+    def __init__(self) -> None:
+        self.events: list[AppEvent] = []
+
+    def prepare(self, event: AppEvent) -> None:
+        self.events.append(event)
+
+    def publish(self, prepared: Sequence[Any]) -> None:
+        raise AssertionError("nothing was prepared")
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.events]
+
+
+class Directory:
+    """Two institutions that may write to each other, and one that may not be written to."""
+
+    def __init__(self, node_ids: Sequence[str]) -> None:
+        self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
+        self.forbidden: set[Address] = set()
+
+    def nodes(self) -> Sequence[Address]:
+        return self.addresses
+
+    def may_send(self, source: Address, target: Address) -> bool:
+        return target not in self.forbidden
+
+    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
+        target = envelope.target.node
+        if target not in self.addresses:
+            return "SEMQ-1201", "unknown"
+        return None if self.may_send(envelope.lk0.node, target) else ("SEMQ-1202", "not allowed")
+
+
+class Local:
+    """A local node."""
+
+    def __init__(self, trio: "Trio", node_id: str) -> None:
+        self.trio = trio
+        self.address = Address(NodeType.LOCAL, node_id)
+        self.store = MemoryStore()
+        self.app = Consumer()
+        self.told = Told()
+        self.up: Wire | None = None
+        self.down: Wire | None = None
+        self.accepted: list[Accepted] = []
+        self.refused: list[Exception] = []
+        self.start()
+
+    def start(self) -> None:
+        """A process life begins."""
+        self.app.held.clear()
+        recovered = self.store.recover(self.trio.time.incarnation())
+        self.engine = LocalEngine(
+            Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app, self.told,
+            ClearOpener(), lambda: None,
+        )  # fmt: skip
+        self.engine.handing.feed("")
+
+    def crash(self) -> None:
+        """The process dies with everything volatile; its store stays."""
+        self.trio.cut(self)
+        self.store = MemoryStore(self.store.tables)
+        self.start()
+
+    def send(
+        self,
+        *bodies: bytes,
+        to: str = "56001",
+        token: str = "",
+        save_fwd: int = 3,
+        ack2: bool = True,
+        order_key: str = "",
+        key: str = "",
+        expires_at: int = 0,
+    ) -> None:
+        attributes = Attributes(
+            save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, app_key=AppKey("trade", "order", "", key),
+            expires_at=expires_at,
+        )  # fmt: skip
+        self.engine.submit(
+            [
+                Submission(parse_address(to), attributes, body, self.accepted.append, self.refused.append, token=token)
+                for body in bodies
+            ]
+        )
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """What is left in the queues."""
+        tables = self.store.tables
+        return {"tb_0031": len(tables.outbound), "tb_0030": len(tables.pending), "dedup": len(tables.recorded)}
+
+    def lines(self, event: Event) -> int:
+        """How many lines of the ledger say so."""
+        return sum(line.event is event for line in self.store.tables.ledger)
+
+
+CLEAN = {"tb_0031": 0, "tb_0030": 0, "dedup": 0}
+
+
+class Trio:
+    """A, the platform, B."""
+
+    def __init__(self, settings: EngineSettings = SETTINGS, connected: bool = True) -> None:
+        self.time = Time()
+        self.settings = settings
+        self.wires: list[tuple[Wire, Frame]] = []
+        self.lose: Callable[[Wire, Frame], bool] = lambda wire, frame: False
+        self.directory = Directory(["10008", "56001"])
+        self.hub_store = MemoryStore()
+        self.nodes: list[Local] = []
+        self.start_hub()
+        self.a, self.b = Local(self, "10008"), Local(self, "56001")
+        self.nodes = [self.a, self.b]
+        if connected:
+            self.connect(self.a)
+            self.connect(self.b)
+            self.settle()
+
+    def start_hub(self) -> None:
+        """A process life of the platform begins."""
+        recovered = self.hub_store.recover(self.time.incarnation())
+        self.hub = HubEngine(
+            Store(*PLATFORM[:2]), recovered, self.hub_store, self.time, self.settings, self.directory, lambda: None
+        )
+
+    def crash_hub(self) -> None:
+        """The platform dies and comes back over the same store; links are cut."""
+        for node in self.nodes:
+            self.cut(node)
+        self.hub_store = MemoryStore(self.hub_store.tables)
+        self.start_hub()
+
+    @property
+    def held(self) -> int:
+        """Rows in the platform's store."""
+        return len(self.hub_store.tables.outbound)
+
+    def connect(self, node: Local) -> None:
+        """A session begins."""
+        up = node.up = Wire(self, PLATFORM, lambda frame: self.hub.hear(down, [frame]))
+        down = node.down = Wire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
+        self.hub.link_up(down)
+        node.engine.link_up(up)
+
+    def cut(self, node: Local) -> None:
+        """The session ends; what is on the wire is lost."""
+        if node.up is None or node.down is None:
+            return
+        node.up.is_up = node.down.is_up = False
+        self.hub.link_down(node.down)
+        node.engine.link_down(node.up)
+        node.up = node.down = None
+
+    def settle(self) -> None:
+        """Run until nothing moves; time stands still."""
+        while self._turn():
+            pass
+
+    def later(self, seconds: float, step: float = 0.25) -> None:
+        """Let time pass."""
+        end = self.time.now + seconds
+        while self.time.now < end:
+            self.time.now += step
+            self.settle()
+
+    def _turn(self) -> bool:
+        busy = False
+        for store in (self.hub_store, *(node.store for node in self.nodes)):
+            if not store.idle:
+                store.run()
+                busy = True
+        engines: list[HubEngine | LocalEngine] = [self.hub, *(node.engine for node in self.nodes)]
+        for engine in engines:
+            engine.tick()
+            engine.flush()
+        wires, self.wires = self.wires, []
+        for wire, frame in wires:
+            busy = True
+            if not self.lose(wire, frame):
+                wire.arrive(frame)
+        for node in self.nodes:
+            if node.app.acks and node.app.held:
+                brefs = [delivery.bref for delivery in node.app.held]
+                node.app.held.clear()
+                node.engine.handing.finish(brefs)
+                node.engine.handing.feed("")
+                busy = True
+        return busy
+
+    def is_clean(self) -> bool:
+        """Whether every queue of every node is empty."""
+        return self.held == 0 and all(node.rows == CLEAN for node in self.nodes)
+
+
+def is_message(frame: Frame) -> bool:
+    """Whether it is a document and not a packet of records."""
+    return isinstance(frame, Data)
+
+
+def records(frames: Sequence[Frame]) -> list[Any]:
+    """All records of the packets among frames."""
+    return [record for frame in frames if isinstance(frame, Packet) for record in frame.records]
