@@ -81,6 +81,7 @@ class Pump:
         if object_id is not None:
             lane.cursor = min(lane.cursor, object_id - 1)
             lane.low = min(lane.low, object_id - 1)
+            lane.blocked = False  # it went before the row that lies beyond the window
         self.run(lane)
 
     def run(self, lane: Lane) -> None:
@@ -141,7 +142,8 @@ class _Claim(Step):
         lane = self._lane
         lane.claiming = False
         # Asked again: the floor may have moved while the transaction was open.
-        lane.blocked = self._blocking is not None and not self._pump._may_claim(self._blocking)
+        beyond = self._blocking is not None and not self._pump._may_claim(self._blocking)
+        lane.blocked = beyond and lane.low == NEVER
         # Rows that went back to SS_INIT since the query was written must not be jumped over.
         lane.cursor = min(self._cursor, lane.low)
         if not self._found and lane.stored == self._stored:
