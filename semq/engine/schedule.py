@@ -20,6 +20,10 @@ class Slice:
     due: float
     asked: int = 0
 
+    def covers(self, other: "Slice") -> bool:
+        """Whether all rows of the other slice are asked about with this one, and no later."""
+        return self.first <= other.first and other.last <= self.last and self.due <= other.due
+
 
 class Schedule:
     """The slices of one table."""
@@ -77,6 +81,9 @@ class Schedule:
         longest = self._max_s if max_s is None else max_s
         slice_.due = now + retry.interval(slice_.asked + 1, self._first_s, longest, jitter)
         slice_.asked += 1
+        if any(other.covers(slice_) for other in self._slices):
+            return  # its rows are asked about sooner: a row that is sent again and again is in many slices
+        self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
         for other in self._slices:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
             if other is not self._open and other.asked == slice_.asked and near:
