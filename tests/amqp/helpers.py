@@ -125,7 +125,9 @@ scalars = (
     | st.binary(max_size=40)
     | st.builds(Timestamp, st.integers(0, (1 << 64) - 1))
     | st.builds(
-        lambda number, places: Decimal(number).scaleb(-places), st.integers(-(1 << 31), (1 << 31) - 1), st.integers(0, 255)
+        lambda number, places: Decimal(number).scaleb(-places),
+        st.integers(-(1 << 31), (1 << 31) - 1),
+        st.integers(0, 255),
     )
 )
 values = st.recursive(

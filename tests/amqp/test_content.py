@@ -125,9 +125,12 @@ def test_malformed_properties_are_refused_when_they_are_asked(raw: bytes, name: 
 @given(st.binary(max_size=60))
 def test_noise_gives_properties_or_an_error_of_amqp(noise: bytes) -> None:
     try:
-        assert ContentHeader.parse(FRONT + noise).properties is not None
-    except AmqpError as error:
-        assert error.reply_code in {501, 502}
+        ContentHeader.parse(FRONT + noise).properties  # noqa: B018
+    except (FrameError, SyntaxFault) as error:
+        allowed = error
+    else:
+        allowed = None
+    assert allowed is None or allowed.class_id == 60
 
 
 def test_headers_are_bounded_in_depth() -> None:
@@ -152,8 +155,7 @@ def test_headers_are_bounded_in_depth() -> None:
 def test_properties_that_do_not_fit_are_misuse(wrong: dict[str, Any]) -> None:
     with pytest.raises(LocalMisuse):
         ContentHeader.build(0, Properties(**wrong))
-    (name, value), *_ = wrong.items()
-    if name != "headers":
+    if "headers" not in wrong:
         with pytest.raises(LocalMisuse):
             ContentHeader.build(0, Properties()).amended(**wrong)
 
@@ -212,7 +214,11 @@ def test_amending_is_as_building_anew(before: Properties, changes: dict[str, Any
     amended = ContentHeader.build(0, before).amended(headers=changes)
     expected = dict(before.headers or {}) | changes
     if before.headers is not None or changes:
-        assert amended.headers == {name: value for name, value in expected.items() if changes.get(name, value) is not None or name not in changes}
+        assert amended.headers == {
+            name: value
+            for name, value in expected.items()
+            if changes.get(name, value) is not None or name not in changes
+        }
 
 
 def test_headers_are_values() -> None:

@@ -43,7 +43,10 @@ SPECIFIED = {
 def test_every_reply_code_has_a_class_at_its_level() -> None:
     levels = {ChannelException: "soft", ConnectionException: "hard"}
     found = {
-        code: (kind.name.lower().replace("_", "-"), next(word for level, word in levels.items() if issubclass(kind, level)))
+        code: (
+            kind.name.lower().replace("_", "-"),
+            next(word for level, word in levels.items() if issubclass(kind, level)),
+        )
         for code, kind in BY_CODE.items()
     }
     assert found == SPECIFIED

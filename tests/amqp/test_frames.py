@@ -1,5 +1,7 @@
 """Cutting octets into frames: however they arrive, whatever is wrong with them, without copying more than needed."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +35,7 @@ def read_all(parts: list[bytes], payload_max: int = 1 << 20) -> list[Seen]:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[start:stop] for start, stop in zip(edges, edges[1:], strict=False)]
+    return [data[start:stop] for start, stop in pairwise(edges)]
 
 
 def test_golden_octets() -> None:
@@ -129,7 +131,12 @@ def test_pieces_join_to_what_was_added(parts: list[tuple[bytes, int, int]]) -> N
 
 @pytest.mark.parametrize(
     ("size", "around", "kept"),
-    [(SMALL, 0, memoryview), (SMALL, SMALL * 3, memoryview), (SMALL, SMALL * 3 + 1, bytearray), (SMALL - 1, 0, bytearray)],
+    [
+        (SMALL, 0, memoryview),
+        (SMALL, SMALL * 3, memoryview),
+        (SMALL, SMALL * 3 + 1, bytearray),
+        (SMALL - 1, 0, bytearray),
+    ],
 )
 def test_large_pieces_stay_where_they_are(size: int, around: int, kept: type) -> None:
     pieces = Pieces()

@@ -6,6 +6,7 @@ import pytest
 from semq.amqp import spec
 from semq.amqp.spec import PROPERTIES, ROWS, Row, read
 
+
 def test_the_methods_are_those_of_the_oracle() -> None:
     assert {(row.class_id, row.method_id) for row in ROWS.values()} == {
         (index >> 16, index & 0xFFFF) for index in pamqp.commands.INDEX_MAPPING

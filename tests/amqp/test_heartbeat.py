@@ -1,0 +1,18 @@
+"""When a heartbeat is due and when a peer is dead."""
+
+from semq.amqp.heartbeat import Heartbeat
+
+
+def test_without_interval_nothing_is_ever_due() -> None:
+    heart = Heartbeat()
+    assert (heart.send_at, heart.dead_at) == (None, None)
+    heart.begin(0, 5.0)
+    assert (heart.send_at, heart.dead_at) == (None, None)
+
+
+def test_half_an_interval_to_send_and_two_to_die() -> None:
+    heart = Heartbeat()
+    heart.begin(10, 100.0)
+    assert (heart.send_at, heart.dead_at) == (105.0, 120.0)
+    heart.sent_at, heart.heard_at = 103.0, 104.0
+    assert (heart.send_at, heart.dead_at) == (108.0, 124.0)

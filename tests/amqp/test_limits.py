@@ -1,0 +1,32 @@
+"""Limits refuse values that the protocol cannot carry."""
+
+from typing import Any
+
+import pytest
+
+from semq.amqp import Limits
+from semq.amqp.errors import LocalMisuse
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"frame_max": 4095},
+        {"frame_max": 1 << 32},
+        {"initial_frame_max": 4095},
+        {"channel_max": 1 << 16},
+        {"channel_max": -1},
+        {"heartbeat": 1 << 16},
+        {"body_max": -1},
+        {"arriving_max": 10, "body_max": 11},
+        {"table_depth": 257},
+        {"handshake_s": -1.0},
+    ],
+)
+def test_wrong_limits_are_misuse(wrong: dict[str, Any]) -> None:
+    with pytest.raises(LocalMisuse):
+        Limits(**wrong)
+
+
+def test_no_limit_is_a_limit() -> None:
+    assert Limits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0

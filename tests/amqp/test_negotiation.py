@@ -1,0 +1,69 @@
+"""The arithmetic of tune, and capabilities."""
+
+from typing import Any
+
+import pytest
+
+from semq.amqp import Limits
+from semq.amqp.errors import NotAllowed
+from semq.amqp.methods import ConnectionTune, ConnectionTuneOk
+from semq.amqp.negotiation import Agreement, accept, answer, capabilities_of, lower
+
+OURS = Limits(frame_max=8192, channel_max=100, heartbeat=30)
+NONE = Limits(frame_max=0, channel_max=0, heartbeat=0)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "agreed"), [(5, 7, 5), (7, 5, 5), (0, 5, 5), (5, 0, 5), (0, 0, 0)])
+def test_the_lower_value_holds_and_zero_is_no_limit(ours: int, theirs: int, agreed: int) -> None:
+    assert lower(ours, theirs) == agreed
+
+
+@pytest.mark.parametrize(
+    ("limits", "tune", "agreed"),
+    [
+        (OURS, (50, 131072, 60), (8192, 50, 30)),
+        (OURS, (0, 0, 0), (8192, 100, 30)),
+        (NONE, (50, 131072, 60), (131072, 50, 60)),
+        (NONE, (0, 0, 0), (0, 0, 0)),
+        (OURS, (200, 4096, 10), (4096, 100, 10)),
+    ],
+)
+def test_what_a_client_answers(limits: Limits, tune: tuple[int, int, int], agreed: tuple[int, int, int]) -> None:
+    assert answer(limits, ConnectionTune(*tune)) == Agreement(*agreed)
+
+
+@pytest.mark.parametrize(
+    ("limits", "tune", "agreed"),
+    [
+        (OURS, (100, 8192, 30), (8192, 100, 30)),
+        (OURS, (50, 4096, 600), (4096, 50, 600)),  # the heartbeat is the client's choice
+        (OURS, (0, 0, 0), (8192, 100, 0)),
+        (NONE, (65535, 1 << 30, 5), (1 << 30, 65535, 5)),
+    ],
+)
+def test_what_a_server_accepts(limits: Limits, tune: tuple[int, int, int], agreed: tuple[int, int, int]) -> None:
+    assert accept(limits, ConnectionTuneOk(*tune)) == Agreement(*agreed)
+
+
+@pytest.mark.parametrize("tune", [(101, 8192, 0), (100, 8193, 0), (100, 4095, 0), (100, 1, 0)])
+def test_what_a_server_refuses(tune: tuple[int, int, int]) -> None:
+    with pytest.raises(NotAllowed):
+        accept(OURS, ConnectionTuneOk(*tune))
+
+
+def test_a_client_refuses_frames_below_the_minimum() -> None:
+    with pytest.raises(NotAllowed):
+        answer(OURS, ConnectionTune(0, 4095, 0))
+
+
+@pytest.mark.parametrize(
+    ("properties", "able"),
+    [
+        ({}, set()),
+        ({"capabilities": None}, set()),
+        ({"capabilities": ["basic.nack"]}, set()),
+        ({"capabilities": {"basic.nack": True, "publisher_confirms": False, "per_consumer_qos": 1}}, {"basic.nack"}),
+    ],
+)
+def test_capabilities_are_names_that_are_true(properties: dict[str, Any], able: set[str]) -> None:
+    assert capabilities_of(properties) == able

@@ -1,0 +1,241 @@
+"""Every state and everything that can be heard in it: each cell of the grids, walked with real connections."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from semq.amqp import ClientConnection, ServerConnection
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
+from semq.amqp.errors import CommandInvalid, ConnectionException
+from semq.amqp.events import ConnectionClosed, ConnectionFailed, Event
+from semq.amqp.frames import frame
+from semq.amqp.methods import Method
+from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER
+from semq.amqp.states import CHANNEL, CLIENT, SERVER, Cell, ChannelState, ConnectionState, read
+from tests.amqp.helpers import header_of, opened
+
+Either: TypeAlias = ServerConnection | ClientConnection
+S, C = ConnectionState, ChannelState
+
+
+def octets(method: Method, channel: int = 0) -> bytes:
+    return frame(FRAME_METHOD, channel, encode_method(method))
+
+
+# Connections in every state
+
+LOGIN = m.ConnectionStartOk()
+TO_SERVER: list[tuple[ConnectionState, Callable[[ServerConnection], object]]] = [
+    (S.START_SENT, lambda server: server.receive(PROTOCOL_HEADER, 0)),
+    (S.LOGIN_HEARD, lambda server: server.receive(octets(LOGIN), 0)),
+    (S.TUNE_SENT, lambda server: server.accept_login()),
+    (S.TUNED, lambda server: server.receive(octets(m.ConnectionTuneOk()), 0)),
+    (S.OPEN_HEARD, lambda server: server.receive(octets(m.ConnectionOpen()), 0)),
+    (S.OPEN, lambda server: server.accept_open()),
+    (S.CLOSING, lambda server: server.close()),
+]
+TO_CLIENT: list[tuple[ConnectionState, Callable[[ClientConnection], object]]] = [
+    (S.HEADER_SENT, lambda client: None),
+    (S.LOGIN_SENT, lambda client: client.receive(octets(m.ConnectionStart()), 0)),
+    (S.OPEN_SENT, lambda client: client.receive(octets(m.ConnectionTune()), 0)),
+    (S.OPEN, lambda client: client.receive(octets(m.ConnectionOpenOk()), 0)),
+    (S.CLOSING, lambda client: client.close()),
+]
+
+
+def server_in(state: ConnectionState) -> ServerConnection:
+    server = ServerConnection()
+    server.start(0)
+    for reached, step in TO_SERVER:
+        step(server)
+        if state is S.SECURE_SENT and reached is S.LOGIN_HEARD:
+            server.challenge(b"?")
+            return server
+        if reached is state:
+            break
+    server.take_output()
+    return server
+
+
+def client_in(state: ConnectionState) -> ClientConnection:
+    client = ClientConnection()
+    client.start(0)
+    for reached, step in TO_CLIENT:
+        step(client)
+        if state is S.SECURE_HEARD and reached is S.LOGIN_SENT:
+            client.receive(octets(m.ConnectionSecure(b"?")), 0)
+            return client
+        if reached is S.OPEN:
+            client.send(0, m.ConnectionUpdateSecret(b"new"))  # so that there is something to reply to
+        if reached is state:
+            break
+    client.take_output()
+    return client
+
+
+SAID: dict[str, Method] = {
+    "start": m.ConnectionStart(),
+    "start-ok": LOGIN,
+    "secure": m.ConnectionSecure(),
+    "secure-ok": m.ConnectionSecureOk(),
+    "tune": m.ConnectionTune(),
+    "tune-ok": m.ConnectionTuneOk(),
+    "open": m.ConnectionOpen(),
+    "open-ok": m.ConnectionOpenOk(),
+    "close": m.ConnectionClose(),
+    "close-ok": m.ConnectionCloseOk(),
+    "blocked": m.ConnectionBlocked("memory"),
+    "unblocked": m.ConnectionUnblocked(),
+    "update-secret": m.ConnectionUpdateSecret(b"x"),
+    "update-secret-ok": m.ConnectionUpdateSecretOk(),
+}
+
+
+def walk(connection: Either, state: ConnectionState, word: str, cell: Cell[ConnectionState], other: Method) -> None:
+    data = octets(other, 1) if word == "channel" else octets(SAID[word])
+    events = connection.receive(data, 0)
+    if cell.error is not None:
+        check_refused(connection, events, cell.error, mute=state is S.HEADER_SENT)
+    elif not cell.deed:
+        assert (events, connection.output_size, connection._state) == ([], 0, state)
+    else:
+        assert connection._state is (cell.state or state)
+        assert not any(isinstance(event, ConnectionFailed) for event in events)
+        assert events or connection.output_size
+
+
+def check_refused(
+    connection: Either, events: list[Event], error: type[ConnectionException], mute: bool = False
+) -> None:
+    (event,) = events
+    if mute:  # there is no way to say so before connection.start
+        assert isinstance(event, ConnectionClosed)
+        assert connection.is_closed
+    else:
+        assert isinstance(event, ConnectionFailed)
+        assert connection._state is S.CLOSING
+        assert connection.output_size
+    assert type(event.error) is error
+
+
+SERVER_CELLS = [(state, word) for state, row in SERVER.items() for word in row]
+CLIENT_CELLS = [(state, word) for state, row in CLIENT.items() for word in row]
+
+
+@pytest.mark.parametrize(("state", "word"), SERVER_CELLS)
+def test_what_a_server_hears(state: ConnectionState, word: str) -> None:
+    server = server_in(state)
+    assert server._state is state
+    walk(server, state, word, SERVER[state][word], m.ChannelOpen())
+
+
+@pytest.mark.parametrize(("state", "word"), CLIENT_CELLS)
+def test_what_a_client_hears(state: ConnectionState, word: str) -> None:
+    client = client_in(state)
+    assert client._state is state
+    if state is S.OPEN and word == "channel":
+        client.open_channel(1)
+    walk(client, state, word, CLIENT[state][word], m.ChannelOpenOk())
+
+
+def test_every_state_has_a_row_and_every_row_all_words() -> None:
+    assert set(SERVER) | set(CLIENT) == set(S) - {S.NEW, S.CLOSED}
+    assert set(CHANNEL) == set(C)
+    for grid in (SERVER, CLIENT):
+        assert len({frozenset(row) for row in grid.values()}) == 1
+    assert len({frozenset(row) for row in CHANNEL.values()}) == 1
+
+
+# Channels
+
+
+def at_channel(role: str, state: ChannelState) -> Either:
+    """A connection whose channel 1 is in a state."""
+    pair = opened(channels=0 if state in {C.NONE, C.OPENING} else 1)
+    if state is C.OPENING:
+        pair.client.open_channel()
+    if state is C.CLOSING:
+        (pair.server if role == "S" else pair.client).close_channel(1)
+    connection = pair.server if role == "S" else pair.client
+    connection.take_output()
+    return connection
+
+
+CHANNEL_SAID: dict[str, Method] = {
+    "open": m.ChannelOpen(),
+    "open-ok": m.ChannelOpenOk(),
+    "flow": m.ChannelFlow(False),
+    "close": m.ChannelClose(),
+    "close-ok": m.ChannelCloseOk(),
+}
+OTHER: dict[str, Method] = {"S": m.QueueDeclare("q"), "C": m.BasicCancel("c", True)}  # heard by
+CHANNEL_CELLS = [
+    (role, state, word)
+    for role in "SC"
+    for state, row in CHANNEL.items()
+    for word in row
+    if (role, state) != ("S", C.OPENING)
+]
+
+
+@pytest.mark.parametrize(("role", "state", "word"), CHANNEL_CELLS)
+def test_what_a_channel_hears(role: str, state: ChannelState, word: str) -> None:
+    connection, cell = at_channel(role, state), CHANNEL[state][word]
+    method = OTHER[role] if word == "other" else CHANNEL_SAID[word]
+    events = connection.receive(octets(method, 1), 0)
+    if connection.peer not in method.row.senders:
+        expected = None if state is C.CLOSING else CommandInvalid  # open and open-ok have one direction
+    else:
+        expected = cell.error
+    if expected is not None:
+        check_refused(connection, events, expected)
+        return
+    assert connection.is_open
+    channel = connection._channels.get(1)
+    assert (channel.state if channel else C.NONE) is (cell.state or state)
+    assert bool(events or connection.output_size) == bool(cell.deed)
+
+
+@pytest.mark.parametrize("kind", [FRAME_HEADER, FRAME_BODY])
+@pytest.mark.parametrize("state", list(C))
+@pytest.mark.parametrize("role", ["S", "C"])
+def test_content_frames_are_heard_where_other_methods_are(role: str, state: ChannelState, kind: int) -> None:
+    if (role, state) == ("S", C.OPENING):
+        state = C.NONE
+    connection = at_channel(role, state)
+    payload = header_of(b"x").raw if kind == FRAME_HEADER else b"x"
+    events = connection.receive(frame(kind, 1, payload), 0)
+    cell = CHANNEL[state]["other"]
+    if cell.error is not None:
+        check_refused(connection, events, cell.error)
+    elif state is C.CLOSING:
+        assert (events, connection.output_size) == ([], 0)
+    else:
+        assert events[0].error.reply_code == 505  # type: ignore[attr-defined]
+
+
+# The reader of grids
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "state open\nNOWHERE .",
+        "state open\nOPEN NOWHERE:deed",
+        "state open\nOPEN !999",
+        "state open close\nOPEN .",
+    ],
+)
+def test_an_unknown_word_in_a_grid_is_refused(text: str) -> None:
+    with pytest.raises((KeyError, ValueError)):
+        read(text, ChannelState)
+
+
+def test_every_deed_exists() -> None:
+    for role, grid in ((ServerConnection, SERVER), (ClientConnection, CLIENT)):
+        deeds = {cell.deed for row in grid.values() for cell in row.values()} - {"", "traffic"}
+        assert [deed for deed in deeds if not hasattr(role, f"_on_{deed}")] == []
+        deeds = {cell.deed for row in CHANNEL.values() for cell in row.values()} - {""}
+        assert [deed for deed in deeds if not hasattr(role, f"_on_channel_{deed}")] == []
