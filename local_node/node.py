@@ -54,7 +54,9 @@ class LocalNode(Node[LocalEngine]):
         inbox = self.inboxes.queues[""] = InboxQueue("", lambda: self.engine, self.turn)
         vhost.register(inbox)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
-        self.uplink = Uplink(self.address, self._uplink_settings(), lambda: self.engine, self.clock, self.turn)
+        self.uplink = Uplink(
+            self.address, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn
+        )
 
     def _uplink_settings(self) -> UplinkSettings:
         hub, p = self.settings.hub, self.settings.protocol
@@ -68,7 +70,6 @@ class LocalNode(Node[LocalEngine]):
             user=str(self.address),
             password=hub.password.get_secret_value(),
             limits=Limits(heartbeat=10, body_max=self.settings.amqp.max_message_bytes),
-            client_properties={"node": str(self.address)},
         )
         return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
 

@@ -5,8 +5,9 @@ of AMQP are flow control here: they bound what is under way, and say nothing of 
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
@@ -25,6 +26,7 @@ from semq.transport.turn import Turn
 from semq.umx_t import retry
 from semq.umx_t.address import Address, NodeType
 from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.version import PROPERTY, agree
 
 UMX = "umx"
 log = structlog.get_logger("semq.uplink")
@@ -71,11 +73,18 @@ class Uplink:
     """Keeps a session with the platform, for ever, until stopped."""
 
     def __init__(
-        self, address: Address, settings: UplinkSettings, engine: Callable[[], LocalEngine], clock: Clock, turn: Turn
+        self,
+        address: Address,
+        settings: UplinkSettings,
+        engine: Callable[[], LocalEngine],
+        identity: Callable[[], Mapping[str, Any]],
+        clock: Clock,
+        turn: Turn,
     ) -> None:
         self._address = address
         self._settings = settings
         self._engine = engine
+        self._identity = identity  #: what this life of the node says of itself (PROTOCOL.md section 10, login)
         self._clock = clock
         self._turn = turn
         self._task: asyncio.Task[None] | None = None
@@ -124,8 +133,10 @@ class Uplink:
 
     async def _session(self) -> None:
         """One session from dialling to its end. Raises what made it fail before it was up."""
-        client = self._client = await dial(self._settings.dial, self._clock, self._turn)
+        config = replace(self._settings.dial, client_properties=self._identity())
+        client = self._client = await dial(config, self._clock, self._turn)
         try:
+            agree(client.machine.peer_properties.get(PROPERTY))
             data, control = await client.open_channel(), await client.open_channel()
             await data.confirm_select()
             await data.qos(self._settings.prefetch)

@@ -6,12 +6,13 @@ publishes to ``umx`` is heard in batches, everything of one turn together.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from semq.amqp.content import ContentHeader
-from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
+from semq.amqp.errors import AccessRefused, AmqpError, NotAllowed, ResourceLocked
 from semq.broker.queue import Disposition
 from semq.broker.services import (
     CONFIRMED,
@@ -27,6 +28,7 @@ from semq.errors import SemqError
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.version import PROPERTY, agree
 
 UMX = "umx"
 log = structlog.get_logger("semq.links")
@@ -77,6 +79,15 @@ class NodeLink:
         self._bytes -= sum(sizes)
 
 
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a node says of the process that logs in: its store, how often it was opened, its incarnation."""
+
+    store_uuid: str
+    boot: int
+    incarnation: str
+
+
 class Links:
     """All institutions' queues, and who is present."""
 
@@ -85,6 +96,7 @@ class Links:
         self._turn = turn
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
+        self.lives: dict[str, Life] = {}  #: what each node last said of itself
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._heard: dict[str, list[Frame]] = {}
 
@@ -94,6 +106,22 @@ class Links:
         for node in nodes.values():
             queues += [NodeQueue(self, node, queue_name(node)), NodeQueue(self, node, control_name(node))]
         return queues
+
+    # --- login
+    def opened(self, session: SessionInfo) -> None:
+        """A node has logged in: without a common version of the protocol it must go."""
+        theirs = session.client_properties
+        try:
+            agree(theirs.get(PROPERTY))
+        except SemqError as error:
+            log.error("login_refused", node=session.user, error=str(error))
+            session.close(NotAllowed(error.advice()))
+            return
+        before = self.lives.get(session.user)
+        life = Life(str(theirs.get("store_uuid", "")), int(theirs.get("boot") or 0), str(theirs.get("incarnation", "")))
+        if before is not None and before.store_uuid == life.store_uuid and life.boot < before.boot:
+            log.error("node_restored", node=session.user, boot=life.boot, boot_before=before.boot)
+        self.lives[session.user] = life
 
     # --- presence
     def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:

@@ -7,6 +7,7 @@ from platform_node.directory import ConfiguredDirectory
 from platform_node.links import UMX, Links
 from semq.amqp.errors import ConnectionForced
 from semq.broker.users import Authenticator, Permissions, User
+from semq.broker.vhost import SessionHooks
 from semq.engine.hub import HubEngine
 from semq.service.admin import Handler
 from semq.service.node import APPLICATIONS, Node
@@ -40,6 +41,7 @@ class PlatformNode(Node[HubEngine]):
         vhost = self.server.vhosts[UMX]
         for service in self.links.services(nodes):
             vhost.register(service)
+        vhost.hooks.append(SessionHooks(on_open=self.links.opened))
 
     async def began(self) -> None:
         # The new engine knows no sessions: the nodes come again, and ask about what is in doubt.
@@ -59,9 +61,14 @@ class PlatformNode(Node[HubEngine]):
                 "node": str(node),
                 "online": str(node) in self.engine.sessions,
                 "held": self.engine.holding.held.get(str(node), 0),
+                **self._life(str(node)),
             }
             for node in self.directory.nodes()
         ]
+
+    def _life(self, node: str) -> dict[str, Any]:
+        life = self.links.lives.get(node)
+        return {"store_uuid": life.store_uuid, "boot": life.boot, "incarnation": life.incarnation} if life else {}
 
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts

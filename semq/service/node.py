@@ -6,11 +6,13 @@ what is committed: the same path as after a crash, so there is only one (PROTOCO
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import structlog
 
+from semq import __version__
 from semq.amqp.limits import Limits
 from semq.broker.memory_store import NoStore
 from semq.broker.server import AmqpServer, ServerConfig
@@ -19,6 +21,7 @@ from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.settings import EngineSettings
 from semq.errors import Misconfigured, SemqError
+from semq.service import failpoints
 from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
@@ -28,6 +31,7 @@ from semq.transport.listener import ListenerConfig
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 from semq.umx_t.locator import Store
+from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 E = TypeVar("E", bound=Engine)
@@ -63,6 +67,7 @@ class Node(Generic[E]):
         self._beginning: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None]
         self._stopping = False
+        self._failpoint = failpoints.armed(os.environ)
 
     # --- for subclasses
     def build_engine(self, recovered: Recovered) -> E:
@@ -100,9 +105,11 @@ class Node(Generic[E]):
         self.store = PostgresStore(
             url, owner=str(self.home), clock=self.clock, lost=self._store_lost, notified=self.notified
         )
+        if self._failpoint is not None:
+            self._failpoint.watch_store(self.store)
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.jobs())
-        self.server = AmqpServer(self._server_config(), self.authenticator(), self.clock, NoStore(), self.turn)
         await self._begin()
+        self.server = AmqpServer(self._server_config(), self.authenticator(), self.clock, NoStore(), self.turn)
         self.register()
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.handlers()))
@@ -120,6 +127,8 @@ class Node(Generic[E]):
     def _build(self) -> None:
         self.lives += 1
         self.engine = self.build_engine(self.recovered)
+        if self._failpoint is not None:
+            self._failpoint.watch_engine(self.engine)
         log.info(
             "engine_began", boot=self.recovered.boot, incarnation=f"{self.recovered.inc:x}",
             unsettled=self.recovered.unsettled, pending=self.recovered.pending, life=self.lives,
@@ -193,8 +202,18 @@ class Node(Generic[E]):
             ),
             connection=Limits(heartbeat=a.heartbeat_s, body_max=a.max_message_bytes),
             vhosts=self.vhosts,
-            properties={"product": "SEMQ", "node_id": self.address.id, "node": str(self.address)},
+            properties={"product": "SEMQ", "version": __version__, "node_id": self.address.id, **self.identity()},
         )
+
+    def identity(self) -> Mapping[str, Any]:
+        """What this life of the node says of itself to its peers: who, which store, which life, which protocol."""
+        return {
+            "node": str(self.address),
+            "store_uuid": self.recovered.store_uuid,
+            "boot": self.recovered.boot,
+            "incarnation": f"{self.recovered.inc:x}",
+            PROPERTY: offer(),
+        }
 
     def application_users(self) -> list[User]:
         """The applications that may log in; ``guest`` from this machine only, where none is configured."""

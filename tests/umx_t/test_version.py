@@ -1,0 +1,25 @@
+"""Two nodes agree on the highest version that both speak, or say why they cannot."""
+
+import pytest
+
+from semq.umx_t.version import HIGHEST, LOWEST, NoCommonVersion, agree, offer
+
+
+@pytest.mark.parametrize(
+    ("theirs", "version"),
+    [
+        (offer(), HIGHEST),
+        (None, 1),
+        ("1-2", 1),
+        ([LOWEST, HIGHEST + 5], HIGHEST),
+        ([True, False], 1),
+    ],
+)
+def test_the_highest_common_version_is_used(theirs: object, version: int) -> None:
+    assert agree(theirs) == version
+
+
+@pytest.mark.parametrize("theirs", [[HIGHEST + 1, HIGHEST + 2], [LOWEST - 1, LOWEST - 1], [1, 0]])
+def test_without_a_common_version_both_are_named(theirs: list[int]) -> None:
+    with pytest.raises(NoCommonVersion, match="theirs="):
+        agree(theirs)
