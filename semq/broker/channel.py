@@ -7,11 +7,12 @@ State and the small steps on it; the methods a client sends are read in ``comman
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from semq.amqp.content import ContentHeader
+from semq.amqp.errors import LocalMisuse, ResourceError
 from semq.amqp.events import Event
-from semq.amqp.methods import Method
+from semq.amqp.methods import BasicGetOk, BasicReturn, Method
 from semq.broker import refusals
 from semq.broker.confirms import Confirms
 from semq.broker.consumer import Consumer, Source, counted
@@ -22,6 +23,9 @@ from semq.broker.services import ServiceQueue
 if TYPE_CHECKING:
     from semq.broker.session import Session
     from semq.broker.transaction import Transaction
+
+
+Body: TypeAlias = bytes | memoryview
 
 
 class Delivery:
@@ -80,8 +84,50 @@ class Channel:
 
     def send(self, method: Method) -> None:
         """Queue a method for the client."""
-        self.session.machine.send(self.number, method)
+        try:
+            self.session.machine.send(self.number, method)
+        except LocalMisuse:
+            return  # the peer has closed the channel; the news stands behind what we are serving
         self.session.touch()
+
+    def send_content(self, method: BasicReturn | BasicGetOk, header: ContentHeader, body: Body) -> None:
+        """Queue a method with its content."""
+        if not self._fits(header):
+            return
+        try:
+            self.session.machine.send_content(self.number, method, header, body)
+        except LocalMisuse:
+            return
+        self.session.wrote()
+
+    def _deliver(
+        self,
+        tag: str,
+        number: int,
+        redelivered: bool,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: Body,
+    ) -> None:
+        session = self.session
+        if not self._fits(header):
+            return
+        try:
+            session.machine.deliver(self.number, tag, number, redelivered, exchange, routing_key, header, body)
+        except LocalMisuse:
+            return
+        session.wrote()
+
+    def _fits(self, header: ContentHeader) -> bool:
+        """A content header is never cut: a client that agreed to frames smaller than that cannot be served."""
+        session = self.session
+        if len(header.raw) <= session.machine.body_frame_max:
+            return True
+        error = ResourceError(f"a content header of {len(header.raw)} octets does not fit the negotiated frame-max")
+        session.is_writable = False
+        session.server.turn.before_flush(lambda: session.close(error))
+        return False
 
     def reply(self, method: Method, no_wait: bool) -> None:
         """Answer a request, unless it asked for none."""
@@ -130,7 +176,7 @@ class Channel:
         exchange: str,
         routing_key: str,
         header: ContentHeader,
-        body: bytes | memoryview,
+        body: Body,
         redelivered: bool,
     ) -> None:
         """Send a message to a consumer."""
@@ -143,9 +189,8 @@ class Channel:
             consumer.unacked += 1
             self.counted += 1
             session.allowance.deliver(size)
-        session.machine.deliver(self.number, consumer.tag, tag, redelivered, exchange, routing_key, header, body)
         session.delivered += 1
-        session.wrote()
+        self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
     def hand_over(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
         """Give a delivery tag to what basic.get took."""
@@ -243,10 +288,7 @@ class Channel:
         self.next_tag = tag + 1
         self.unacked[tag] = delivery
         message = entry.message
-        self.session.machine.deliver(
-            self.number, consumer.tag, tag, True, message.exchange, message.routing_key, counted(entry), message.body
-        )
-        self.session.wrote()
+        self._deliver(consumer.tag, tag, True, message.exchange, message.routing_key, counted(entry), message.body)
 
     # Consumers.
 
@@ -299,8 +341,11 @@ class Channel:
         if not self.is_open or self.confirms is None:
             return
         machine = self.session.machine
-        for number, multiple, is_safe in self.confirms.take():
-            (machine.ack if is_safe else machine.nack)(self.number, number, multiple)
+        try:
+            for number, multiple, is_safe in self.confirms.take():
+                (machine.ack if is_safe else machine.nack)(self.number, number, multiple)
+        except LocalMisuse:
+            return
         self.session.touch()
 
 

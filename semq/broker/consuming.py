@@ -113,8 +113,7 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
     message, again = entry.message, entry.deliveries > 0
     tag = channel.hand_over(source, entry, message.size, ask.no_ack)
     method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
-    session.machine.send_content(channel.number, method, counted(entry) if again else message.header, message.body)
-    session.wrote()
+    channel.send_content(method, counted(entry) if again else message.header, message.body)
 
 
 def _get_from_service(channel: Channel, source: ServiceQueue, no_ack: bool) -> None:
@@ -126,8 +125,7 @@ def _get_from_service(channel: Channel, source: ServiceQueue, no_ack: bool) -> N
     tag = channel.hand_over(source, found.token, len(found.body), no_ack)
     left = source.counts()[0]
     method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
-    session.machine.send_content(channel.number, method, found.header, found.body)
-    session.wrote()
+    channel.send_content(method, found.header, found.body)
     if no_ack:
         session.gathered.add(source, None, found.token, Disposition.ACK)
 

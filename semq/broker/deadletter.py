@@ -17,6 +17,8 @@ from semq.broker.message import Message
 
 Death = Mapping[str, Any]
 
+_DEATHS_MAX = 100  # different deaths that one message remembers: its header must still fit a frame
+
 
 def after_death(
     message: Message, queue: str, reason: DeathReason, at: datetime, exchange: str, routing_key: str | None
@@ -27,6 +29,8 @@ def after_death(
         headers["x-first-death-queue"] = queue
         headers["x-first-death-reason"] = reason.value
         headers["x-first-death-exchange"] = message.exchange
+    if routing_key is not None:
+        headers["CC"] = None  # the other keys count no more than the first
     header = message.header.amended(headers=headers, expiration=None)
     return Message(exchange, message.routing_key if routing_key is None else routing_key, header, message.body)
 
@@ -56,8 +60,8 @@ def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> 
         "queue": queue,
         "time": Timestamp(int(at.timestamp())),
         "exchange": message.exchange,
-        "routing-keys": [message.routing_key],
+        "routing-keys": list(message.routing_keys),
     }
     if message.expiration is not None:
         death["original-expiration"] = str(message.expiration)
-    return [death, *earlier]
+    return [death, *earlier][:_DEATHS_MAX]

@@ -1,9 +1,12 @@
 """One message inside the broker: where it was published, its content header as it came, its body. Pure.
 
-Only what decides about a message is read from the header, and only when its flag is set: delivery mode, priority and
-expiration. Everything else stays raw octets until an exchange or a dead letter needs it. Made by ``channel`` for each
-publish and by ``deadletter``; shared by all queues that it goes to.
+What decides about a message is read from the header when its flag is set: delivery mode, priority, expiration. A table
+of headers is decoded once, because a malformed one must hurt who sent it and nobody who would receive it. All else
+stays raw. Made by ``channel`` for each publish and by ``deadletter``; shared by all queues that it goes to.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.broker import refusals
@@ -18,7 +21,17 @@ _RARE = _PRIORITY | _EXPIRATION
 class Message:
     """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the octets of its body."""
 
-    __slots__ = ("body", "exchange", "expiration", "header", "is_persistent", "priority", "routing_key", "size")
+    __slots__ = (
+        "body",
+        "exchange",
+        "expiration",
+        "extra_keys",
+        "header",
+        "is_persistent",
+        "priority",
+        "routing_key",
+        "size",
+    )
 
     def __init__(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> None:
         self.exchange = exchange
@@ -29,10 +42,26 @@ class Message:
         self.priority = 0
         self.expiration: int | None = None
         flags = property_flags(header)
+        self.extra_keys: tuple[str, ...] = ()
         self.is_persistent = bool(flags & _DELIVERY_MODE) and header.delivery_mode == PERSISTENT
+        if flags & _HEADERS:
+            self._read_headers()
         if flags & _RARE:
             self.priority = header.priority or 0
             self.expiration = read_expiration(header.expiration)
+
+    def _read_headers(self) -> None:
+        """RabbitMQ's sender-selected distribution: CC and BCC name more routing keys, BCC is not passed on."""
+        headers = self.header.headers or {}
+        if "CC" in headers or "BCC" in headers:
+            self.extra_keys = (*_keys(headers, "CC"), *_keys(headers, "BCC"))
+            if "BCC" in headers:
+                self.header = self.header.amended(headers={"BCC": None})
+
+    @property
+    def routing_keys(self) -> tuple[str, ...]:
+        """All keys that it is routed by."""
+        return (self.routing_key, *self.extra_keys)
 
     @property
     def header_octets(self) -> bytes:
@@ -60,9 +89,13 @@ def has_user_id(header: ContentHeader) -> bool:
     return bool(property_flags(header) & _USER_ID)
 
 
-def has_headers(header: ContentHeader) -> bool:
-    """Whether the header has a table of headers."""
-    return bool(property_flags(header) & _HEADERS)
+def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
+    keys = headers.get(name, [])
+    if not (isinstance(keys, list) and all(isinstance(key, str) for key in keys)):
+        raise refusals.bad_request(
+            f"Unsupported sender-selected distribution: header {name} is not an array of strings"
+        )
+    return keys
 
 
 def read_expiration(value: str | None) -> int | None:

@@ -70,7 +70,7 @@ def deliver(channel: Channel, exchange: Exchange, event: Published) -> Sent:
     message = Message(event.exchange, event.routing_key, event.header, event.body)
     if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
         return _reply(channel, event, message)
-    sent = vhost.send(message, vhost.route(exchange, event.routing_key, message.headers))
+    sent = vhost.send(message, vhost.route_message(exchange, message))
     if event.mandatory and not (sent.queues or sent.is_refused):
         give_back(channel, event, NO_ROUTE, "NO_ROUTE")
     return sent
@@ -78,9 +78,7 @@ def deliver(channel: Channel, exchange: Exchange, event: Published) -> Sent:
 
 def give_back(channel: Channel, event: Published, code: int, text: str) -> None:
     """basic.return."""
-    method = BasicReturn(code, text, event.exchange, event.routing_key)
-    channel.session.machine.send_content(channel.number, method, event.header, event.body)
-    channel.session.wrote()
+    channel.send_content(BasicReturn(code, text, event.exchange, event.routing_key), event.header, event.body)
 
 
 class Settlement:

@@ -241,9 +241,9 @@ class Queue:
                 self._return(entry)
                 back = True
         if back:
+            self.pump()
             if self.is_limited:
                 self._drop_surplus()
-            self.pump()
 
     def _return(self, entry: Entry) -> None:
         entry.deliveries += 1

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from semq.amqp import events as e
-from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, InternalError
+from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, InternalError, LocalMisuse
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.allowance import Allowance
@@ -117,9 +117,13 @@ class Session:
 
     def cancel_consumer(self, number: int, tag: str) -> None:
         """Tell the client that a consumer has ended, if it understands that."""
-        if not self.is_ending:
+        if self.is_ending:
+            return
+        try:
             self.machine.cancel_consumer(number, tag)
-            self.touch()
+        except LocalMisuse:
+            return  # the peer has closed the channel itself
+        self.touch()
 
     # Events.
 

@@ -102,6 +102,13 @@ class VirtualHost(Definitions):
             return [found] if isinstance(found, Queue) else []
         return route(exchange, routing_key, headers, self.exchanges.get)  # type: ignore[return-value]  # never services
 
+    def route_message(self, exchange: Exchange, message: Message) -> list[Queue]:
+        """The same for a message, with all of its keys."""
+        queues = self.route(exchange, message.routing_key, message.headers)
+        for key in message.extra_keys:
+            queues.extend(queue for queue in self.route(exchange, key, message.headers) if queue not in queues)
+        return queues
+
     def send(self, message: Message, queues: Iterable[Queue]) -> Sent:
         """Put a message into queues."""
         sent = Sent()
@@ -117,7 +124,7 @@ class VirtualHost(Definitions):
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> Sent:
         """Publish on behalf of the node. Raises NotFound when there is no such exchange."""
         message = Message(exchange, routing_key, header, body)
-        sent = self.send(message, self.route(self.find_exchange(exchange), routing_key, message.headers))
+        sent = self.send(message, self.route_message(self.find_exchange(exchange), message))
         self.bury_dead()
         return sent
 
@@ -125,7 +132,7 @@ class VirtualHost(Definitions):
         """Publish on behalf of the node, in the node's own transaction (see ``Prepared``)."""
         message = Message(exchange, routing_key, header, body)
         prepared = Prepared([], [], self._admit_prepared)
-        for queue in self.route(self.find_exchange(exchange), routing_key, message.headers):
+        for queue in self.route_message(self.find_exchange(exchange), message):
             if queue.is_limited and queue.refuses(message):
                 continue
             entry = queue.entry_for(message)
@@ -170,5 +177,5 @@ class VirtualHost(Definitions):
             exchange.name,
             settings.dead_letter_routing_key,
         )
-        queues = self.route(exchange, message.routing_key, message.headers)
+        queues = self.route_message(exchange, message)
         self.send(message, [queue for queue in queues if not goes_in_circles(message, queue.name)])

@@ -1,0 +1,143 @@
+"""The model without a server: a clock that is set by hand, a store that answers when told, consumers that take
+notes."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.broker.environment import Environment, MemoryGauge
+from semq.broker.journal import Journal
+from semq.broker.memory_store import MemoryStore
+from semq.broker.message import Message
+from semq.broker.queue import Disposition, Queue
+from semq.broker.ready import Entry
+from semq.broker.timers import Timers
+from semq.broker.vhost import VirtualHost
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class ManualClock:
+    """Time stands still until ``pass_by``."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self._drawn = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> datetime:
+        return START + timedelta(seconds=self.now)
+
+    def random(self) -> float:
+        return 0.5
+
+    def incarnation(self) -> int:
+        return 1
+
+    def uuid(self) -> UUID:
+        self._drawn += 1
+        return UUID(int=self._drawn)
+
+
+class Later:
+    """Functions that wait to be called."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def __call__(self, function: Callable[[], None]) -> None:
+        self.waiting.append(function)
+
+    def run(self) -> None:
+        while self.waiting:
+            self.waiting.pop(0)()
+
+
+class Model:
+    """A virtual host with everything around it."""
+
+    def __init__(self, store: MemoryStore | None = None, later: Later | None = None) -> None:
+        self.later = later or Later()
+        self.store = store or MemoryStore(self.later)
+        self.clock = ManualClock()
+        self.timers = Timers()
+        self.journal = Journal(self.store)
+        self.memory = MemoryGauge()
+        self.env = Environment(self.clock, self.timers, self.journal, self.memory)
+        self._ids = 0
+        self.vhost = VirtualHost("/", self.env, self._next_id)
+
+    def _next_id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    def queue(self, name: str = "q", durable: bool = False, owner: Any = None, **arguments: Any) -> Queue:
+        """Declare a queue; arguments without x- and with underscores."""
+        table = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()}
+        found, _ = self.vhost.declare_queue(name, durable, False, owner, table, owner)
+        assert isinstance(found, Queue)
+        return found
+
+    def publish(self, routing_key: str, body: bytes = b"", exchange: str = "", **properties: Any) -> int:
+        """Publish and let the dead go their way; the number of queues."""
+        message = message_of(body, exchange, routing_key, **properties)
+        sent = self.vhost.send(message, self.vhost.route_message(self.vhost.find_exchange(exchange), message))
+        self.vhost.bury_dead()
+        return sent.queues
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass and ring what is due."""
+        self.clock.now += seconds
+        self.timers.run(self.clock.now)
+        self.vhost.bury_dead()
+
+    def flush(self) -> None:
+        """The end of a turn, with a store that answers at once."""
+        self.journal.flush()
+        self.later.run()
+
+
+def message_of(body: bytes = b"", exchange: str = "", routing_key: str = "", **properties: Any) -> Message:
+    header = ContentHeader.build(len(body), Properties(**properties))
+    return Message(exchange, routing_key, header, body)
+
+
+class Notes:
+    """A consumer that writes down what it gets and has room for ``room`` messages."""
+
+    def __init__(self, room: int = 1_000_000, no_ack: bool = False, priority: int = 0) -> None:
+        self.room = room
+        self.no_ack = no_ack
+        self.priority = priority
+        self.is_parked = False
+        self.is_cancelled = False
+        self.out: list[Entry] = []
+        self.bodies: list[bytes] = []
+
+    def can_take(self) -> bool:
+        return self.room > 0
+
+    def take(self, queue: Queue, item: Entry) -> None:
+        self.room -= 1
+        self.bodies.append(item.message.body)
+        if not self.no_ack:
+            self.out.append(item)
+
+    def cancelled(self) -> None:
+        self.is_cancelled = True
+
+    def settle(self, queue: Queue, count: int, disposition: Disposition) -> None:
+        """Settle the oldest ``count`` and take as many again."""
+        mine, self.out = self.out[:count], self.out[count:]
+        queue.settle(self, mine, disposition)
+        self.room += len(mine)
+        queue.wake(self)
+
+
+def bodies(queue: Queue) -> list[bytes]:
+    """What waits, in order."""
+    return [entry.message.body for entry in queue.ready]

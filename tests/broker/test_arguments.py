@@ -1,0 +1,76 @@
+"""The arguments of queues: what they may be, and when two declarations agree."""
+
+from typing import Any
+
+import pytest
+
+from semq.broker.arguments import (
+    QUEUE_ARGUMENTS,
+    BadArgumentError,
+    Overflow,
+    QueueSettings,
+    first_difference,
+    read_queue_arguments,
+)
+
+GOOD: list[tuple[str, Any, Any]] = [
+    ("x-message-ttl", 0, 0),
+    ("x-expires", 1, 1),
+    ("x-max-length", 10, 10),
+    ("x-max-length-bytes", 0, 0),
+    ("x-overflow", "reject-publish", Overflow.REJECT_PUBLISH),
+    ("x-max-priority", 255, 255),
+    ("x-dead-letter-exchange", "", ""),
+    ("x-single-active-consumer", True, True),
+    ("x-delivery-limit", 3, 3),
+    ("x-queue-type", "quorum", "quorum"),
+]
+BAD: list[tuple[str, Any]] = [
+    ("x-message-ttl", -1),
+    ("x-message-ttl", 2**32),
+    ("x-message-ttl", "60000"),
+    ("x-message-ttl", True),
+    ("x-expires", 0),
+    ("x-max-length", -1),
+    ("x-max-length-bytes", 1.5),
+    ("x-overflow", "explode"),
+    ("x-overflow", 1),
+    ("x-max-priority", 256),
+    ("x-dead-letter-exchange", 1),
+    ("x-dead-letter-routing-key", None),
+    ("x-single-active-consumer", 1),
+    ("x-delivery-limit", "3"),
+    ("x-queue-type", "stream"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "meaning"), GOOD)
+def test_good_values(name: str, value: Any, meaning: Any) -> None:
+    field, _ = QUEUE_ARGUMENTS[name]
+    assert getattr(read_queue_arguments({name: value}), field) == meaning
+
+
+@pytest.mark.parametrize(("name", "value"), BAD)
+def test_bad_values_are_named(name: str, value: Any) -> None:
+    with pytest.raises(BadArgumentError) as caught:
+        read_queue_arguments({name: value})
+    assert caught.value.name == name
+
+
+def test_a_routing_key_for_the_dead_needs_an_exchange() -> None:
+    with pytest.raises(BadArgumentError, match="x-dead-letter-exchange"):
+        read_queue_arguments({"x-dead-letter-routing-key": "k"})
+    assert (
+        read_queue_arguments({"x-dead-letter-routing-key": "k", "x-dead-letter-exchange": "e"}).dead_letter_routing_key
+        == "k"
+    )
+
+
+def test_unknown_arguments_change_nothing() -> None:
+    assert read_queue_arguments({"x-whatever": 1, "colour": "red"}) == QueueSettings()
+
+
+def test_only_arguments_with_a_meaning_are_compared() -> None:
+    assert first_difference({"x-max-length": 1, "colour": "red"}, {"x-max-length": 1}) is None
+    assert first_difference({"x-max-length": 1}, {}) == "x-max-length"
+    assert first_difference({}, {"x-overflow": "drop-head"}) == "x-overflow"

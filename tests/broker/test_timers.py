@@ -1,0 +1,45 @@
+"""Deadlines ring in order, once, and not when cancelled."""
+
+from semq.broker.timers import Timers
+
+
+def test_they_ring_in_order_and_only_when_due() -> None:
+    timers, rung = Timers(), []
+    for deadline in (3.0, 1.0, 2.0):
+        timers.at(deadline, lambda deadline=deadline: rung.append(deadline))  # type: ignore[misc]
+    timers.run(2.0)
+    assert rung == [1.0, 2.0]
+    assert timers.earliest() == 3.0
+    timers.run(9.0)
+    assert rung == [1.0, 2.0, 3.0]
+    assert timers.earliest() is None
+
+
+def test_a_cancelled_one_is_silent_and_forgotten() -> None:
+    timers, rung = Timers(), []
+    timer = timers.at(1.0, lambda: rung.append(1))
+    timer.cancel()
+    assert timers.earliest() is None
+    timers.at(1.0, lambda: rung.append(2)).cancel()
+    timers.run(5.0)
+    assert rung == []
+
+
+def test_one_that_sets_another_for_the_past_does_not_ring_for_ever() -> None:
+    timers, rung = Timers(), []
+
+    def again() -> None:
+        rung.append(1)
+        timers.at(0.0, again)
+
+    timers.at(0.0, again)
+    timers.run(1.0)
+    assert rung == [1]
+
+
+def test_the_driver_hears_of_an_earlier_deadline_only() -> None:
+    timers, heard = Timers(), []
+    timers.on_earlier = lambda: heard.append(timers.earliest())
+    for deadline in (5.0, 7.0, 2.0):
+        timers.at(deadline, lambda: None)
+    assert heard == [5.0, 2.0]

@@ -1,0 +1,93 @@
+"""Topic patterns against a plain recursive matcher, and many of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.broker import topic
+from semq.broker.topic import TopicIndex
+
+WORDS = st.sampled_from(["a", "b", "", "stock"])
+KEYS = st.lists(WORDS, min_size=1, max_size=5).map(".".join)
+PATTERNS = st.lists(st.one_of(WORDS, st.sampled_from(["*", "#"])), min_size=1, max_size=5).map(".".join)
+
+
+def plain(pattern: list[str], words: list[str]) -> bool:
+    """The rule of AMQP 0-9-1, 3.1.3.3, word by word."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return plain(pattern[1:], words) or (bool(words) and plain(pattern, words[1:]))
+    return bool(words) and pattern[0] in ("*", words[0]) and plain(pattern[1:], words[1:])
+
+
+@given(st.lists(PATTERNS, max_size=12), st.lists(PATTERNS, max_size=4), KEYS)
+def test_matches_what_the_rule_says_after_adding_and_removing(added: list[str], removed: list[str], key: str) -> None:
+    index: TopicIndex[str] = TopicIndex()
+    for pattern in added:
+        index.add(pattern, pattern)
+    for pattern in removed:
+        index.remove(pattern, pattern)
+    left = set(added) - set(removed)
+    assert set(index.match(key)) == {pattern for pattern in left if plain(pattern.split("."), key.split("."))}
+
+
+@given(st.lists(PATTERNS, max_size=12))
+def test_nothing_is_left_when_all_is_removed(patterns: list[str]) -> None:
+    index: TopicIndex[int] = TopicIndex()
+    for number, pattern in enumerate(patterns):
+        index.add(pattern, number)
+    for number, pattern in enumerate(patterns):
+        index.remove(pattern, number)
+    assert index._root.is_bare()
+
+
+def test_the_example_of_the_specification() -> None:
+    index: TopicIndex[str] = TopicIndex()
+    index.add("*.stock.#", "q")
+    assert [list(index.match(key)) for key in ("usd.stock", "eur.stock.db", "stock.nasdaq")] == [["q"], ["q"], []]
+
+
+@contextmanager
+def counted_visits() -> Iterator[list[int]]:
+    """Counts how many words were looked up."""
+    seen: list[int] = [0]
+
+    class Counting(dict[str, object]):
+        def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
+            seen[0] += 1
+            return super().get(key, default)
+
+    original = topic._Node.__init__
+
+    def init(node: "topic._Node[object]") -> None:
+        original(node)
+        node.words = Counting()  # type: ignore[assignment]
+
+    topic._Node.__init__ = init  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        topic._Node.__init__ = original  # type: ignore[method-assign]
+
+
+def test_a_look_up_among_100_000_patterns_visits_few_of_them() -> None:
+    with counted_visits() as visits:
+        index: TopicIndex[int] = TopicIndex()
+        for number in range(100_000):
+            index.add(f"orders.{number % 1000}.{number}.*", number)
+        index.add("orders.#", -1)
+        visits[0] = 0
+        assert set(index.match("orders.7.5007.new")) == {5007, -1}
+        assert visits[0] < 20
+
+
+def test_a_chain_of_hashes_does_not_explode() -> None:
+    with counted_visits() as visits:
+        index: TopicIndex[int] = TopicIndex()
+        index.add(".".join(["#", "a"] * 60), 1)
+        visits[0] = 0
+        assert list(index.match(".".join(["a"] * 127))) == [1]
+        assert visits[0] < 127 * 127 * 2

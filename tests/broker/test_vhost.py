@@ -1,0 +1,95 @@
+"""Publishing by the node itself, and the way of the dead."""
+
+import pytest
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import NotFound
+from semq.broker.persist import AddMessage
+from semq.broker.queue import Disposition
+from semq.broker.services import ServiceExchange, ServiceQueue
+from tests.broker.pure import Model, Notes, bodies, message_of
+
+HEADER = ContentHeader.build(4, Properties(delivery_mode=2))
+
+
+def test_a_prepared_message_is_seen_only_after_the_commit_and_in_its_place() -> None:
+    model = Model()
+    queue = model.queue("q", durable=True)
+    model.flush()
+    prepared = model.vhost.prepare_publish("", "q", HEADER, b"mine")
+    model.publish("q", b"later", delivery_mode=2)
+    assert bodies(queue) == [b"later"]
+    model.flush()
+    assert [op.body for op in model.store.messages.values()] == [b"later"]
+    (op,) = prepared.ops
+    assert isinstance(op, AddMessage)
+    assert (op.queue_id, op.position, op.body, op.header) == (queue.queue_id, 1, b"mine", HEADER.raw)
+    assert prepared.commit() == 1
+    assert bodies(queue) == [b"mine", b"later"]
+    assert prepared.commit() == 0
+
+
+def test_a_prepared_message_goes_to_consumers_and_is_dropped_from_the_store_by_the_ack() -> None:
+    model = Model()
+    queue, consumer = model.queue("q", durable=True), Notes()
+    queue.subscribe(consumer, False)
+    prepared = model.vhost.prepare_publish("", "q", HEADER, b"mine")
+    model.store.save(prepared.ops, lambda _: prepared.commit() and None)
+    model.flush()
+    assert consumer.bodies == [b"mine"]
+    queue.settle(consumer, consumer.out, Disposition.ACK)
+    model.flush()
+    assert model.store.messages == {}
+
+
+def test_a_prepared_message_for_a_queue_that_is_gone_is_gone() -> None:
+    model = Model()
+    queue = model.queue("q")
+    prepared = model.vhost.prepare_publish("", "q", HEADER, b"mine")
+    assert prepared.ops == []
+    model.vhost.remove_queue(queue)
+    prepared.commit()
+    assert model.memory.bytes == 0
+
+
+def test_a_full_queue_refuses_what_the_node_prepares() -> None:
+    model = Model()
+    model.queue("q", max_length=0, overflow="reject-publish")
+    assert model.vhost.prepare_publish("", "q", HEADER, b"mine").commit() == 0
+
+
+def test_publishing_by_the_node() -> None:
+    model = Model()
+    model.queue("q", durable=True)
+    sent = model.vhost.publish_internal("", "q", HEADER, b"mine")
+    assert (sent.queues, sent.must_be_stored, sent.is_refused) == (1, True, False)
+    with pytest.raises(NotFound, match="no exchange 'none'"):
+        model.vhost.publish_internal("none", "q", HEADER, b"mine")
+
+
+def test_more_keys_than_one() -> None:
+    model = Model()
+    names = ("main", "copy", "blind")
+    queues = [model.queue(name) for name in names]
+    assert model.publish("main", b"1", headers={"CC": ["copy", "main"], "BCC": ["blind"], "k": 1}) == 3
+    for queue in queues:
+        (entry,) = queue.ready
+        assert entry.message.headers() == {"CC": ["copy", "main"], "k": 1}
+
+
+def test_services_stand_among_exchanges_and_queues() -> None:
+    model = Model()
+    door, inbox = ServiceExchange("semq", "x-semq"), ServiceQueue("inbox")
+    model.vhost.register(door)
+    model.vhost.register(inbox)
+    assert (door.shown_type, inbox.counts()) == ("x-semq", (0, 0))
+    assert model.vhost.route_message(model.vhost.find_exchange(""), message_of(routing_key="inbox")) == []
+    assert list(door.match("k", dict)) == []
+
+
+def test_the_dead_of_a_queue_do_not_reach_a_service() -> None:
+    model = Model()
+    model.vhost.register(ServiceExchange("semq", "x-semq"))
+    model.queue("q", max_length=0, dead_letter_exchange="semq")
+    model.publish("q", b"1")
+    assert model.memory.bytes == 0
