@@ -6,6 +6,7 @@ twice the interval. Neighbours of one age are merged, so that a target away for 
 slices. Time is monotonic (rule R21).
 """
 
+import math
 from dataclasses import dataclass
 
 from semq.umx_t import retry
@@ -32,6 +33,7 @@ class Schedule:
         self._first_s = first_s
         self._max_s = max_s
         self._width_s = first_s / 4
+        self._asked_max = math.ceil(math.log2(max(max_s / first_s, 1)))  #: from here on intervals grow no more
         self._slices: list[Slice] = []
         self._open: Slice | None = None
         self._open_until = 0.0
@@ -86,7 +88,9 @@ class Schedule:
         self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
         for other in self._slices:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
-            if other is not self._open and other.asked == slice_.asked and near:
+            # Of one age: both have reached the longest interval, or were asked about equally often.
+            alike = other.asked == slice_.asked or min(other.asked, slice_.asked) >= self._asked_max
+            if other is not self._open and alike and near:
                 other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)
                 return
         self._slices.append(slice_)

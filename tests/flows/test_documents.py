@@ -10,7 +10,7 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag, Note
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
-from tests.engine.trio import SETTINGS, Trio, Wire, is_message, records
+from tests.flows.trio import SETTINGS, Trio, Wire, is_message, records
 
 
 def packet_lost(function: Function, count: int = 10**9) -> Callable[[Wire, Frame], bool]:
