@@ -76,7 +76,10 @@ PROPERTIES = st.fixed_dictionaries(
 
 @given(PROPERTIES, st.binary(max_size=20), st.text(max_size=9))
 def test_nonsense_from_a_peer_is_a_typed_error(properties: dict[str, Any], body: bytes, routing_key: str) -> None:
-    header = ContentHeader.build(len(body), Properties(**properties))
+    try:
+        header = ContentHeader.build(len(body), Properties(**properties))
+    except SemqError:
+        return  # AMQP itself cannot carry it
     try:
         frame = again(routing_key, header, body)
     except SemqError:
