@@ -45,7 +45,7 @@ def read_url(url: str) -> DialConfig:
         password=unquote(parts.password if parts.password is not None else "guest"),
         tls=ssl.create_default_context() if parts.scheme == "amqps" else None,
         server_hostname=parts.hostname,
-        limits=Limits(heartbeat=HEARTBEAT_S, body_max=BODY_MAX),
+        limits=Limits(heartbeat=HEARTBEAT_S, body_max=BODY_MAX, arriving_max=BODY_MAX),
         client_properties={"product": "SEMQ client"},
     )
 

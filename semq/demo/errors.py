@@ -1,0 +1,26 @@
+"""What can keep the demo from ending well. Codes 2300–2399."""
+
+from semq.errors import BadInput, Unavailable
+
+
+class NoDocuments(BadInput):
+    """There are no documents to send."""
+
+    code = "SEMQ-2301"
+    remedy = "Name a folder that holds files: ./run demo --documents FOLDER."
+
+
+class WillNotStart(Unavailable):
+    """One of the nodes of the demo does not start."""
+
+    code = "SEMQ-2302"
+    remedy = (
+        "The last lines of its log stand above; the whole log lies in the folder of the demo (--keep leaves it there)."
+    )
+
+
+class TookTooLong(Unavailable):
+    """The demo did not come to its end in the time given."""
+
+    code = "SEMQ-2303"
+    remedy = "The table shows how far each document has come; a slow machine needs a longer --patience."

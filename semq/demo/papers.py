@@ -1,0 +1,49 @@
+"""The documents of the demo: files of a folder, read one by one when they are sent."""
+
+import mimetypes
+import re
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+from semq.demo.errors import NoDocuments
+from semq.umx_t.app_key import PART_MAX, AppKey
+
+_KIND = re.compile(r"([A-Za-z]+(?:-[a-z]+)*)[-_.]")
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A file that is sent."""
+
+    path: Path
+    name: str
+
+    @property
+    def kind(self) -> str:
+        """What kind of document its name says it is: ``order`` for order-LW-2041.xml."""
+        found = _KIND.match(self.path.name)
+        return found[1].lower() if found else "document"
+
+    @property
+    def content_type(self) -> str:
+        """By the ending of its name."""
+        return mimetypes.guess_type(self.path.name)[0] or "application/octet-stream"
+
+    def app_key(self, number: int) -> AppKey:
+        """The name under which it travels: demo / kind / number / file name."""
+        key = "".join(letter if letter.isprintable() else "?" for letter in self.name)
+        return AppKey("demo", self.kind[:PART_MAX], f"{number:04d}", key[-PART_MAX:])
+
+
+def read_folder(folder: Path, count: int | None) -> list[Paper]:
+    """The files of a folder and its subfolders by name, repeated or cut to ``count``. Raises NoDocuments."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
+    if not files:
+        raise NoDocuments(folder=str(folder))
+    papers = [Paper(path, str(path.relative_to(folder))) for path in files]
+    return papers if count is None else list(islice(cycle(papers), count))
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)

@@ -1,0 +1,99 @@
+"""The set: a folder with the configuration of three nodes, on ports that were free a moment ago."""
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+SENDER, RECEIVER, HUB = "10008", "56001", "hub"
+USER = PASSWORD = "demo"  # of an application on the loopback address of a demo
+
+_NODE = """\
+[node]
+kind = "{kind}"
+id = "{name}"
+data_dir = "{name}"
+
+[amqp]
+host = "127.0.0.1"
+port = {port}
+users = {{ {user} = "{password}" }}
+
+[protocol]
+inquiry_s = 2.0     # 15 by default: the demo has no time
+cleanup_s = 0.2
+
+[log]
+format = "json"
+"""
+_LOCAL = """
+[hub]
+url = "amqp://127.0.0.1:{hub}"
+password = "demo-{name}"
+reconnect_s_min = 0.1
+reconnect_s_max = 1.0
+"""
+_PLATFORM = """
+[nodes."{SENDER}"]
+password = "demo-{SENDER}"
+
+[nodes."{RECEIVER}"]
+password = "demo-{RECEIVER}"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One node: where it lives and how it is reached."""
+
+    name: str
+    kind: str
+    folder: Path
+    port: int
+
+    @property
+    def config(self) -> Path:
+        """Its configuration file."""
+        return self.folder / f"{self.name}.toml"
+
+    @property
+    def log(self) -> Path:
+        """Where its standard error goes."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def data_dir(self) -> Path:
+        """Where its database lies."""
+        return self.folder / self.name
+
+    @property
+    def url(self) -> str:
+        """For its applications."""
+        return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
+
+
+def build(folder: Path) -> dict[str, Place]:
+    """Write the configuration of hub and institutions into a folder; where they are, by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ports = free_ports(3)
+    kinds = {HUB: "platform", SENDER: "local", RECEIVER: "local"}
+    places = {name: Place(name, kind, folder, port) for (name, kind), port in zip(kinds.items(), ports, strict=True)}
+    for place in places.values():
+        text = _NODE.format(kind=place.kind, name=place.name, port=place.port, user=USER, password=PASSWORD)
+        if place.kind == "platform":
+            text += _PLATFORM.format(SENDER=SENDER, RECEIVER=RECEIVER)
+        else:
+            text += _LOCAL.format(name=place.name, hub=places[HUB].port)
+        place.config.write_text(text, "utf-8")
+    return places
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ports of the loopback address that nobody uses now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
