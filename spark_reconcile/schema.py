@@ -40,7 +40,7 @@ COLUMNS = (
     Column("app_domain", pa.string(), "string", False, "AppKey domain in clear; null unless disclosed"),
     Column("app_type", pa.string(), "string", False, "AppKey data type in clear; null unless disclosed"),
     Column("app_subtype", pa.string(), "string", False, "AppKey subtype in clear; null unless disclosed"),
-    Column("digest", pa.binary(), "binary", False, "SHA-256 of the payload as handed over; empty where not said"),
+    Column("digest", pa.string(), "string", False, "SHA-256 of the payload, 64 hex digits; empty where not said"),
     Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not say"),
     Column("reason", pa.string(), "string", False, "code SEMQ-nnnn of a refusal or resend; words stay at the node"),
     Column("save_fwd", pa.int8(), "tinyint", False, "class 1, 2 or 3, on ACCEPTED lines; null is judged as class 3"),
@@ -82,4 +82,4 @@ def arrow_matches(schema: pa.Schema) -> str:
     return ""
 
 
-_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+_LARGE = {pa.string(): pa.large_string()}

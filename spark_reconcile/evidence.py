@@ -1,0 +1,165 @@
+"""What a run rests on: the extracts that it believes, how far they reach, and what an earlier date left open.
+
+Made on the driver before Spark reads a row; refuses here what must be refused. The fingerprint names these inputs: two
+runs with the same fingerprint and version of this package publish the same bytes.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import msgspec
+
+from spark_reconcile import inputs, runs
+from spark_reconcile.days import Window, neighbours
+from spark_reconcile.errors import BadExtract, SourcesMissing
+from spark_reconcile.inputs import STATE, Source
+from spark_reconcile.judging import Coverage, Ground
+from spark_reconcile.manifest import Verify, canonical
+from spark_reconcile.runs import Run
+from spark_reconcile.settings import Settings
+from spark_reconcile.storage import Place
+
+VERSION = 1  #: of the job's rules: part of the fingerprint, so that a change of the grid shows
+OPEN = "open.parquet"
+_FAR = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The inputs of one run."""
+
+    day: date
+    window: Window
+    sources: tuple[Source, ...]
+    carried: Run | None
+    fingerprint: str
+    young_ms: int
+
+    @property
+    def groups(self) -> dict[Window, list[str]]:
+        """The files to read, by the window that they cover."""
+        return inputs.window_groups(self.sources)
+
+    @property
+    def rows(self) -> int:
+        """Lines in all files."""
+        return sum(source.manifest.rows for source in self.sources if source.is_used and source.manifest)
+
+    @property
+    def stated_skew(self) -> dict[str, int]:
+        """Clock differences as the manifests of the date state them, by node."""
+        return {
+            one.manifest.node: one.manifest.clock_skew_ms
+            for one in self._today()
+            if one.manifest is not None and one.manifest.clock_skew_ms is not None
+        }
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something that was delivered or expected is not used."""
+        return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
+
+    def ground(self, skew: Mapping[str, int]) -> Ground:
+        """What the messages are judged by, with the clocks as they were found."""
+        ledgers = tuple(
+            Coverage(one.manifest.node, one.manifest.store, self._reach(one), skew.get(one.manifest.node, 0))
+            for one in self._today()
+            if one.manifest is not None
+        )
+        hubs = {one.source for one in self._today() if one.manifest is not None and one.manifest.role == "platform"}
+        known = {one.source for one in self.sources if one.manifest is not None and one.manifest.role == "platform"}
+        marks = [one.watermark for one in ledgers if f"{one.node}.{one.store}" in hubs]
+        return Ground(self.window, self.young_ms, ledgers, bool(hubs) and hubs >= known, min(marks, default=_FAR))
+
+    def _today(self) -> list[Source]:
+        return [source for source in self.sources if source.day == self.day and source.is_used]
+
+    def _reach(self, source: Source) -> int:
+        """How far the evidence of a ledger goes without a gap: to the date's end, or through the dates after it."""
+        assert source.manifest is not None
+        reach = source.manifest.watermark
+        for later in sorted(self.sources, key=lambda one: one.day):
+            if (
+                later.source == source.source
+                and later.day > source.day
+                and later.is_used
+                and later.manifest is not None
+            ):
+                if later.manifest.window_start > reach:
+                    break
+                reach = max(reach, later.manifest.watermark)
+        return reach
+
+
+def believe(settings: Settings, day: date, *, allow_partial: bool = False, verify: Verify | None = None) -> Evidence:
+    """Gather the inputs of a date. Raises BadExtract or SourcesMissing unless ``allow_partial``."""
+    days = neighbours(day, settings.days_before, settings.days_after)
+    found = inputs.gather(Place.at(settings.extracts), days, verify)
+    found = [*found, *_missing(settings, found, day)]
+    if not allow_partial:
+        _refuse(found)
+    carried = _carried(settings, day)
+    return Evidence(
+        day=day,
+        window=settings.calendar.window(day),
+        sources=tuple(found),
+        carried=carried,
+        fingerprint=_fingerprint(settings, day, found, carried),
+        young_ms=settings.in_flight_s * 1000,
+    )
+
+
+def _missing(settings: Settings, found: Sequence[Source], day: date) -> list[Source]:
+    """Required sources, the hub, and ledgers that delivered a neighbouring date, of which this date is not there."""
+    neighbours_had = {one.source for one in found if one.is_used and one.day != day}
+    unusable = {one.source for one in found if one.day == day}
+    absent = inputs.missing({*settings.required, *neighbours_had}, found, day)
+    if not any(one.manifest and one.manifest.role == "platform" and one.is_used for one in found if one.day == day):
+        absent.append(Source(day, "the hub", "MISSING"))
+    return [source for source in absent if source.source not in unusable]
+
+
+def _refuse(found: Sequence[Source]) -> None:
+    bad = [source for source in found if STATE[source.state].refuses]
+    if bad:
+        raise BadExtract(
+            f"{len(bad)} extracts cannot be used.",
+            sources=[f"{one.day} {one.source} {one.state} {one.note}".strip() for one in bad[:20]],
+        )
+
+
+def refuse_missing(evidence: Evidence, settings: Settings) -> None:
+    """Raises SourcesMissing if a source is missing without which nothing may be published: the hub, or a required one."""
+    needed = {"the hub", *settings.required}
+    absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]
+    unusable = [name for name in settings.required if inputs.missing([name], evidence.sources, evidence.day)]
+    if absent or unusable:
+        raise SourcesMissing(sources=sorted({*absent, *unusable}), business_date=evidence.day.isoformat())
+
+
+def _carried(settings: Settings, day: date) -> Run | None:
+    """The latest run before this date whose open messages this one can judge again without a gap in the lines."""
+    for step in range(1, settings.days_before + 2):
+        run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
+        if run is not None and (run.place / OPEN).exists():
+            return run
+    return None
+
+
+def _fingerprint(settings: Settings, day: date, found: Sequence[Source], carried: Run | None) -> str:
+    judged_by = {
+        name: getattr(settings, name)
+        for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max")
+    }
+    facts = {
+        "version": VERSION,
+        "day": day.isoformat(),
+        "settings": judged_by,
+        "limits": msgspec.to_builtins(settings.limits),
+        "pair_limits": msgspec.to_builtins(settings.pair_thresholds),
+        "sources": [one.facts() for one in found],
+        "carried": carried.summary.get("fingerprint", "") if carried else "",
+    }
+    return hashlib.sha256(canonical(facts)).hexdigest()

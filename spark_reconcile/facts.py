@@ -1,0 +1,120 @@
+"""From lines to facts: one row per message with what its three ledgers say, by one grouping and nothing but DataFrames.
+
+Every fact is a minimum, a maximum or a union of bits, so a line that is delivered twice changes nothing and facts of
+different dates can be merged: that is how open messages are carried from one night to the next. Texts are compared by
+64-bit hashes, because Spark groups numbers in hash tables but texts by sorting; the hash decides equality of digests
+and targets within one message only, never identity. A message is identified by its whole LK0.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from semq.store.rows import Event, Side
+from spark_reconcile.days import Window
+from spark_reconcile.schema import EVENTS_OF, NOTES, SPARK_SCHEMA, mask
+from spark_reconcile.situation import ENDINGS, RECORDS
+
+# Bits of ``bad`` and of ``traits``.
+OUTSIDE, UNREADABLE = 1, 2
+BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
+
+_S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
+_BORN = mask(Event.ACCEPTED)
+_TAKEN = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
+_HEARD = mask(Event.FORWARDED, Event.STORED)
+
+
+class Fact(NamedTuple):
+    """A column of the facts: how lines are merged into it, and what one line contributes (null: nothing)."""
+
+    name: str
+    merge: str
+    line: str
+
+
+def _when(side: int, events: int, value: str) -> str:
+    return f"if(side = {side} AND (bit & {events}) <> 0, {value}, NULL)"
+
+
+_RECORD = "xxhash64(node, store, seq)"
+_DIGEST = (
+    f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {_H} AND bit & {_HEARD} <> 0 "
+    f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
+)
+_TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
+
+FACTS = (
+    # what was written at least once, as bits by event number
+    Fact("sender", "bit_or", f"if(side = {_S}, bit, 0)"),
+    Fact("hub", "bit_or", f"if(side = {_H}, bit, 0)"),
+    Fact("receiver", "bit_or", f"if(side = {_R}, bit, 0)"),
+    Fact("bad", "bit_or", f"if(outside, {OUTSIDE}, 0) | if(bit = 0, {UNREADABLE}, 0)"),
+    Fact(
+        "traits",
+        "bit_or",
+        f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) | if(NOT ack2, {NO_ACK2}, 0) "
+        f"| if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
+    ),
+    Fact("carried", "bit_or", "0"),
+    # when it happened first, by the clock of the node that wrote it
+    Fact("accepted_at", "min", _when(_S, _BORN, "at")),
+    Fact("refused_at", "min", f"if(att <= 1, {_when(_S, mask(Event.REFUSED), 'at')}, NULL)"),
+    Fact("sent_at", "min", _when(_S, mask(Event.SENT), "at")),
+    Fact("heard_at", "min", _when(_S, _HEARD, "at")),
+    Fact("ended_at", "min", _when(_S, ENDINGS, "at")),
+    Fact("taken_at", "min", _when(_H, _TAKEN, "at")),
+    Fact("hub_sent_at", "min", _when(_H, mask(Event.SENT), "at")),
+    Fact("released_at", "min", _when(_H, mask(Event.RELEASED), "at")),
+    Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
+    Fact("bad_at", "min", "if(outside OR bit = 0, at, NULL)"),
+    # lowest and highest: different if there is more than one
+    Fact("record_low", "min", _when(_R, mask(Event.RECEIVED), _RECORD)),
+    Fact("record_high", "max", _when(_R, mask(Event.RECEIVED), _RECORD)),
+    Fact("digest_low", "min", _DIGEST),
+    Fact("digest_high", "max", _DIGEST),
+    Fact("target_low", "min", _TARGET),
+    Fact("target_high", "max", _TARGET),
+    Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
+    Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
+    Fact("att", "max", f"if(side = {_S}, att, NULL)"),
+    Fact("size", "max", "size"),
+)
+NAMES = ("lk0", *(fact.name for fact in FACTS))
+
+
+def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
+    """The lines of all extracts; ``outside``: not within the window that the manifest states. Such times are moved into it,
+    so that the message belongs to the date of the extract in which it was found."""
+    parts = [
+        spark.read.schema(SPARK_SCHEMA)
+        .parquet(*uris)
+        .withColumn("outside", F.expr(f"at IS NULL OR at < {window.start} OR at >= {window.end}"))
+        .withColumn("at", F.expr(f"greatest(least(coalesce(at, {window.start}), {window.end - 1}), {window.start})"))
+        for window, uris in groups.items()
+    ]
+    nothing = spark.createDataFrame([], f"{SPARK_SCHEMA}, outside boolean")
+    return reduce(DataFrame.unionByName, parts) if parts else nothing
+
+
+def gather(lines: DataFrame, carried: DataFrame | None = None) -> DataFrame:
+    """The facts of all messages in some lines, merged with those that an earlier run left open."""
+    single = lines.withColumn("bit", F.expr(_bit())).select(
+        F.expr("coalesce(lk0, concat('?', node, '.', store, '.', seq))").alias("lk0"),
+        *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
+    )
+    if carried is not None:
+        single = single.unionByName(carried.select(*NAMES).withColumn("carried", F.lit(1)))
+    return single.groupBy("lk0").agg(*(F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS))
+
+
+def _bit() -> str:
+    """The event as a bit; 0 if the line cannot be read: no locator, or a side or event that schema version 1 does not know."""
+    known = " ".join(f"WHEN {int(side)} THEN {mask(*events)}" for side, events in EVENTS_OF.items())
+    return (
+        f"if(lk0 IS NULL OR event IS NULL OR event < 1 OR event > 30, 0, "
+        f"shiftleft(1, int(event)) & CASE side {known} ELSE 0 END)"
+    )

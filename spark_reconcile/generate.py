@@ -1,0 +1,273 @@
+"""Invented ledgers with known defects, of any size: for the benchmark, the demonstration, and to try a cluster.
+
+Each message follows one of the courses below, whose last word is the verdict that a job must give. The truth is written beside
+the extracts in a form that the job never reads. Made by columns, a slice of the day at a time, so that memory does not grow.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import date
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from semq.clock import Clock
+from semq.store.rows import Event, Side
+from spark_reconcile.days import Calendar
+from spark_reconcile.extract import Extract, Origin
+from spark_reconcile.manifest import canonical
+from spark_reconcile.schema import ARROW_SCHEMA
+from spark_reconcile.storage import Place
+
+HUB = "2.hub"
+INC = "3f2a9c1d5e7b"
+SLICE = 50_000  # messages made at a time
+_DAY_MS, _TAIL_MS = 86_400_000, 7_200_000
+Numbers = npt.NDArray[np.int64]
+
+# verdict, part of all messages (0: the rest), class, lines as side:EVENT@milliseconds. Letters after the time: x other bytes,
+# o outside the dates of the extract, c with a stored copy's locator. A course named ``late`` begins in the last minutes.
+COURSES = """
+MATCHED             0        3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120
+MATCHED             0.05     3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@3600000c R:RECEIVED@3600020c H:RELEASED@3600050c R:PLATFORM_ACKED@3600080c S:DELIVERED@3600090 R:SENDER_ACKED@3600130
+MATCHED             0.01     1  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40
+IN_FLIGHT           late     3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24
+WAITING_OFFLINE     0.0005   3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c
+DROPPED_BY_POLICY   0.0005   1  S:ACCEPTED@0 S:SENT@3 H:DROPPED@24 S:DROPPED@46
+REFUSED             0.0003   3  S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46
+LOST_BEST_EFFORT    0.0002   1  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24
+PARKED              0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120 R:PARKED@500000
+MISSING_AT_HUB      0.0002   3  S:ACCEPTED@0 S:SENT@3
+MISSING_AT_HUB      0.0001   3  S:ACCEPTED@0 S:SENT@3 S:STORED@46c
+NOT_DELIVERED       0.0002   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46
+NOT_DELIVERED       0.0001   3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@3600000c
+ACK_NOT_RETURNED    0.0003   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46
+ACK_NOT_RETURNED    0.0001   3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@3600000c R:RECEIVED@3600020c S:DELIVERED@3600090 R:SENDER_ACKED@3600130
+REACK_NOT_RETURNED  0.0003   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90
+DUPLICATE_DELIVERED 0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120 R:RECEIVED@700000
+DIGEST_MISMATCH     0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120
+UNKNOWN_ORIGIN      0.0001   3  H:FORWARDED@24 R:RECEIVED@40
+STATE_CONTRADICTION 0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46 S:DELIVERED@90
+QUARANTINED         0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120o
+"""
+_DIGESTS = {(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)}
+_SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
+
+
+class Step(NamedTuple):
+    """One line that a course writes."""
+
+    side: Side
+    event: Event
+    after_ms: int
+    marks: str
+
+
+class Course(NamedTuple):
+    """What happens to a message, how often, and what the verdict on it is."""
+
+    verdict: str
+    part: float
+    is_late: bool
+    save_fwd: int
+    steps: tuple[Step, ...]
+
+
+def _read(text: str) -> list[Course]:
+    courses = []
+    for row in text.strip().splitlines():
+        verdict, part, save_fwd, *steps = row.split()
+        late = part == "late"
+        courses.append(Course(verdict, 0.0005 if late else float(part), late, int(save_fwd), tuple(map(_step, steps))))
+    return courses
+
+
+def _step(text: str) -> Step:
+    side, _, rest = text.partition(":")
+    event, _, when = rest.partition("@")
+    after = when.rstrip("xoc")
+    return Step(_SIDES[side], Event[event], int(after), when[len(after) :])
+
+
+ALL = _read(COURSES)
+
+
+@dataclass(slots=True)
+class Truth:
+    """What was made: the verdicts that a job must find, and the rows that it must read."""
+
+    messages: int = 0
+    rows: int = 0
+    verdicts: dict[str, int] = field(default_factory=dict)
+
+
+def generate(
+    root: Place,
+    truth: Place,
+    day: date,
+    calendar: Calendar,
+    clock: Clock,
+    messages: int,
+    *,
+    nodes: int = 8,
+    seed: int = 1,
+    defects: float = 1.0,
+    skew: bool = True,
+) -> Truth:
+    """Write the extracts of ``nodes`` institutions and the hub for one date, and truth.parquet and truth.json below ``truth``.
+
+    ``defects`` multiplies the parts of all courses but the first; ``skew``: one institution sends half of everything.
+    """
+    dice = np.random.default_rng(seed)
+    window = calendar.window(day)
+    made = Truth()
+    truth.make()
+    with ExitStack() as stack:
+        names = [f"1.{10001 + number}" for number in range(nodes)]
+        extracts = [
+            stack.enter_context(
+                Extract(root, Origin(name, role="platform" if name == HUB else "local"), day, calendar, clock)
+            )
+            for name in (*names, HUB)
+        ]
+        ledgers = [_Ledger(name, extract) for name, extract in zip((*names, HUB), extracts, strict=True)]
+        stream = stack.enter_context((truth / "truth.parquet").writer())
+        known = stack.enter_context(pq.ParquetWriter(stream, _TRUTH, compression="zstd"))
+        for first in range(0, messages, SLICE):
+            batch = _Slice(first, min(SLICE, messages - first), messages, nodes, dice, defects, skew, window.start)
+            for ledger, number in zip(ledgers, (*range(nodes), -1), strict=True):
+                batch.write(ledger, number, names)
+            known.write_table(batch.truth(names, made))
+        made.rows = sum(extract.finish().rows for extract in extracts)
+    made.messages = messages
+    (truth / "truth.json").write(canonical({"messages": messages, "rows": made.rows, "verdicts": made.verdicts}))
+    return made
+
+
+_TRUTH = pa.schema([("lk0", pa.string()), ("verdict", pa.string())])
+
+
+class _Ledger:
+    """One node's ledger and the number of its next line."""
+
+    def __init__(self, name: str, extract: Extract) -> None:
+        self.name, self.extract, self.seq = name, extract, 1
+
+
+class _Slice:
+    """Messages accepted one after the other, with who sends what to whom, and which course each takes."""
+
+    def __init__(
+        self,
+        first: int,
+        count: int,
+        of: int,
+        nodes: int,
+        dice: np.random.Generator,
+        defects: float,
+        skew: bool,
+        begin: int,
+    ) -> None:
+        self.ids: Numbers = np.arange(first + 1, first + count + 1, dtype=np.int64)
+        self.senders: Numbers = dice.integers(0, nodes, count)
+        if skew:
+            self.senders = np.where(dice.random(count) < 0.5, 0, self.senders)
+        self.receivers: Numbers = (self.senders + dice.integers(1, max(nodes, 2), count)) % nodes
+        parts = np.array([course.part * (1 if index == 1 else defects) for index, course in enumerate(ALL)])
+        parts[0] = max(1 - parts[1:].sum(), 0)
+        self.courses: Numbers = dice.choice(len(ALL), count, p=parts / parts.sum())
+        room = _DAY_MS - _TAIL_MS
+        self.accepted: Numbers = begin + (self.ids - 1) * room // of + dice.integers(0, 1000, count)
+        late = np.array([course.is_late for course in ALL])[self.courses]
+        self.accepted = np.where(late, begin + _DAY_MS - dice.integers(60_000, 600_000, count), self.accepted)
+        self.jitter: Numbers = dice.integers(0, 10, count)
+        self.digests = np.frombuffer(dice.bytes(32 * count).hex().encode(), dtype="S64")
+        self._begin = begin
+
+    def write(self, ledger: _Ledger, node: int, names: list[str]) -> None:
+        """The lines that one node writes in this slice, in the order of time; node -1 is the hub."""
+        lines = list(self._lines(node))
+        if not lines:
+            return
+        who = np.concatenate([index for index, _, _, _ in lines])
+        at = np.concatenate([times for _, times, _, _ in lines])
+        step = np.concatenate([np.full(len(index), number) for number, (index, _, _, _) in enumerate(lines)])
+        order = np.argsort(at, kind="stable")
+        who, at, step = who[order], at[order], step[order]
+        facts = [(s, c) for _, _, s, c in lines]
+        ledger.extract.add(self._batch(ledger, who, at, step, facts, names))
+        ledger.seq += len(who)
+
+    def _lines(self, node: int) -> Iterator[tuple[Numbers, Numbers, Step, Course]]:
+        for number, course in enumerate(ALL):
+            mine = self.courses == number
+            for step in course.steps:
+                owner = {Side.SENDER: self.senders, Side.RECEIVER: self.receivers}.get(step.side)
+                chosen = mine if owner is None else mine & (owner == node)
+                if (step.side is Side.HUB) is not (node == -1):
+                    continue
+                index = np.flatnonzero(chosen)
+                if len(index):
+                    at = self.accepted[index] + step.after_ms + self.jitter[index]
+                    yield index, at + (5 * _DAY_MS if "o" in step.marks else 0), step, course
+
+    def _batch(
+        self,
+        ledger: _Ledger,
+        who: Numbers,
+        at: Numbers,
+        step: Numbers,
+        facts: list[tuple[Step, Course]],
+        names: list[str],
+    ) -> pa.RecordBatch:
+        count = len(who)
+        words = pa.array(names)
+
+        def per_step(values: list[object], kind: pa.DataType) -> pa.Array:
+            return pa.array(values, kind).take(pa.array(step))
+
+        digest = pa.array(self.digests[who]).cast(pa.string())
+        other = pc.utf8_reverse(digest)
+        shown = [1 if (s.side, s.event) in _DIGESTS else 0 for s, _ in facts]
+        changed = [2 if "x" in s.marks else flag for (s, _), flag in zip(facts, shown, strict=True)]
+        says = per_step(list(changed), pa.int8())
+        empty = pa.repeat(pa.scalar(""), count)
+        columns = {
+            "node": pa.repeat(pa.scalar(ledger.name), count),
+            "store": pa.repeat(pa.scalar("1.1"), count),
+            "seq": pa.array(np.arange(ledger.seq, ledger.seq + count, dtype=np.int64)),
+            "at": pa.array(at),
+            "side": per_step([int(s.side) for s, _ in facts], pa.int8()),
+            "event": per_step([int(s.event) for s, _ in facts], pa.int16()),
+            "lk0": self._lk0(who, words),
+            "source": words.take(pa.array(self.senders[who])),
+            "target": words.take(pa.array(self.receivers[who])),
+            "att": per_step([1 if s.event is Event.SENT else 0 for s, _ in facts], pa.int32()),
+            "lk1": pc.if_else(
+                per_step(["c" in s.marks for s, _ in facts], pa.bool_()),
+                pc.binary_join_element_wise("1.1", pa.array(self.ids[who]).cast(pa.string()), "."), empty),
+            "digest": pc.if_else(pc.equal(says, 1), digest, pc.if_else(pc.equal(says, 2), other, empty)),
+            "size": pc.if_else(pc.greater(says, 0), pa.array(1000 + self.ids[who] % 4000), pa.repeat(pa.scalar(0), count)),
+            "reason": per_step(["SEMQ-1101" if s.event is Event.REFUSED else "" for s, _ in facts], pa.string()),
+            "save_fwd": per_step([c.save_fwd if s.event is Event.ACCEPTED else None for s, c in facts], pa.int8()),
+            "ack2": per_step([c.save_fwd == 3 if s.event is Event.ACCEPTED else None for s, c in facts], pa.bool_()),
+        }  # fmt: skip
+        arrays = [columns.get(name, pa.nulls(count, ARROW_SCHEMA.field(name).type)) for name in ARROW_SCHEMA.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+
+    def _lk0(self, who: Numbers, words: pa.Array) -> pa.Array:
+        sender = words.take(pa.array(self.senders[who]))
+        return pc.binary_join_element_wise(sender, "1.1", INC, pa.array(self.ids[who]).cast(pa.string()), ".")
+
+    def truth(self, names: list[str], made: Truth) -> pa.Table:
+        """The verdicts that these messages must have."""
+        everything: Numbers = np.arange(len(self.ids))
+        verdicts = pa.array([course.verdict for course in ALL]).take(pa.array(self.courses))
+        for entry in verdicts.value_counts().to_pylist():
+            made.verdicts[entry["values"]] = made.verdicts.get(entry["values"], 0) + entry["counts"]
+        return pa.table([self._lk0(everything, pa.array(names)), verdicts], schema=_TRUTH)

@@ -1,0 +1,219 @@
+"""Which extracts a run may believe: every delivered folder gets a named state, and nothing is ever taken for loss.
+
+Read on the driver: manifests, Parquet footers and hashes, never rows. Called by ``job`` before Spark starts. Where
+several extracts speak for the same ledger and date one is chosen by a rule that does not depend on the order in which
+they lie there.
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reconcile.days import Window
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Part, Verify, date_folder, read_manifest
+from spark_reconcile.schema import arrow_matches
+from spark_reconcile.storage import Place
+
+
+class State(NamedTuple):
+    """A row of the table of states: whether the rows are used, whether a run must refuse, what it means."""
+
+    name: str
+    used: bool
+    refuses: bool
+    meaning: str
+
+
+STATES = (
+    State("COMPLETE", True, False, "Manifest, hashes, rows and schema agree."),
+    State("EMPTY", True, False, "Everything agrees, and the ledger has no line of this date."),
+    State("REPEATED", False, False, "The same extract was delivered twice; one of them is used."),
+    State("SUPERSEDED", False, False, "A later extract of the same ledger and date is used."),
+    State("MISSING", False, False, "No extract of this date was delivered."),
+    State("UNFINISHED", False, False, "The folder has no manifest: it is still being delivered."),
+    State("MANIFEST_WRONG", False, True, "The manifest cannot be true."),
+    State("UNKNOWN_SCHEMA", False, True, "The extract is of a schema version that this job does not know."),
+    State("TRUNCATED", False, True, "A file is shorter than its manifest says, or is not whole."),
+    State("ALTERED", False, True, "A file is not the one that its manifest describes."),
+    State("OTHER_ROWS", False, True, "The files do not hold the rows that the manifest states."),
+    State("OTHER_NODE", False, True, "Rows were written by another node or store than the manifest states."),
+    State("UNSIGNED", False, True, "Signatures are required, and the manifest has none."),
+    State("BAD_SIGNATURE", False, True, "The signature is not that of the node."),
+    State("CONFLICTING", False, True, "Two different extracts claim the same ledger, date and watermark."),
+)
+STATE = {state.name: state for state in STATES}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One delivered extract, or one that should be there."""
+
+    day: date
+    source: str  #: node and store, such as 1.10008.1.1; the folder's name where the manifest cannot be read
+    state: str
+    note: str = ""
+    manifest: Manifest | None = None
+    folder: Place | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether its rows are evidence."""
+        return STATE[self.state].used
+
+    @property
+    def uris(self) -> list[str]:
+        """Addresses of its files for Spark."""
+        if self.manifest is None or self.folder is None:
+            return []
+        return [(self.folder / part.name).uri for part in self.manifest.files]
+
+    def facts(self) -> dict[str, Any]:
+        """As it stands in the report and in summary.json."""
+        m = self.manifest
+        return {
+            "business_date": self.day.isoformat(),
+            "source": self.source,
+            "role": m.role if m else "",
+            "state": self.state,
+            "note": self.note,
+            "rows": m.rows if m else 0,
+            "window": [m.window_start, m.window_end] if m else None,
+            "watermark": m.watermark if m else None,
+            "clock_skew_ms": m.clock_skew_ms if m else None,
+            "signed_by": m.signature.key_id if m and m.signature else "",
+            "sha256": [part.sha256 for part in m.files] if m else [],
+        }
+
+
+def gather(root: Place, days: Iterable[date], verify: Verify | None = None, threads: int = 4) -> list[Source]:
+    """All extracts of some business dates below ``root``, each with its state. ``verify``: signatures are required."""
+    folders = [(day, folder) for day in days for folder in (root / date_folder(day)).folders()]
+    with ThreadPoolExecutor(threads) as pool:  # hashing leaves the interpreter free
+        found = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
+    return sorted(_choose(found), key=lambda source: (source.day, source.source, source.state))
+
+
+def missing(required: Iterable[str], found: Sequence[Source], day: date) -> list[Source]:
+    """Required nodes (``1.10008``) or ledgers (``1.10008.1.1``) of which nothing usable was delivered for a date."""
+    present = [source.source for source in found if source.day == day and source.is_used]
+    return [
+        Source(day, name, "MISSING")
+        for name in sorted(set(required))
+        if not any(one == name or one.startswith(f"{name}.") for one in present)
+    ]
+
+
+def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
+    name = folder.name.removeprefix("source=")
+    if not (folder / NAME).exists():
+        return Source(day, name, "UNFINISHED", folder=folder)
+    try:
+        manifest = read_manifest((folder / NAME).read(MANIFEST_MAX))
+    except BadExtract as error:
+        note = str(error.facts.get("why") or error.facts.get("schema_version") or "")
+        return Source(day, name, str(error.facts["state"]), note, folder=folder)
+    source = Source(day, manifest.source, "COMPLETE" if manifest.rows else "EMPTY", "", manifest, folder)
+    state, note = _doubt(manifest, day, folder, verify)
+    return replace(source, state=state, note=note) if state else source
+
+
+def _doubt(manifest: Manifest, day: date, folder: Place, verify: Verify | None) -> tuple[str, str]:
+    """The first thing in which an extract is not what its manifest says: state and words, both empty if all agree."""
+    if manifest.day != day:
+        return "MANIFEST_WRONG", f"it speaks of {manifest.business_date}"
+    if verify is not None:
+        if manifest.signature is None:
+            return "UNSIGNED", ""
+        if not verify(manifest.node, manifest.signed_bytes(), manifest.signature):
+            return "BAD_SIGNATURE", f"key {manifest.signature.key_id}"
+    for part in manifest.files:
+        state, note = _doubt_part(part, folder / part.name, manifest)
+        if state:
+            return state, note
+    return "", ""
+
+
+def _doubt_part(part: Part, file: Place, manifest: Manifest) -> tuple[str, str]:
+    size = file.size()
+    if size < part.bytes:
+        return "TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes"
+    if size > part.bytes or file.sha256() != part.sha256:
+        return "ALTERED", part.name
+    try:
+        with file.open() as stream, pq.ParquetFile(stream) as parquet:
+            fault = arrow_matches(parquet.schema_arrow)
+            if fault:
+                return "UNKNOWN_SCHEMA", f"{part.name}: {fault}"
+            if parquet.metadata.num_rows != part.rows:
+                return "OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}"
+            other = _other_node(parquet, manifest)
+    except (pa.ArrowException, OSError) as error:
+        return "TRUNCATED", f"{part.name}: {str(error)[:120]}"
+    return ("OTHER_NODE", f"{part.name}: {other}") if other else ("", "")
+
+
+def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
+    """A node or store that is not the manifest's; from the footer's statistics, or the column where there are none."""
+    for column, expected in (("node", manifest.node), ("store", manifest.store)):
+        index = parquet.schema_arrow.names.index(column)
+        for number in range(parquet.metadata.num_row_groups):
+            statistics = parquet.metadata.row_group(number).column(index).statistics
+            if statistics is not None and statistics.has_min_max:
+                seen = {statistics.min, statistics.max}
+            else:
+                seen = set(parquet.read_row_group(number, [column]).column(0).unique().to_pylist())
+            if seen - {expected}:
+                return f"{column} {min(map(str, seen - {expected}))[:80]}"
+    return ""
+
+
+def _choose(found: Sequence[Source]) -> list[Source]:
+    """Of several extracts of one ledger and date only one is used: the one that reaches furthest."""
+    by_ledger: dict[tuple[date, str], list[Source]] = {}
+    for source in found:
+        by_ledger.setdefault((source.day, source.source), []).append(source)
+    chosen: list[Source] = []
+    for group in by_ledger.values():
+        used = [source for source in group if source.is_used and source.manifest is not None]
+        chosen += [source for source in group if source not in used]
+        chosen += _one_of(used) if len(used) > 1 else used
+    return chosen
+
+
+def _one_of(used: list[Source]) -> list[Source]:
+    def reach(source: Source) -> tuple[int, int]:
+        assert source.manifest is not None
+        return source.manifest.watermark, source.manifest.rows
+
+    def content(source: Source) -> list[tuple[str, int]]:
+        assert source.manifest is not None
+        return sorted((part.sha256, part.rows) for part in source.manifest.files)
+
+    used.sort(key=lambda source: (reach(source), str(source.folder)), reverse=True)
+    first, result = used[0], []
+    rivals = [one for one in used if reach(one)[0] == reach(first)[0] and content(one) != content(first)]
+    for one in used:
+        if rivals and (one is first or one in rivals):
+            result.append(replace(one, state="CONFLICTING", note=one.folder.name if one.folder else ""))
+        elif one is first:
+            result.append(one)
+        elif content(one) == content(first):
+            result.append(replace(one, state="REPEATED", note=one.folder.name if one.folder else ""))
+        else:
+            result.append(replace(one, state="SUPERSEDED", note=one.folder.name if one.folder else ""))
+    return result
+
+
+def window_groups(sources: Iterable[Source]) -> dict[Window, list[str]]:
+    """Files of the usable sources, by the window that their manifests state: rows outside it are quarantined."""
+    groups: dict[Window, list[str]] = {}
+    for source in sources:
+        if source.is_used and source.manifest is not None:
+            groups.setdefault(source.manifest.window, []).extend(source.uris)
+    return {window: sorted(uris) for window, uris in sorted(groups.items())}

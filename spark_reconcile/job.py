@@ -1,0 +1,258 @@
+"""One run: what to believe, what each message's verdict is, whether that is good, and the report. ``run`` reads as its
+contents.
+
+Called by the command line, by ``backfill`` and under ``spark-submit`` alike. A run writes into a folder of its own and
+moves the pointer of its date last; whatever goes wrong before leaves the published run as it was.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from semq.clock import Clock
+from semq.errors import SemqError
+from spark_reconcile import clocks, judging, limits, repair, runs, session, stages
+from spark_reconcile.clocks import Skew
+from spark_reconcile.errors import SourcesMissing
+from spark_reconcile.evidence import OPEN, Evidence, believe, refuse_missing
+from spark_reconcile.facts import read_lines
+from spark_reconcile.judging import Ground
+from spark_reconcile.manifest import Sign, Verify, date_folder
+from spark_reconcile.progress import Progress
+from spark_reconcile.report import write_report
+from spark_reconcile.report.findings import Findings
+from spark_reconcile.runs import Run
+from spark_reconcile.settings import Settings
+from spark_reconcile.storage import Place
+
+STAGING = "_staging"
+PAIRS_SHOWN = 60
+
+# How a run can end: outcome, exit code. The first row that applies.
+OUTCOMES = {
+    "being_run": 5,  # another process is at it
+    "refused": 65,  # an extract cannot be used; nothing published
+    "sources_missing": 4,  # a required source is missing; nothing published
+    "implausible": 3,  # published, but the volume cannot be believed
+    "breached": 3,  # published, and a threshold is passed
+    "partial": 7,  # published without some sources; their messages are SOURCE_MISSING
+    "met": 0,  # published, complete, thresholds met
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a run ended: what ``--json`` prints and _RESULT.json keeps."""
+
+    outcome: str
+    exit_code: int
+    business_date: str
+    run: str = ""
+    messages: int = 0
+    verdicts: dict[str, int] = field(default_factory=dict)
+    carried: dict[str, int] = field(default_factory=dict)
+    report: str = ""
+    missing: list[str] = field(default_factory=list)
+    breaches: list[dict[str, Any]] = field(default_factory=list)
+    plausibility: dict[str, Any] = field(default_factory=dict)
+    deeds: dict[str, int] = field(default_factory=dict)
+    fingerprint: str = ""
+    rows: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    created_at: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """As one JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for."""
+
+    day: date
+    allow_partial: bool = False  #: do without extracts that are missing or cannot be used
+    require_all: bool = False  #: publish nothing unless every node that any ledger names has delivered
+    verify: Verify | None = None  #: signatures of the extracts are required and checked with this
+    sign: Sign | None = None  #: signs the repair list
+    master: str | None = None
+    memory: str | None = None
+
+
+def run(
+    settings: Settings, request: Request, clock: Clock, progress: Progress, spark: SparkSession | None = None
+) -> Result:
+    """Reconcile one business date and publish the result. Raises BadExtract, SourcesMissing, BeingRun, NoJava."""
+    reports = Place.at(settings.reports)
+    with (reports / date_folder(request.day)).lock():
+        with progress.step("read the manifests"):
+            evidence = believe(settings, request.day, allow_partial=request.allow_partial, verify=request.verify)
+        if not request.allow_partial:
+            refuse_missing(evidence, settings)
+        with progress.step("start Spark"):
+            spark = spark or session.start(master=request.master, memory=request.memory)
+            session.fit_to(spark, evidence.rows)
+            progress.session = spark
+        this = runs.begin(reports, request.day, clock, evidence.fingerprint)
+        try:
+            return _in_folder(spark, settings, request, evidence, this, reports, clock, progress)
+        except BaseException as error:
+            _note_failure(this, error, clock)
+            raise
+        finally:
+            (this.place / STAGING).remove()
+
+
+def _in_folder(
+    spark: SparkSession,
+    settings: Settings,
+    request: Request,
+    evidence: Evidence,
+    this: Run,
+    reports: Place,
+    clock: Clock,
+    progress: Progress,
+) -> Result:
+    begun = clock.monotonic()
+    findings = _compare(spark, settings, evidence, this.place, progress)
+    if request.require_all and findings.absent:
+        raise SourcesMissing(sources=sorted(findings.absent)[:50], business_date=request.day.isoformat())
+    history = runs.history(reports, request.day, 7 * settings.plausible_weeks)
+    _weigh(findings, settings, history)
+    with progress.step("write the report"):
+        deeds = _write_repair(findings, this, request.sign)
+        write_report(findings, this.place, settings, history, clock, begun)
+    result = _result(findings, evidence, this, deeds, progress, clock)
+    runs.finish(this, result.facts())
+    runs.point_to(reports, this)
+    return result
+
+
+def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place: Place, progress: Progress) -> Findings:
+    """All that touches rows, in order."""
+    staging = place / STAGING
+    lines = read_lines(spark, evidence.groups)
+    carried = stages.read(spark, evidence.carried.place / OPEN) if evidence.carried else None
+    with progress.step("survey the ledgers"):
+        survey = stages.survey(lines, evidence.window, staging / "survey")
+        names = stages.names(survey, carried)
+    with progress.step("gather facts by message"):
+        facts = stages.facts(lines, carried, staging / "facts")
+    with progress.step("compare the clocks"):
+        skews = clocks.estimate(facts, names)
+        ground = evidence.ground(clocks.applied(skews, evidence.stated_skew))
+    judged = judging.judged(spark, facts, names, ground)
+    with progress.step("count the situations"):
+        cells = stages.cells(judged, staging / "cells")
+        grid = judging.findings(spark, stages.found_situations(cells))
+    with progress.step("write the verdicts"):
+        verdicts = stages.verdicts(judged, grid, place / "verdicts.parquet")
+    with progress.step("keep what is open"):
+        oldest = evidence.window.start - settings.carry_days * 86_400_000
+        stages.still_open(judged, grid, oldest, place / OPEN)
+    with progress.step("collect the exceptions"):
+        pairs = stages.pairs(cells, grid, place / "pairs.parquet")
+        exceptions = stages.exceptions(verdicts, lines, place / "exceptions.parquet")
+    with progress.step("add up"):
+        return _add_up(settings, evidence, survey, cells, grid, pairs, exceptions, lines, skews, ground)
+
+
+def _add_up(
+    settings: Settings,
+    evidence: Evidence,
+    survey: DataFrame,
+    cells: DataFrame,
+    grid: DataFrame,
+    pairs: DataFrame,
+    exceptions: DataFrame,
+    lines: DataFrame,
+    skews: Mapping[str, Skew],
+    ground: Ground,
+) -> Findings:
+    """The numbers of the report: small results of tables that are already there."""
+    by_finding = stages.totals(cells, grid, ("verdict", "finding"))
+    return Findings(
+        day=evidence.day,
+        window=evidence.window,
+        calendar=settings.calendar,
+        fingerprint=evidence.fingerprint,
+        evidence_until=min([ground.hub_watermark, *(one.watermark - one.skew for one in ground.ledgers)]),
+        sources=evidence.sources,
+        is_partial=evidence.is_partial,
+        skews=dict(skews),
+        lines=stages.counted_lines(survey),
+        verdicts=stages.verdict_counts(by_finding, "date"),
+        carried=stages.verdict_counts(by_finding, "carried"),
+        other_dates={scope: sum(row["messages"] for row in by_finding if row["scope"] == scope)
+                     for scope in ("earlier", "later", "none")},
+        by_finding=by_finding,
+        ages=stages.totals(cells, grid, ("verdict", "age")),
+        latencies=stages.totals(cells, grid, ("latency",)),
+        absent=stages.absent(cells, grid),
+        pairs=stages.worst_pairs(pairs, PAIRS_SHOWN),
+        limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds),
+        exceptions=exceptions,
+        all_lines=lines,
+    )  # fmt: skip
+
+
+def _weigh(findings: Findings, settings: Settings, history: list[tuple[date, dict[str, Any]]]) -> None:
+    """Thresholds and plausibility."""
+    findings.breaches = limits.breaches(findings.counts(), settings.limits)
+    for pair, own in settings.pair_thresholds.items():
+        findings.breaches += limits.breaches(findings.counts_of(pair), own)
+    earlier = [
+        summary["messages"] for day, summary in history if (findings.day - day) % timedelta(days=7) == timedelta()
+    ]
+    findings.plausibility = limits.plausibility(
+        findings.messages, earlier, settings.plausible_low, settings.plausible_high
+    )
+
+
+def _write_repair(findings: Findings, this: Run, sign: Sign | None) -> dict[str, int]:
+    index = repair.Index(findings.day.isoformat(), this.name, findings.fingerprint, {})
+    return repair.write_repair(findings.exceptions, this.place / "repair", this.place / STAGING / "repair", index, sign)
+
+
+def _result(
+    findings: Findings, evidence: Evidence, this: Run, deeds: dict[str, int], progress: Progress, clock: Clock
+) -> Result:
+    outcome = _outcome(findings)
+    return Result(
+        outcome=outcome,
+        exit_code=OUTCOMES[outcome],
+        business_date=findings.day.isoformat(),
+        run=this.name,
+        messages=findings.messages,
+        verdicts=findings.verdicts,
+        carried={name: count for name, count in findings.carried.items() if count},
+        report=str(this.place / "report.html"),
+        missing=sorted({*findings.absent, *(one.source for one in evidence.sources if one.state == "MISSING")}),
+        breaches=[breach._asdict() for breach in findings.breaches],
+        plausibility=findings.plausibility._asdict(),
+        deeds=deeds,
+        fingerprint=findings.fingerprint,
+        rows=evidence.rows,
+        seconds=dict(progress.seconds),
+        created_at=clock.wall().isoformat(timespec="seconds"),
+    )
+
+
+def _outcome(findings: Findings) -> str:
+    if not findings.plausibility.believed:
+        return "implausible"
+    if findings.breaches:
+        return "breached"
+    return "partial" if findings.is_partial or findings.verdicts["SOURCE_MISSING"] else "met"
+
+
+def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:
+    """A run that ends early is kept as a folder that says so; the pointer never moves to it."""
+    outcome = "sources_missing" if isinstance(error, SourcesMissing) else "failed"
+    said = str(error) if isinstance(error, SemqError) else type(error).__name__
+    moment = clock.wall().isoformat(timespec="seconds")
+    result = Result(outcome, OUTCOMES.get(outcome, 1), this.day.isoformat(), this.name, created_at=moment)
+    runs.finish(this, {**result.facts(), "error": said[:2000]})

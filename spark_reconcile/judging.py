@@ -1,0 +1,244 @@
+"""From facts to verdicts, in Spark: the words of each side, the remarks, the business date, then the finding of the grid.
+
+The words are made from the tables of ``situation``, the finding is looked up in a small table of the situations that
+occur, which ``verdicts`` has judged on the driver. What is known of the sources (who delivered, up to when, with which
+clock) comes in as a ``Coverage``; ages and the remark *young* are told on the hub's clock.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from semq.store.rows import Event
+from spark_reconcile.days import Window
+from spark_reconcile.facts import BEST_EFFORT, HAS_LK1, NO_ACK2, OUTSIDE, PROMISED, UNREADABLE
+from spark_reconcile.schema import NOTES, mask
+from spark_reconcile.situation import (
+    ENDINGS,
+    FLAG_SHIFT,
+    FLAGS,
+    HUB_SHIFT,
+    HUB_WORDS,
+    HUBS,
+    RECEIVER_SHIFT,
+    RECEIVER_WORDS,
+    RECEIVERS,
+    RECORDS,
+    SENDER_WORDS,
+    SENDERS,
+    Word,
+    unpack,
+)
+from spark_reconcile.verdicts import judge
+
+LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}$"
+
+# Bounds of the buckets in which latencies and ages are counted, with the words of the report.
+LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
+             (300_000, "≤ 5 min"), (3_600_000, "≤ 1 h"), (21_600_000, "≤ 6 h"), (86_400_000, "≤ 1 day"),
+             (None, "more"))  # fmt: skip
+AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h"), (86_400_000, "≤ 1 day"),
+        (3 * 86_400_000, "≤ 3 days"), (7 * 86_400_000, "≤ 7 days"), (30 * 86_400_000, "≤ 30 days"),
+        (None, "more"))  # fmt: skip
+
+
+class Coverage(NamedTuple):
+    """What is known of one ledger (node and store): where its evidence ends by its own clock, and how that clock stands."""
+
+    node: str
+    store: str
+    watermark: int
+    skew: int = 0
+
+
+class Ground(NamedTuple):
+    """What all messages are judged by."""
+
+    window: Window  #: the business date
+    young_ms: int
+    ledgers: tuple[Coverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
+    hub_complete: bool  #: the hub's ledgers are there, all that are known
+    hub_watermark: int
+
+
+def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
+    """The facts with what they mean: ``scope`` (date, carried, earlier, later, none), both nodes, and ``situation``, packed."""
+    known = _with_coverage(spark, facts, names, ground)
+    timed = known.withColumns(
+        {
+            "born_at": _born(),
+            "step_at": _step(),
+            "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})"),
+        }
+    )
+    return timed.withColumns({"scope": _scope(ground.window), "situation": _situation(ground)})
+
+
+def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
+    """Both nodes by name, whether their ledgers are there, and where their evidence ends on the hub's clock."""
+    ledgers = [(f"{one.node}.{one.store}", one.skew, one.watermark - one.skew) for one in ground.ledgers]
+    nodes = {one.node: (one.skew, min(c.watermark - c.skew for c in ground.ledgers if c.node == one.node))
+             for one in ground.ledgers}  # fmt: skip
+    senders = spark.createDataFrame(ledgers, "ledger string, sender_skew bigint, sender_mark bigint")
+    receivers = spark.createDataFrame(
+        [(node, *numbers) for node, numbers in nodes.items()],
+        "receiver_node string, receiver_skew bigint, receiver_mark bigint",
+    )
+    targets = names.select(F.col("hash").alias("target_high"), F.col("node").alias("receiver_node")).join(
+        F.broadcast(receivers), "receiver_node", "left"
+    )
+    return (
+        facts.withColumn("ledger", F.expr("substring_index(lk0, '.', 4)"))
+        .withColumn("sender_node", F.expr("substring_index(lk0, '.', 2)"))
+        .withColumn("target_high", F.coalesce("target_high", "node_high"))
+        .join(F.broadcast(senders), "ledger", "left")
+        .join(F.broadcast(targets), "target_high", "left")
+        .drop("ledger")
+    )
+
+
+def _born() -> Column:
+    """When it was accepted; for a message of which its sender says nothing, when others first saw it; null if neither."""
+    silent = f"(sender & {~NOTES}) = 0"
+    return F.expr(f"coalesce(accepted_at, refused_at, if({silent}, least(taken_at, recorded_at), NULL), bad_at)")
+
+
+def _step() -> Column:
+    """The last step forward on the hub's clock: the latest of what happened for the first time."""
+    own = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
+    return F.expr(f"greatest({own}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))")
+
+
+def _scope(window: Window) -> Column:
+    return F.expr(
+        f"CASE WHEN born_at IS NULL THEN if((sender | hub | receiver) & {~NOTES} = 0, 'none', 'earlier') "
+        f"WHEN born_at >= {window.end} THEN 'later' WHEN born_at >= {window.start} THEN 'date' "
+        f"WHEN carried = 1 THEN 'carried' ELSE 'earlier' END"
+    )
+
+
+def _situation(ground: Ground) -> Column:
+    sender = _words("sender", SENDER_WORDS, SENDERS, _torn(), "sender_mark IS NULL")
+    receiver = _words(
+        "receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), "receiver_mark IS NULL AND target_high IS NOT NULL"
+    )
+    hub = _words("hub", HUB_WORDS, HUBS, _direct(), "false" if ground.hub_complete else "true")
+    shifts = (f"{sender}", f"shiftleft({hub}, {HUB_SHIFT})", f"shiftleft({receiver}, {RECEIVER_SHIFT})")
+    flags = (
+        f"if(coalesce({condition}, false), {1 << index + FLAG_SHIFT}, 0)"
+        for index, condition in enumerate(_flags(ground)[flag] for flag in FLAGS)
+    )
+    return F.expr(" | ".join((*shifts, *flags)))
+
+
+def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str, missing: str) -> str:
+    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first."""
+    rows = " ".join(
+        f"WHEN ({column} & {word.shown_by}) <> 0"
+        + (f" AND ({column} & {word.unless}) = 0" if word.unless else "")
+        + f" THEN {names.index(word.name)}"
+        for word in words
+    )
+    return f"(CASE WHEN {special} THEN 2 {rows} WHEN {missing} THEN 1 ELSE 0 END)"
+
+
+def _torn() -> str:
+    return f"bit_count(sender & {ENDINGS}) > 1 AND (sender & {mask(Event.OPERATOR)}) = 0"
+
+
+def _mixed() -> str:
+    return f"bit_count(receiver & {RECORDS}) > 1"
+
+
+def _direct() -> str:
+    """Within one node, or to or from the platform itself: no relay in between."""
+    return "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
+
+
+def _flags(ground: Ground) -> dict[str, str]:
+    sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
+    return {
+        "unreadable": f"bad & {UNREADABLE} <> 0",
+        "out_of_range": f"bad & {OUTSIDE} <> 0",
+        "locator": f"NOT lk0 RLIKE '{LK0_PATTERN}'",
+        "mismatch": f"(hub | receiver) & {mask(Event.MISMATCH)} <> 0 OR digest_low <> digest_high",
+        "twice": "record_low <> record_high",
+        "astray": "node_low <> target_high OR node_high <> target_high",
+        "two_targets": "target_low <> target_high",
+        "young": f"step_at > end_at - {ground.young_ms}",
+        "best_effort": f"traits & {BEST_EFFORT} <> 0",
+        "promised": f"traits & {PROMISED} <> 0",
+        "untold": f"traits & {BEST_EFFORT} <> 0 AND traits & {NO_ACK2} <> 0",
+        "owes": f"receiver & {RECORDS} <> 0 AND ("
+        f"traits & {BEST_EFFORT} = 0 AND receiver & {sender_acked} = 0 OR "
+        f"traits & {HAS_LK1} <> 0 AND receiver & {platform_acked} = 0)",
+    }
+
+
+def cells(judged: DataFrame) -> DataFrame:
+    """How many messages of each pair are in each situation, by latency and age: all counts of the report come from here."""
+    return (
+        judged.withColumns(
+            {"latency": _bucket(_latency(), LATENCIES), "age": _bucket(F.expr("end_at - born_at"), AGES)}
+        )
+        .groupBy("scope", "sender_node", "receiver_node", "situation", "latency", "age")
+        .agg(
+            F.count("*").alias("messages"),
+            F.min("born_at").alias("oldest_at"),
+            F.sum("size").alias("bytes"),
+            F.expr("sum(greatest(att - 1, 0))").alias("resends"),
+        )
+    )
+
+
+def _latency() -> Column:
+    """From acceptance to record, on one clock; a clock error left over is not a negative time."""
+    return F.expr("greatest((recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0)), 0)")
+
+
+def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
+    """The index of the bucket, null where there is no value."""
+    result = F.lit(len(bounds) - 1)
+    for index, (bound, _) in reversed(list(enumerate(bounds))):
+        if bound is not None:
+            result = F.when(value <= F.lit(bound), index).otherwise(result)
+    return F.when(value.isNotNull(), result)
+
+
+def findings(spark: SparkSession, situations: Iterable[int]) -> DataFrame:
+    """The grid's answer for the situations that occur, as a small table to join with."""
+    rows = []
+    for number in sorted(set(situations)):
+        situation = unpack(number)
+        rule = judge(situation)
+        rows.append((number, rule.verdict, rule.finding, situation.sender, situation.hub, situation.receiver))
+    return spark.createDataFrame(
+        rows, "situation int, verdict string, finding string, sender_word string, hub_word string, receiver_word string"
+    )
+
+
+def verdicts(judged: DataFrame, findings: DataFrame) -> DataFrame:
+    """One row per message of the date and per carried one: its verdict, what it rests on, and its times by the nodes' clocks."""
+    mine = judged.where("scope IN ('date', 'carried')").join(F.broadcast(findings), "situation")
+    return mine.select(
+        "lk0",
+        "scope",
+        F.col("sender_node").alias("sender"),
+        F.coalesce("receiver_node", F.lit("")).alias("receiver"),
+        "verdict",
+        "finding",
+        "sender_word",
+        "hub_word",
+        "receiver_word",
+        "born_at",
+        "accepted_at",
+        "taken_at",
+        "recorded_at",
+        "ended_at",
+        F.expr("greatest(end_at - born_at, 0)").alias("age_ms"),
+        _latency().alias("latency_ms"),
+        F.coalesce("att", F.lit(0)).alias("att"),
+        F.coalesce("size", F.lit(0)).alias("size"),
+    )

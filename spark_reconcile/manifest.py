@@ -1,0 +1,161 @@
+"""The manifest of an extract: what it covers, what its files are, and a place for the signature of the node that made it.
+
+Written last by ``extract``, so that an extract without one does not exist yet; read and doubted by ``inputs`` and
+``parcel``.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from spark_reconcile.days import Window
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.schema import SCHEMA_VERSION
+
+NAME = "manifest.json"
+MANIFEST_MAX = 1 << 20  # bytes
+FILES_MAX = 4096
+_NODE = re.compile(r"[0-9]{1,3}\.[A-Za-z0-9_-]{1,64}")
+_STORE = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
+_PART = re.compile(r"part-[0-9A-Za-z-]{1,100}\.parquet")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One Parquet file of an extract."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """Who vouches for a manifest: key, algorithm, and the signature over ``Manifest.signed_bytes``, base64."""
+
+    key_id: str
+    algorithm: str
+    value: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What an extract says of itself. Fields of a newer writer are tolerated."""
+
+    schema_version: int = SCHEMA_VERSION
+    node: str
+    store: str = "1.1"
+    role: str = "local"  #: local or platform
+    business_date: str
+    zone: str
+    cutoff: str
+    window_start: int  #: milliseconds since 1970 UTC, inclusive
+    window_end: int  #: exclusive
+    watermark: int  #: the ledger is complete up to here; the window's end when the date was over
+    rows: int
+    files: tuple[Part, ...]
+    seq_first: int | None = None
+    seq_last: int | None = None
+    at_first: int | None = None
+    at_last: int | None = None
+    clock_skew_ms: int | None = None  #: this node's clock minus the hub's, as its handshake measured; null if not known
+    semq_version: str = ""
+    created_at: str = ""
+    signature: Signature | None = None
+
+    @property
+    def source(self) -> str:
+        """The ledger that it is about: node and store."""
+        return f"{self.node}.{self.store}"
+
+    @property
+    def day(self) -> date:
+        """The business date."""
+        return date.fromisoformat(self.business_date)
+
+    @property
+    def window(self) -> Window:
+        """The instants that it covers."""
+        return Window(self.window_start, self.window_end)
+
+    def signed_bytes(self) -> bytes:
+        """What a signature is made over: everything but the signature and the time of making, in a fixed order."""
+        bare = msgspec.structs.replace(self, signature=None, created_at="")
+        return msgspec.json.encode(bare, order="sorted")
+
+    def encode(self) -> bytes:
+        """As it stands in manifest.json."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+Sign = Callable[[bytes], Signature]
+Verify = Callable[[str, bytes, Signature], bool]  # node, signed bytes, signature: whether that node made it
+
+
+def folder_of(node: str, store: str) -> str:
+    """The name of a source's folder below its business date."""
+    return f"source={node}.{store}"
+
+
+def date_folder(day: date) -> str:
+    """The name of a business date's folder."""
+    return f"business_date={day.isoformat()}"
+
+
+def read_manifest(content: bytes) -> Manifest:
+    """Read a manifest and doubt each field; raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG."""
+    if len(content) > MANIFEST_MAX:
+        raise _wrong("it is longer than a manifest can be")
+    try:
+        raw = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _wrong("it is not JSON") from error
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise BadExtract("The schema version is not known.", state="UNKNOWN_SCHEMA", schema_version=str(version)[:20])
+    try:
+        manifest = msgspec.convert(raw, Manifest)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error)[:200]) from error
+    fault = _fault(manifest)
+    if fault:
+        raise _wrong(fault)
+    return manifest
+
+
+def _wrong(why: str) -> BadExtract:
+    return BadExtract("The manifest is wrong.", state="MANIFEST_WRONG", why=why)
+
+
+def _fault(m: Manifest) -> str:
+    """The first thing in a manifest that cannot be true; empty if there is none."""
+    facts: tuple[tuple[bool, str], ...] = (
+        (bool(_NODE.fullmatch(m.node)), "the node is not a node's address"),
+        (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
+        (m.role in ("local", "platform"), "the role is neither local nor platform"),
+        (_is_date(m.business_date), "the business date is not a date"),
+        (m.window_start < m.window_end, "its window is empty"),
+        (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
+        (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),
+        (m.rows == sum(part.rows for part in m.files), "the rows of its files do not add up"),
+        (len(m.files) <= FILES_MAX, "it has too many files"),
+        (len({part.name for part in m.files}) == len(m.files), "a file is named twice"),
+        (all(_PART.fullmatch(part.name) for part in m.files), "a file has a name that parts do not have"),
+        (all(_SHA256.fullmatch(part.sha256) for part in m.files), "a hash is not a SHA-256"),
+    )
+    return next((words for holds, words in facts if not holds), "")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys: equal facts give equal bytes."""
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"

@@ -1,0 +1,59 @@
+"""How far a run is: one line per step on a terminal, nothing elsewhere, and the seconds of each step for the result.
+
+``job`` opens a step around each stage. On a terminal the line counts the tasks that Spark has finished, as far as the
+session tells (over Spark Connect it does not).
+"""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from semq.clock import Clock
+
+EVERY_S = 0.5
+
+
+class Progress:
+    """Measures steps; shows them if ``stream`` is a terminal."""
+
+    def __init__(self, clock: Clock, stream: TextIO | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self.session: Any = None  #: the Spark session, once there is one
+        self._clock = clock
+        self._stream = stream or sys.stderr
+        self._shown = self._stream.isatty()
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """One step: shown while it lasts, measured when it ends."""
+        begun = self._clock.monotonic()
+        done = threading.Event()
+        painter = threading.Thread(target=self._paint, args=(name, begun, done), daemon=True)
+        if self._shown:
+            painter.start()
+        try:
+            yield
+        finally:
+            done.set()
+            self.seconds[name] = round(self._clock.monotonic() - begun, 3)
+            if self._shown:
+                painter.join()
+                self._stream.write(f"\r\033[K  {name:<28} {self.seconds[name]:8.1f} s\n")
+                self._stream.flush()
+
+    def _paint(self, name: str, begun: float, done: threading.Event) -> None:
+        while not done.wait(EVERY_S):
+            elapsed = self._clock.monotonic() - begun
+            self._stream.write(f"\r\033[K  {name:<28} {elapsed:8.1f} s {self._tasks()}")
+            self._stream.flush()
+
+    def _tasks(self) -> str:
+        tracker = getattr(getattr(self.session, "_sc", None), "statusTracker", None)
+        if tracker is None:
+            return ""
+        status = tracker()
+        stages = [info for number in status.getActiveStageIds() if (info := status.getStageInfo(number)) is not None]
+        total = sum(info.numTasks for info in stages)
+        return f"  {sum(info.numCompletedTasks for info in stages)} of {total} tasks" if total else ""

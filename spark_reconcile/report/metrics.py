@@ -1,0 +1,34 @@
+"""metrics.prom: the run for a monitoring system, in the text format that the textfile collector of Prometheus reads.
+
+Labels are closed sets: verdicts and states of sources, never nodes or messages.
+"""
+
+from collections import Counter
+from datetime import UTC, datetime, time
+
+from spark_reconcile.report.findings import Findings
+
+
+def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
+    """The families of one run."""
+    day = datetime.combine(findings.day, time(), UTC).timestamp()
+    states = Counter(source.state for source in findings.sources)
+    families = (
+        ("reconcile_business_date_timestamp_seconds", "Start of the business date, UTC.", [("", day)]),
+        ("reconcile_last_success_timestamp_seconds", "When the last run was published.", [("", finished_at)]),
+        ("reconcile_run_duration_seconds", "How long the last run took.", [("", seconds)]),
+        ("reconcile_evidence_until_timestamp_seconds", "Up to when all ledgers speak.",
+         [("", findings.evidence_until / 1000)]),
+        ("reconcile_messages", "Messages of the date by verdict.",
+         [(f'{{verdict="{name}"}}', count) for name, count in findings.verdicts.items()]),
+        ("reconcile_carried_messages", "Open messages of earlier dates by verdict.",
+         [(f'{{verdict="{name}"}}', count) for name, count in findings.carried.items()]),
+        ("reconcile_sources", "Extracts by state.",
+         [(f'{{state="{name}"}}', count) for name, count in sorted(states.items())]),
+        ("reconcile_threshold_breaches", "Thresholds that were passed.", [("", len(findings.breaches))]),
+    )  # fmt: skip
+    lines = []
+    for name, words, values in families:
+        lines += [f"# HELP semq_{name} {words}", f"# TYPE semq_{name} gauge"]
+        lines += [f"semq_{name}{labels} {value:.15g}" for labels, value in values]
+    return "\n".join(lines) + "\n"

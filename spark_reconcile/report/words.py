@@ -1,0 +1,68 @@
+"""The ledger's events in the words of the report, by side; and how times and durations are written for people."""
+
+from semq.store.rows import Event, Side
+
+SIDES = {Side.SENDER: "sender", Side.HUB: "hub", Side.RECEIVER: "receiver"}
+
+# What a line says, as a person would. Where the sides differ the side is named.
+EVENTS: dict[tuple[Side | None, Event], str] = {
+    (None, Event.ACCEPTED): "accepted from the application",
+    (None, Event.SENT): "sent",
+    (Side.HUB, Event.SENT): "stored copy sent to the receiver",
+    (Side.SENDER, Event.FORWARDED): "heard: forwarded by the hub (Ack-Fwd)",
+    (Side.HUB, Event.FORWARDED): "forwarded to the receiver",
+    (Side.SENDER, Event.STORED): "heard: stored by the hub (Ack-Save)",
+    (Side.HUB, Event.STORED): "stored for the receiver",
+    (None, Event.DELIVERED): "told: delivered (Ack2)",
+    (Side.SENDER, Event.REJECTED): "told: rejected",
+    (Side.RECEIVER, Event.REJECTED): "recorded as refused",
+    (Side.SENDER, Event.CANCELLED): "told: cancelled",
+    (Side.RECEIVER, Event.CANCELLED): "void marker recorded",
+    (None, Event.LOST): "reported lost",
+    (None, Event.UNKNOWN): "reported unknown",
+    (None, Event.DROPPED): "dropped: target offline",
+    (None, Event.AGAIN): "to be sent again",
+    (None, Event.INQUIRED): "inquired",
+    (None, Event.ANSWERED): "answer heard",
+    (None, Event.VOIDED): "cancel or expiry asked for",
+    (None, Event.RELEASED): "stored copy released (Ack)",
+    (None, Event.REFUSED): "refused",
+    (None, Event.RECEIVED): "recorded",
+    (None, Event.DUPLICATE): "known copy dropped",
+    (None, Event.PLATFORM_ACKED): "hub has noted it (ReAck)",
+    (None, Event.SENDER_ACKED): "sender has noted it (ReAck2)",
+    (None, Event.GIVEN): "given to the application",
+    (None, Event.DONE): "taken by the application",
+    (None, Event.PARKED): "parked",
+    (None, Event.MISMATCH): "alarm: other bytes",
+    (None, Event.VIOLATION): "violation refused",
+    (None, Event.OPERATOR): "operator acted",
+}
+
+
+def event_words(side: int | None, event: int | None) -> str:
+    """What a line says; a number that is not known is shown as it is."""
+    try:
+        known = Event(event or 0)
+        by_side = EVENTS.get((Side(side or 0), known))
+    except ValueError:
+        return f"unreadable: side {side}, event {event}"
+    return by_side or EVENTS.get((None, known), known.name.lower())
+
+
+def side_word(side: int | None) -> str:
+    """As whom a line was written."""
+    return SIDES[Side(side)] if side in {int(one) for one in Side} else "?"
+
+
+def duration(ms: int | None) -> str:
+    """A duration in the two largest units that matter."""
+    if ms is None:
+        return ""
+    seconds = ms // 1000
+    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if seconds >= 3600:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds % 60} s" if minutes else f"{seconds} s"

@@ -1,0 +1,117 @@
+"""Run folders: every run of a business date stays as it was made, and one line says which of them counts.
+
+    reports/business_date=2026-11-20/
+      run=20261121T021503Z-7f3a9c21-4d0e/  what ``job`` writes; complete when _RESULT.json is there
+      CURRENT                              the name of the run that counts, replaced as a whole
+
+Neither Spark's overwrite modes nor an editor are involved: a second run of a date is a second folder, and only the
+pointer moves.
+"""
+
+import json
+import re
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+from semq.clock import Clock
+from spark_reconcile.errors import NoSuchRun
+from spark_reconcile.manifest import canonical, date_folder
+from spark_reconcile.storage import Place
+
+CURRENT, RESULT, SUMMARY = "CURRENT", "_RESULT.json", "summary.json"
+_RUN = re.compile(r"run=([0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9a-f]{4})")
+_SMALL = 64 << 20  # bytes: more than any summary can have
+
+
+class Run(NamedTuple):
+    """One run of one business date."""
+
+    day: date
+    name: str
+    place: Place
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """How it ended; empty if it did not."""
+        return _json(self.place / RESULT)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What it found; empty if it published nothing."""
+        return _json(self.place / SUMMARY)
+
+
+def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
+    """A new, empty run folder. Its name says when it was begun and from which inputs."""
+    moment = clock.wall().strftime("%Y%m%dT%H%M%SZ")
+    name = f"{moment}-{fingerprint[:8]}-{clock.uuid().hex[:4]}"
+    place = reports / date_folder(day) / f"run={name}"
+    place.make()
+    return Run(day, name, place)
+
+
+def finish(run: Run, result: dict[str, Any]) -> None:
+    """Write how the run ended: from here on it is complete, and never changed again."""
+    (run.place / RESULT).write(canonical(result))
+
+
+def point_to(reports: Place, run: Run) -> None:
+    """Make this run the one that counts for its date."""
+    (reports / date_folder(run.day) / CURRENT).write(f"{run.name}\n".encode())
+
+
+def current(reports: Place, day: date) -> Run | None:
+    """The run that counts for a date, if one was published."""
+    pointer = reports / date_folder(day) / CURRENT
+    if not pointer.exists():
+        return None
+    name = pointer.read(200).decode("ascii", "replace").strip()
+    return find(reports, day, name)
+
+
+def find(reports: Place, day: date, name: str) -> Run:
+    """A run of a date by its name, or ``current``. Raises NoSuchRun."""
+    if name == "current":
+        run = current(reports, day)
+        if run is None:
+            raise NoSuchRun("No run of this date has been published.", business_date=day.isoformat())
+        return run
+    place = reports / date_folder(day) / f"run={name}"
+    if not _RUN.fullmatch(place.name) or not place.exists():
+        raise NoSuchRun(business_date=day.isoformat(), run=name[:80])
+    return Run(day, name, place)
+
+
+def of_date(reports: Place, day: date) -> list[Run]:
+    """All runs of a date, oldest first."""
+    folders = (reports / date_folder(day)).folders()
+    return [Run(day, match[1], folder) for folder in folders if (match := _RUN.fullmatch(folder.name))]
+
+
+def dates(reports: Place) -> list[date]:
+    """The business dates that have a folder, oldest first."""
+    found = []
+    for folder in reports.folders():
+        try:
+            found.append(date.fromisoformat(folder.name.removeprefix("business_date=")))
+        except ValueError:
+            continue
+    return found
+
+
+def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, Any]]]:
+    """The published summaries of the dates before a date, oldest first; dates without one are left out."""
+    found = []
+    for step in range(days, 0, -1):
+        earlier = day - timedelta(days=step)
+        run = current(reports, earlier)
+        if run is not None and (summary := run.summary):
+            found.append((earlier, summary))
+    return found
+
+
+def _json(place: Place) -> dict[str, Any]:
+    if not place.exists():
+        return {}
+    content = json.loads(place.read(_SMALL))
+    return content if isinstance(content, dict) else {}

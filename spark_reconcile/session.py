@@ -1,0 +1,104 @@
+"""The Spark session: quiet, in UTC, strict about types, with the right Java and the right Python.
+
+On local cores the session is made here; under ``spark-submit`` the one that was submitted is used, and only what
+belongs to SQL is set. The job uses DataFrames alone, so it does not care which it is.
+"""
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_reconcile.java import java_home
+
+ROWS_PER_PARTITION = 400_000
+_QUIET = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark %p %c{1}: %m%n
+logger.shutdown.name = org.apache.spark.util.ShutdownHookManager
+logger.shutdown.level = off
+"""
+
+# What the job relies on, wherever it runs.
+SQL = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+# What must be said before the Java process starts, and only for one that we start ourselves.
+LOCAL = {
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.io.compression.codec": "lz4",
+}
+
+
+def is_submitted() -> bool:
+    """Whether ``spark-submit`` started this process, and with it the session's master and resources."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+
+
+def start(
+    name: str = "semq-reconcile",
+    *,
+    master: str | None = None,
+    memory: str | None = None,
+    java_options: str = "",
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session to work with. Raises NoJava.
+
+    ``master``: where to run, ``local[*]`` if nothing else says so. ``memory``: heap of a local run, such as ``4g``.
+    """
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = SparkSession.builder.appName(name)
+    settings = dict(SQL)
+    if not is_submitted():
+        os.environ["JAVA_HOME"] = str(java_home())
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        quiet = _quiet_file()
+        settings |= LOCAL | {
+            "spark.driver.memory": memory or f"{_fair_share_mib()}m",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()} {java_options}".strip(),
+        }
+        builder = builder.master(master or "local[*]")
+    elif master:
+        builder = builder.master(master)
+    settings |= dict(conf or {})
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def fit_to(spark: SparkSession, rows: int) -> None:
+    """Choose the number of shuffle partitions for so many rows, so that one of them fits into memory comfortably."""
+    partitions = max(2, -(-rows // ROWS_PER_PARTITION))
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+
+def _fair_share_mib() -> int:
+    """A third of the machine's memory, between 1 and 8 GiB: Spark spills beyond it, and others live here too."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return min(max(total // 3, 1024), 8192)
+
+
+def _quiet_file() -> Path:
+    """Spark's log settings as a file: only errors, on stderr."""
+    descriptor, name = tempfile.mkstemp(prefix="semq-spark-", suffix=".properties")
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(_QUIET)
+    return Path(name)

@@ -1,0 +1,198 @@
+"""The stages of a run that touch rows: each reads what an earlier one staged, and writes one table. Called by ``job``
+in order.
+
+Nothing but counts, node names and a bounded sample of exceptions ever reaches the driver.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.window import Window as Over
+
+from spark_reconcile import facts as lines_to_facts
+from spark_reconcile import judging
+from spark_reconcile.days import Window
+from spark_reconcile.storage import Place
+from spark_reconcile.verdicts import FINDINGS, VERDICTS
+
+STORY_LINES = 40
+EXCEPTIONS = [verdict.name for verdict in VERDICTS if verdict.kind == "exception"]
+CARRIED = [verdict.name for verdict in VERDICTS if verdict.carried]
+_RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
+_SIDE = " ".join(f"WHEN '{finding}' THEN '{side}'" for finding, (_, side, _) in FINDINGS.items() if side)
+_DEED = " ".join(f"WHEN '{finding}' THEN '{deed}'" for finding, (_, _, deed) in FINDINGS.items() if deed)
+
+
+def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
+    """How many lines each node wrote, by side, event and target: who takes part, and what else happened."""
+    counted = lines.groupBy(
+        "node",
+        "store",
+        "side",
+        "event",
+        F.expr("substring_index(target, '/', 1)").alias("target"),
+        F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date"),
+    ).agg(F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside"))
+    return _stage(counted, place)
+
+
+def names(survey: DataFrame, carried: DataFrame | None) -> DataFrame:
+    """The nodes that any line names, with the hash by which facts speak of them."""
+    found = survey.select(F.col("node")).union(survey.select("target")).where("node <> ''")
+    if carried is not None:
+        found = found.union(carried.select("receiver_node").where("receiver_node <> ''"))
+    return found.distinct().select(F.expr("xxhash64(node)").alias("hash"), "node")
+
+
+def facts(lines: DataFrame, carried: DataFrame | None, place: Place) -> DataFrame:
+    """One row per message."""
+    return _stage(lines_to_facts.gather(lines, carried), place)
+
+
+def cells(judged: DataFrame, place: Place) -> DataFrame:
+    """Counts by pair and situation."""
+    return _stage(judging.cells(judged), place)
+
+
+def verdicts(judged: DataFrame, findings: DataFrame, place: Place) -> DataFrame:
+    """The verdict of each message: the table that all drill-down reads."""
+    return _stage(judging.verdicts(judged, findings), place)
+
+
+def still_open(judged: DataFrame, findings: DataFrame, oldest_at: int, place: Place) -> DataFrame:
+    """The facts of what the next date's run judges again."""
+    left = judged.where(f"scope IN ('date', 'carried') AND born_at >= {oldest_at}").join(
+        F.broadcast(findings), "situation"
+    )
+    return _stage(left.where(F.col("verdict").isin(CARRIED)).select(*lines_to_facts.NAMES, "receiver_node"), place)
+
+
+def pairs(cells: DataFrame, findings: DataFrame, place: Place) -> DataFrame:
+    """Messages by pair and verdict."""
+    counted = (
+        cells.where("scope IN ('date', 'carried')")
+        .join(F.broadcast(findings), "situation")
+        .groupBy("scope", "sender_node", "receiver_node", "verdict")
+        .agg(*(F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS))
+        .select("scope", F.col("sender_node").alias("sender"), F.coalesce("receiver_node", F.lit("")).alias("receiver"),
+                "verdict", *(name for _, name in _SUMS))
+    )  # fmt: skip
+    return _stage(counted.orderBy("scope", "sender", "receiver", "verdict"), place)
+
+
+_SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "resends"))
+
+
+def exceptions(verdicts: DataFrame, lines: DataFrame, place: Place) -> DataFrame:
+    """What somebody must act on, with what only the lines say of it, in the order of the report."""
+    wrong = verdicts.where(F.col("verdict").isin(EXCEPTIONS))
+    said = (
+        lines.join(wrong.select("lk0"), "lk0", "leftsemi")
+        .groupBy("lk0")
+        .agg(F.max("reason").alias("reason"), F.max("app_key_hash").alias("app_key_hash"),
+             F.max(F.expr("nullif(lk1, '')")).alias("lk1"))
+    )  # fmt: skip
+    told = wrong.join(said, "lk0", "left").withColumns(
+        {"side": F.expr(f"CASE finding {_SIDE} END"), "deed": F.expr(f"CASE finding {_DEED} END")}
+    )
+    return _stage(told.orderBy(F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0"), place)
+
+
+def stories(lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """The lines of some messages in the order of time, at most STORY_LINES of each."""
+    if not lk0s:
+        return {}
+    numbered = lines.where(F.col("lk0").isin(list(lk0s))).withColumn(
+        "number", F.row_number().over(Over.partitionBy("lk0").orderBy("at", "side", "node", "store", "seq"))
+    )
+    rows = (
+        numbered.where(F.col("number") <= STORY_LINES)
+        .select("lk0", "number", "at", "side", "event", "node", "att", "lk1", "reason")
+        .collect()
+    )
+    told: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted((row.asDict() for row in rows), key=lambda row: (row["lk0"], row["number"])):
+        told.setdefault(row.pop("lk0"), []).append(row)
+    return told
+
+
+def totals(cells: DataFrame, findings: DataFrame, by: Iterable[str]) -> list[dict[str, Any]]:
+    """Sums over all pairs by a few small columns: the numbers of the report."""
+    columns = ["scope", *by]
+    summed = (
+        cells.join(F.broadcast(findings), "situation", "left")
+        .groupBy(*columns)
+        .agg(*(F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS))
+    )
+    return sorted((row.asDict() for row in summed.collect()), key=lambda row: [str(row[name]) for name in columns])
+
+
+def worst_pairs(pairs: DataFrame, limit: int) -> list[dict[str, Any]]:
+    """The pairs with the most exceptions, then the most messages: as many as a page can show."""
+    counted = (
+        pairs.where("scope = 'date'")
+        .groupBy("sender", "receiver")
+        .agg(
+            F.sum("messages").alias("messages"),
+            F.sum(F.when(F.col("verdict").isin(EXCEPTIONS), F.col("messages")).otherwise(0)).alias("exceptions"),
+            F.map_from_entries(F.array_sort(F.collect_list(F.struct("verdict", "messages")))).alias("verdicts"),
+            F.sum("bytes").alias("bytes"),
+        )
+        .orderBy(F.desc("exceptions"), F.desc("messages"), "sender", "receiver")
+        .limit(limit)
+    )
+    return [row.asDict() for row in counted.collect()]
+
+
+def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
+    """The counts of the pairs that have thresholds of their own."""
+    named = pairs.where("scope = 'date'").withColumn("pair", F.expr("concat(sender, '>', receiver)"))
+    rows = named.where(F.col("pair").isin(list(wanted))).select("pair", "verdict", "messages", "oldest_at").collect()
+    return sorted((row.asDict() for row in rows), key=lambda row: (row["pair"], row["verdict"]))
+
+
+def counted_lines(survey: DataFrame) -> list[dict[str, Any]]:
+    """Lines of the date by node, side and event."""
+    rows = survey.where("on_date").groupBy("node", "store", "side", "event").agg(
+        F.sum("lines").alias("lines"), F.sum("outside").alias("outside")
+    )  # fmt: skip
+    return sorted((row.asDict() for row in rows.collect()), key=lambda row: [str(value) for value in row.values()])
+
+
+def _stage(frame: DataFrame, place: Place) -> DataFrame:
+    frame.write.parquet(place.uri)
+    return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
+
+
+def read(spark: SparkSession, place: Place) -> DataFrame:
+    """A table that an earlier run wrote."""
+    return spark.read.parquet(place.uri)
+
+
+def found_situations(cells: DataFrame) -> list[int]:
+    """The situations that occur: a few hundred numbers, however many messages there are."""
+    return [row["situation"] for row in cells.select("situation").distinct().collect()]
+
+
+def verdict_counts(rows: Iterable[Mapping[str, Any]], scope: str) -> dict[str, int]:
+    """Messages by verdict in one scope, every verdict named."""
+    counts = {verdict.name: 0 for verdict in VERDICTS}
+    for row in rows:
+        if row["scope"] == scope and row["verdict"]:
+            counts[row["verdict"]] += row["messages"]
+    return counts
+
+
+def absent(cells: DataFrame, findings: DataFrame) -> dict[str, int]:
+    """The nodes whose ledgers should speak of some messages and were not delivered, with the messages of each."""
+    lost = cells.where("scope IN ('date', 'carried')").join(F.broadcast(findings), "situation")
+    who = F.expr(
+        "CASE finding WHEN 'sender_source_missing' THEN sender_node WHEN 'hub_source_missing' THEN 'the hub' "
+        "WHEN 'receiver_source_missing' THEN receiver_node END"
+    )
+    rows = (
+        lost.withColumn("node", who).where("node IS NOT NULL").groupBy("node").agg(F.sum("messages").alias("messages"))
+    )
+    return {row["node"]: row["messages"] for row in rows.orderBy("node").collect()}

@@ -1,0 +1,170 @@
+"""Folders of extracts and runs, on a disk, a share or an object store: read, list, and write so that a reader sees all
+or nothing.
+
+On a disk a file is written beside its place, forced out and renamed; on an object store a single upload appears when it
+is closed. Everything that the driver itself reads or writes goes through here; Spark gets the address of the same place
+by ``uri``. Locks exist on disks and shares only: on an object store nothing keeps two runs of one date apart but their
+operators.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyarrow import ArrowInvalid, NativeFile, fs
+
+from spark_reconcile.errors import BadRequest, BeingRun
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder, which need not exist yet."""
+
+    system: fs.FileSystem
+    path: str
+    scheme: str = ""  #: what stands before the path in Spark's address; empty for a disk
+
+    @classmethod
+    def at(cls, where: str | Path) -> "Place":
+        """The folder at a path or an address such as ``s3://bucket/semq``. Raises BadRequest."""
+        text = str(where)
+        if "://" not in text or text.startswith("file://"):
+            return cls(fs.LocalFileSystem(), str(Path(text.removeprefix("file://")).absolute()))
+        try:
+            system, path = fs.FileSystem.from_uri(text)
+        except (ArrowInvalid, OSError) as error:
+            raise BadRequest("The address of the folder cannot be used.", address=text[:200]) from error
+        scheme = text.partition("://")[0]
+        return cls(system, path, {"s3": "s3a"}.get(scheme, scheme))
+
+    def __truediv__(self, name: str) -> "Place":
+        return Place(self.system, f"{self.path}/{name}", self.scheme)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.path}" if self.scheme else self.path
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def uri(self) -> str:
+        """Its address for Spark, which wants the characters as they are."""
+        return str(self) if self.scheme else f"file://{self.path}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies on a disk or a share."""
+        return not self.scheme
+
+    def exists(self) -> bool:
+        """Whether a file or folder of this name is there."""
+        return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
+
+    def folders(self) -> list["Place"]:
+        """The folders in it, by name; none if it is not there."""
+        return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
+
+    def files(self) -> list["Place"]:
+        """The files in it, by name; none if it is not there."""
+        return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
+
+    def size(self) -> int:
+        """Bytes of this file; -1 if it is not one."""
+        info = self.system.get_file_info(self.path)
+        return int(info.size) if info.type == fs.FileType.File else -1
+
+    def open(self) -> NativeFile:
+        """This file for reading, with seeking."""
+        return self.system.open_input_file(self.path)
+
+    def read(self, limit: int) -> bytes:
+        """This file's bytes, at most ``limit`` and one more, so that the caller sees that it is too long."""
+        with self.system.open_input_stream(self.path) as stream:
+            return bytes(stream.read(limit + 1))
+
+    def sha256(self) -> str:
+        """SHA-256 of this file, hexadecimal, read in blocks."""
+        digest = hashlib.sha256()
+        with self.system.open_input_stream(self.path) as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def write(self, content: bytes) -> None:
+        """Make or replace this file as a whole."""
+        with self.writer() as stream:
+            stream.write(content)
+
+    @contextmanager
+    def writer(self) -> Iterator[NativeFile]:
+        """Make or replace this file as a whole; it appears when the block ends well, and not at all when it does not."""
+        if not self.is_local:
+            with self.system.open_output_stream(self.path) as stream:
+                yield stream
+            return
+        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(self.path).with_name(f".{self.name}.{os.getpid()}")
+        try:
+            with self.system.open_output_stream(str(beside)) as stream:
+                yield stream
+            _force_out(beside)
+            beside.replace(self.path)
+            _force_out(Path(self.path).parent)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def rename(self, name: str) -> None:
+        """Give this file another name in the same folder, replacing what has it."""
+        parent = self.path.rpartition("/")[0]
+        self.system.move(self.path, f"{parent}/{name}")
+
+    def make(self) -> None:
+        """Make the folder and those above it."""
+        self.system.create_dir(self.path, recursive=True)
+
+    def remove(self) -> None:
+        """Remove this file, or this folder with all in it; nothing happens if it is not there."""
+        if self.is_local and Path(self.path).is_dir():
+            shutil.rmtree(self.path)
+        elif self.exists():
+            kind = self.system.get_file_info(self.path).type
+            (self.system.delete_dir if kind == fs.FileType.Directory else self.system.delete_file)(self.path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the only one who works in this folder; raises BeingRun if somebody else does. No lock on an object store."""
+        if not self.is_local:
+            yield
+            return
+        self.make()
+        descriptor = os.open(f"{self.path}/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BeingRun(folder=self.path) from error
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _entries(self) -> list[tuple[str, fs.FileType]]:
+        selector = fs.FileSelector(self.path, allow_not_found=True)
+        found = [(info.base_name, info.type) for info in self.system.get_file_info(selector)]
+        return sorted(entry for entry in found if not entry[0].startswith("."))
+
+
+def _force_out(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
