@@ -1,0 +1,107 @@
+"""Stuck messages: one definition, with a cause and a next step for each (row Q19).
+
+Seed 3.1(2): a tool finds them, a person acts.
+
+Command line, console, metrics and alerts all ask here. A message is stuck when it has not ended in the time that its
+operator set (overdue, never called failed for it), or when only a person can move it. Looking changes nothing.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from semq.store.rows import Outbound, Pending
+from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
+
+
+class Cause(Enum):
+    """Why a message does not move: what it means, and what a person can do."""
+
+    HELD = "a person holds it back", "release it (`semq msg release`), or cancel it"
+    REFUSED = "it was refused", "read the reason; mend what it names, then submit the document again"
+    CANNOT_OPEN = "the receiver cannot open it", "compare the certificates of both nodes; then send it again"
+    LINK_DOWN = "this node has no link to the platform", "look at `semq node status`: address, password, network"
+    TARGET_OFFLINE = "its target is not online", "nothing is lost: call the partner if this is unusual"
+    NOT_SENT = "it waits for its turn", "look at the rows before it, and at the window of its partner"
+    NO_TRANSPORT_ACK = "neither Ack-Fwd nor Ack-Save was heard", "inquiry goes on by itself; look at the platform"
+    NO_ACK2 = "its target has not confirmed it", "inquiry goes on by itself; look at the target's node and its store"
+    INQUIRY_SILENT = "several inquiries were not answered", "look at the platform and at the target: one of them is ill"
+    NOT_CONSUMED = (
+        "no application has taken it",
+        "start the consumer of semq.inbox, or look why it does not acknowledge",
+    )
+    BLOCKED_BY_ORDER = "it waits for a document before it", "trace the document before it at its sender"
+    PARKED = "the application failed on it too often", "mend the application, then requeue it (`semq failed requeue`)"
+    NEVER_ANSWERED = "the platform sent it often and the target never answered", "look at the target's node"
+    REACK_MISSING = "our acknowledgement is not known to be noted", "inquiry goes on by itself; look at the other side"
+
+    @property
+    def meaning(self) -> str:
+        """What it means, in words."""
+        return self.value[0]
+
+    @property
+    def next_step(self) -> str:
+        """What a person can do."""
+        return self.value[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the node knows beside the row."""
+
+    now_ms: int
+    overdue_ms: int
+    link_up: bool = True
+    online: Container[str] = ()  #: destination nodes that are present, as far as is known
+    asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
+    blocked: Container[int] = ()  #: rows of tb_0030 that wait for one before them
+
+
+SILENT_AFTER = 3  # so many inquiries without an answer are no chance
+CANNOT_OPEN_CODES = "SEMQ-5"  # codes 5000–5999: identity and secrecy
+
+
+def why_outbound(row: Outbound, around: Surroundings) -> Cause | None:
+    """Why a row of tb_0031 does not move, or None if it is not stuck."""
+    if row.outcome is Outcome.REJECTED:
+        opened = row.reason is None or not row.reason[0].startswith(CANNOT_OPEN_CODES)
+        return Cause.REFUSED if opened else Cause.CANNOT_OPEN
+    if row.outcome is not None:
+        return None
+    if row.held:
+        return Cause.HELD
+    if row.parked:
+        return Cause.NEVER_ANSWERED
+    if around.now_ms - row.accepted_at < around.overdue_ms:
+        return None
+    if row.direction is Direction.RELAYED:
+        return Cause.NO_ACK2 if row.dest in around.online else Cause.TARGET_OFFLINE
+    return _why_own(row, around)
+
+
+def _why_own(row: Outbound, around: Surroundings) -> Cause:
+    if not around.link_up:
+        return Cause.LINK_DOWN
+    if (around.asked or {}).get(row.object_id, 0) >= SILENT_AFTER:
+        return Cause.INQUIRY_SILENT
+    if row.ss_status is SendStatus.SS_INIT:
+        return Cause.NOT_SENT
+    if row.ss_status is SendStatus.SS_SENT:
+        return Cause.NO_TRANSPORT_ACK
+    if row.dest not in around.online:
+        return Cause.TARGET_OFFLINE
+    return Cause.NO_ACK2
+
+
+def why_pending(row: Pending, around: Surroundings) -> Cause | None:
+    """Why a row of tb_0030 does not move, or None if it is not stuck."""
+    if row.app_status is AppStatus.PARKED:
+        return Cause.PARKED
+    if around.now_ms - row.received_at < around.overdue_ms:
+        return None
+    if row.app_status is AppStatus.NEW:
+        return Cause.BLOCKED_BY_ORDER if row.bref in around.blocked else Cause.NOT_CONSUMED
+    owes_platform = row.lk1 is not None and row.p_ack_status is AckStatus.AS_INIT
+    owes_sender = row.save_fwd is SaveFwd.MUST and row.s_ack_status is AckStatus.AS_INIT
+    return Cause.REACK_MISSING if owes_platform or owes_sender else None
