@@ -24,8 +24,8 @@ from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
 from semq.config.settings import NESTED, PREFIX, Settings, cross_faults
 
-# variables with our prefix that are no settings: the command line reads them itself
-NOT_SETTINGS = frozenset({"SEMQ_CONFIG"})
+# variables with our prefix that are no settings: read by the command line, and by semq.service.failpoints
+NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT"})
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> Settings:

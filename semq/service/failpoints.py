@@ -1,0 +1,247 @@
+"""Named durable steps at which a node kills itself: how the crash campaign dies exactly there, not just somewhere.
+
+``armed`` looks for the variable SEMQ_FAILPOINT when a node is made; without it nothing of this module touches the node,
+and a running node costs nothing more. With it, say ``R1:after:3``, the process ends itself with SIGKILL the third time
+that it comes to step R1, in the named phase:
+
+| phase  | of a commit                                                        | of a frame that is sent              |
+|--------|--------------------------------------------------------------------|--------------------------------------|
+| before | decided, nothing of it has left for Postgres                       | nothing of it is in the socket       |
+| amid   | COMMIT is in the socket, its answer is not read: nobody here knows | not defined                          |
+| after  | durable, and nobody has been told                                  | all of it is in the socket           |
+
+The steps are the rules of PROTOCOL.md that write or send, found by the ledger lines that their transactions carry and
+by the frames themselves, so the engine need not know of them. Used by ``tests/crash``.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from semq.errors import Misconfigured
+from semq.store.rows import Event, Side
+from semq.store.unit import Recovered, Unit, Work
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Note
+
+VARIABLE = "SEMQ_FAILPOINT"
+BEFORE, AMID, AFTER = "before", "amid", "after"
+FLUSHED_TURNS = 4  # turns of the loop after which what was sent is in the socket: engine, channel, link, libuv
+
+log = structlog.get_logger("semq.failpoints")
+
+ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
+# step | who writes | one of these lines is in the transaction
+COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
+    "S1": (Side.SENDER, (Event.ACCEPTED,)),
+    "S2": (Side.SENDER, (Event.SENT,)),
+    "S3": (Side.SENDER, (Event.FORWARDED,)),
+    "S4": (Side.SENDER, (Event.STORED,)),
+    "S5": (Side.SENDER, ENDS),
+    "S8": (Side.SENDER, (Event.AGAIN,)),  # S3b and S9 too: back to SS_INIT
+    "H3-line": (Side.HUB, (Event.FORWARDED,)),  # only the ledger: the hub takes no custody here
+    "H4": (Side.HUB, (Event.STORED,)),
+    "H5": (Side.HUB, (Event.SENT,)),
+    "H6": (Side.HUB, (Event.RELEASED,)),  # H11 too
+    "H12": (Side.HUB, (Event.AGAIN,)),
+    "R1": (Side.RECEIVER, (Event.RECEIVED,)),
+    "R1-again": (Side.RECEIVER, (Event.DUPLICATE,)),
+    "R3": (Side.RECEIVER, (Event.PLATFORM_ACKED,)),
+    "R4": (Side.RECEIVER, (Event.SENDER_ACKED,)),
+    "R6-give": (Side.RECEIVER, (Event.GIVEN,)),
+    "R6-done": (Side.RECEIVER, (Event.DONE,)),
+}
+# step | rows that the transaction deletes
+DELETES: dict[str, Callable[[Unit], int]] = {
+    "S13": lambda unit: len(unit.deleted_outbound),
+    "R9": lambda unit: len(unit.deleted_pending),
+}
+BOOT = "boot"  # the transaction of ``recover``: a new incarnation, the lease taken over
+
+
+def _receipts(frame: Frame, primitive: Primitive, fits: Callable[[Any], bool]) -> bool:
+    return _packet(frame, Function.RECEIPTS, primitive) and isinstance(frame, Packet) and any(map(fits, frame.records))
+
+
+def _packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
+    return isinstance(frame, Packet) and frame.function is function and frame.primitive is primitive
+
+
+# step | the frames that are meant; a hub that relays one counts too
+SENDS: dict[str, Callable[[Frame], bool]] = {
+    "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
+    "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
+    "Ack-Fwd": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag in (Note.FORWARDED, Note.FORWARD_FAILED)),
+    "Ack-Save": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is Note.STORED),
+    "Ack": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.TRANSPORT),
+    "Ack2": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.END_TO_END),
+    "ReAck": lambda f: _receipts(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.TRANSPORT),
+    "ReAck2": lambda f: _receipts(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.END_TO_END),
+    "Inquiry": lambda f: _packet(f, Function.INQUIRIES, Primitive.REQUEST),
+    "Answer": lambda f: _packet(f, Function.INQUIRIES, Primitive.CONFIRMATION),
+}
+
+
+class NoSuchFailpoint(Misconfigured):
+    """SEMQ_FAILPOINT names no step of the protocol."""
+
+    code = "SEMQ-2004"
+    remedy = "Unset it: it is meant for tests alone. Otherwise STEP:PHASE:COUNT, see semq/service/failpoints.py."
+
+
+class Store(Protocol):
+    """What is watched of a store."""
+
+    def post(self, work: Work) -> None:
+        """See ``semq.store.unit.WorkStore``."""
+
+    async def start(self) -> Recovered:
+        """Open it."""
+
+
+def all_failpoints() -> list[tuple[str, str]]:
+    """Every step with each of its phases."""
+    commits = [(step, phase) for step in (*COMMITS, *DELETES) for phase in (BEFORE, AMID, AFTER)]
+    others = [(step, phase) for step in (BOOT, *SENDS) for phase in (BEFORE, AFTER)]
+    return commits + others
+
+
+def armed(environment: Mapping[str, str]) -> "Failpoint | None":
+    """The failpoint that the environment asks for; None, as everywhere outside of tests. Raises NoSuchFailpoint."""
+    text = environment.get(VARIABLE)
+    if not text:
+        return None
+    step, _, rest = text.partition(":")
+    phase, _, count = rest.partition(":")
+    if (step, phase) not in all_failpoints() or not count.isdecimal() or int(count) < 1:
+        raise NoSuchFailpoint(value=text[:80])
+    log.warning("failpoint_armed", step=step, phase=phase, count=int(count))
+    return Failpoint(step, phase, int(count))
+
+
+def end_now() -> None:
+    """Die as by a power cut: no handler runs, nothing is flushed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Failpoint:
+    """One step and phase; it strikes when it has been reached ``count`` times."""
+
+    step: str
+    phase: str
+    count: int
+    strike: Callable[[], None] = end_now
+
+    def watch_store(self, store: Store) -> None:
+        """Look at every piece of work that is posted from now on, and at every opening."""
+        post, start = store.post, store.start
+
+        async def watched_start() -> Recovered:
+            if self._is(BOOT, BEFORE):
+                self._reached()
+            recovered = await start()
+            if self._is(BOOT, AFTER):
+                self._reached()
+            return recovered
+
+        store.post = lambda work: post(_Watched(self, work))  # type: ignore[method-assign]
+        store.start = watched_start  # type: ignore[method-assign]
+
+    def watch_link(self, link: Any) -> None:
+        """Look at every frame that leaves on a session."""
+        send = link.send
+
+        def watched(frame: Frame) -> None:
+            meant = self.step in SENDS and SENDS[self.step](frame)
+            if meant and self.phase == BEFORE:
+                self._reached()
+            send(frame)
+            if meant and self.phase == AFTER:
+                _later(self._reached, FLUSHED_TURNS)
+
+        link.send = watched
+
+    def watch_engine(self, engine: Any) -> None:
+        """Look at the sessions that begin from now on."""
+        link_up = engine.link_up
+
+        def watched(link: Any) -> None:
+            self.watch_link(link)
+            link_up(link)
+
+        engine.link_up = watched
+
+    def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
+        """Whether what was decided since the unit had so many lines and deletions is the step that is meant."""
+        if self.step in DELETES:
+            return DELETES[self.step](unit) > deleted
+        if self.step not in COMMITS:
+            return False
+        side, events = COMMITS[self.step]
+        return any(line.side is side and line.event in events for line in unit.ledger[lines:])
+
+    def deleted(self, unit: Unit) -> int:
+        """How many rows the unit deletes so far, of the kind that is meant."""
+        return DELETES[self.step](unit) if self.step in DELETES else 0
+
+    def decided(self) -> None:
+        """The step stands in an open unit: the commit leaves in this very turn, its answer comes in a later one."""
+        if self.phase == BEFORE:
+            self._reached()
+        elif self.phase == AMID:
+            _later(self._reached, 1)
+
+    def committed(self) -> None:
+        """The step is durable; the rest of the node hears of it next."""
+        if self.phase == AFTER:
+            self._reached()
+
+    def _is(self, step: str, phase: str) -> bool:
+        return self.step == step and self.phase == phase
+
+    def _reached(self) -> None:
+        self.count -= 1
+        if self.count == 0:
+            self.strike()
+
+
+class _Watched:
+    """A piece of work, with an eye on what it does to its unit."""
+
+    __slots__ = ("_failpoint", "_meant", "_work", "needs")
+
+    def __init__(self, failpoint: Failpoint, work: Work) -> None:
+        self._failpoint = failpoint
+        self._work = work
+        self._meant = False
+        self.needs = work.needs
+
+    def decide(self, unit: Unit) -> None:
+        lines, deleted = len(unit.ledger), self._failpoint.deleted(unit)
+        self._work.decide(unit)
+        self._meant = self._failpoint.touches(unit, lines, deleted)
+        if self._meant:
+            self._failpoint.decided()
+
+    def committed(self) -> None:
+        if self._meant:
+            self._failpoint.committed()
+        self._work.committed()
+
+    def failed(self, error: Exception) -> None:
+        self._work.failed(error)
+
+
+def _later(step: Callable[[], None], turns: int) -> None:
+    """Take a step after so many turns of the loop."""
+    loop = asyncio.get_running_loop()
+    if turns:
+        loop.call_soon(_later, step, turns - 1)
+    else:
+        step()

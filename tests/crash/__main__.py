@@ -1,0 +1,46 @@
+"""``./run crash --cycles N [--seed S] [--json]``: a campaign by hand. Exit status 0 only if the promise was kept."""
+
+import argparse
+import asyncio
+import json
+import logging
+import secrets
+import sys
+
+from tests.crash import campaign
+
+
+def main() -> int:
+    """Read the command line, run, print."""
+    parser = argparse.ArgumentParser(prog="./run crash", description="Kill nodes and databases under load.")
+    parser.add_argument("--cycles", type=int, default=20, help="cycles of faults (20)")
+    parser.add_argument("--seed", type=int, default=None, help="of documents and faults; drawn if not given")
+    parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two rests (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
+    arguments = parser.parse_args()
+    if arguments.cycles < 1 or arguments.group < 1:
+        parser.error("--cycles and --group count from 1")
+    seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
+    logging.getLogger().addHandler(logging.NullHandler())  # what aio-pika says of lost connections is expected here
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
+
+    say(f"seed {seed}, {arguments.cycles} cycles")
+    report = asyncio.run(campaign.run(arguments.cycles, seed, say, arguments.group))
+    for line in report.details:
+        say(line)
+    if not report.good:
+        say(f"FAILED; logs and databases lie in {report.folder}")
+        say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}")
+    if arguments.json:
+        print(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        summary = {name: value for name, value in report.as_json().items() if name not in ("details", "failpoints")}
+        say("\n".join(f"{name:>14}  {value}" for name, value in summary.items()))
+    return 0 if report.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

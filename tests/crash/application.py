@@ -1,0 +1,209 @@
+"""The applications of an institution, as other people's programs would be: aio-pika, confirms, manual acks, own book.
+
+A ``Submitter`` publishes documents to exchange ``semq`` and repeats each with the same @Token until it is confirmed; a
+``Consumer`` writes what comes from ``semq.inbox`` into its book, then acknowledges. Both come back by themselves
+whenever their connection is lost, and find in ``complaints`` what a node must not do to them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from hashlib import sha256
+from random import Random
+
+import aio_pika
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aio_pika.exceptions import AMQPError, ChannelClosed, DeliveryError
+
+from tests.crash.book import Book, Entry
+from tests.crash.documents import Document, Stream, token_of
+
+ORDER_KEYS = ("orders", "invoices", "stock", "交货")
+UNORDERED_LANES = 4
+PREFETCH = 24
+HEARTBEAT_S = 4
+CONNECT_S = 10.0
+# A node that is alive answers a publish; whether it takes the document or not. Generous: the machine may be busy.
+ANSWER_S = 60.0
+RETRY_S = 0.1
+GIVEN_BACK = 0.02  # share of deliveries that the consumer returns to the queue at first
+LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError: aio-pika on a closed channel
+
+
+async def connect(url: str) -> AbstractConnection:
+    """One connection without any cleverness of its own about coming back."""
+    return await aio_pika.connect(f"{url}?heartbeat={HEARTBEAT_S}", timeout=CONNECT_S)
+
+
+async def drop(connection: AbstractConnection | None) -> None:
+    """End a connection, whatever state it is in."""
+    if connection is not None:
+        with suppress(*LOST, asyncio.CancelledError):
+            await asyncio.wait_for(connection.close(), 2.0)
+
+
+class Submitter:
+    """Publishes an institution's documents: a lane for each order key, some lanes for unordered ones.
+
+    A lane has one document on its way at a time, so the order of submission within a key is the order of acceptance.
+    """
+
+    def __init__(self, url: str, stream: Stream, target: str, pause_s: float, complaints: list[str]) -> None:
+        self._url = url
+        self._stream = stream
+        self._target = target
+        self._pause_s = pause_s
+        self._complaints = complaints
+        self._connection: AbstractConnection | None = None
+        self._channel: AbstractChannel | None = None
+        self._connecting = asyncio.Lock()
+        self._may_submit = asyncio.Event()
+        self._busy = 0
+        self._idle = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.repeated = 0  #: submissions that had to be said again
+
+    def start(self) -> None:
+        """Begin; nothing is submitted before ``resume``."""
+        lanes = [*ORDER_KEYS, *[""] * UNORDERED_LANES]
+        self._tasks = [asyncio.create_task(self._lane(key, n), name=f"lane {n}") for n, key in enumerate(lanes)]
+        self._idle.set()
+
+    def resume(self) -> None:
+        """Submit."""
+        self._may_submit.set()
+
+    async def rest(self) -> None:
+        """Submit nothing new; returns when everything begun has been accepted."""
+        self._may_submit.clear()
+        await self._idle.wait()
+
+    async def stop(self) -> None:
+        """End, whatever is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await drop(self._connection)
+
+    # ------------------------------------------------------------ inside
+
+    async def _lane(self, order_key: str, number: int) -> None:
+        chance = Random(f"{self._url}{number}")  # the pace alone
+        while True:
+            await self._may_submit.wait()
+            self._busy += 1
+            self._idle.clear()
+            try:
+                await self._submit(self._stream.next(order_key))
+            finally:
+                self._busy -= 1
+                if not self._busy:
+                    self._idle.set()
+            await asyncio.sleep(self._pause_s * 2 * chance.random())
+
+    async def _submit(self, document: Document) -> None:
+        """Say it until it is accepted."""
+        message = aio_pika.Message(document.body, headers=document.headers, content_type="application/octet-stream")
+        while True:
+            channel = await self._open()
+            try:
+                exchange = await channel.get_exchange("semq", ensure=False)
+                await exchange.publish(message, self._target, mandatory=False, timeout=ANSWER_S)
+            except ChannelClosed as error:
+                self._complaints.append(f"{document.token} was refused: {error}")
+                return
+            except TimeoutError:
+                self._complaints.append(f"{document.token} was neither confirmed nor refused in {ANSWER_S:g} s")
+                await drop(self._connection)
+            except DeliveryError:
+                await asyncio.sleep(RETRY_S)  # not accepted, or nobody knows: the same again
+            except LOST:
+                await asyncio.sleep(RETRY_S)
+            else:
+                self._stream.accepted.append(document)
+                return
+            self.repeated += 1
+
+    async def _open(self) -> AbstractChannel:
+        """The channel of all lanes, on a new connection if need be."""
+        async with self._connecting:
+            while self._channel is None or self._channel.is_closed:
+                await drop(self._connection)
+                self._connection = None
+                try:
+                    self._connection = await connect(self._url)
+                    self._channel = await self._connection.channel(publisher_confirms=True)
+                except LOST:
+                    await asyncio.sleep(RETRY_S)
+            return self._channel
+
+
+class Consumer:
+    """Takes an institution's documents into its book."""
+
+    def __init__(self, url: str, book: Book, chance: Random, complaints: list[str]) -> None:
+        self._url = url
+        self._book = book
+        self._chance = chance
+        self._complaints = complaints
+        self._task: asyncio.Task[None] | None = None
+        self._connection: AbstractConnection | None = None
+        self.received = 0  #: new documents
+        self.repeats = 0
+
+    def start(self) -> None:
+        """Begin to consume."""
+        self._task = asyncio.create_task(self._run(), name="consumer")
+
+    async def stop(self) -> None:
+        """Consume no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await drop(self._connection)
+
+    async def _run(self) -> None:
+        while True:
+            with suppress(*LOST):
+                await self._session()
+            await drop(self._connection)
+            await asyncio.sleep(RETRY_S)
+
+    async def _session(self) -> None:
+        self._connection = await connect(self._url)
+        channel = await self._connection.channel(publisher_confirms=False)
+        await channel.set_qos(prefetch_count=PREFETCH)
+        queue = await channel.get_queue("semq.inbox", ensure=False)
+        closed = asyncio.Event()
+        channel.close_callbacks.add(lambda *_: closed.set())
+        await queue.consume(self._guarded(self._take))
+        await closed.wait()
+
+    def _guarded(
+        self, take: Callable[[AbstractIncomingMessage], Awaitable[None]]
+    ) -> Callable[[AbstractIncomingMessage], Awaitable[None]]:
+        async def guarded(message: AbstractIncomingMessage) -> None:
+            with suppress(*LOST):  # the connection went: the document comes again
+                await take(message)
+
+        return guarded
+
+    async def _take(self, message: AbstractIncomingMessage) -> None:
+        if self._chance.random() < GIVEN_BACK:
+            await message.nack(requeue=True)
+            return
+        headers = message.headers
+        entry = Entry(
+            str(headers["@LK0"]), token_of(message.body), sha256(message.body).hexdigest(),
+            str(headers.get("@OrderKey", "")), int(str(headers["@Deliveries"])),
+        )  # fmt: skip
+        if headers["@Digest"] != entry.digest:
+            self._complaints.append(f"{entry.token} came with another digest than its @Digest")
+        flagged = bool(message.redelivered)
+        if flagged != (entry.deliveries > 1):
+            self._complaints.append(f"{entry.token}: redelivered {flagged}, yet @Deliveries {entry.deliveries}")
+        if self._book.write(entry, flagged=flagged):
+            self.received += 1
+        else:
+            self.repeats += 1
+        await message.ack()

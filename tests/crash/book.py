@@ -1,0 +1,90 @@
+"""What an application has received: its own durable book, a SQLite file, one transaction for each document.
+
+The book is what an honest application would keep: a document is written, the transaction is synced, then the delivery
+is acknowledged. Repeats are known by @LK0. A repeat that the node flagged is as promised (PROTOCOL.md section 1); one
+that it did not flag is a duplicate.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS received (
+    position INTEGER PRIMARY KEY, lk0 TEXT NOT NULL UNIQUE, token TEXT NOT NULL, digest TEXT NOT NULL,
+    order_key TEXT NOT NULL, deliveries INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS received_token ON received (token);
+CREATE TABLE IF NOT EXISTS repeat (lk0 TEXT NOT NULL, token TEXT NOT NULL, flagged INTEGER NOT NULL,
+    same_octets INTEGER NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One document as it was received."""
+
+    lk0: str
+    token: str
+    digest: str
+    order_key: str
+    deliveries: int = 1  #: what the node says in @Deliveries
+
+
+class Book:
+    """The book of one institution's application."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, check_same_thread=False)  # the judge reads in a thread
+        self._db.executescript(SCHEMA)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self._db.close()
+
+    def write(self, entry: Entry, *, flagged: bool) -> bool:
+        """Enter a delivery durably; True if it is a new document, False for a repeat."""
+        with self._db:
+            known = self._db.execute("SELECT digest FROM received WHERE lk0 = ?", (entry.lk0,)).fetchone()
+            if known is None:
+                self._db.execute(
+                    "INSERT INTO received (lk0, token, digest, order_key, deliveries) VALUES (?, ?, ?, ?, ?)",
+                    (entry.lk0, entry.token, entry.digest, entry.order_key, entry.deliveries),
+                )
+            else:
+                same = known[0] == entry.digest
+                self._db.execute(
+                    "INSERT INTO repeat VALUES (?, ?, ?, ?)", (entry.lk0, entry.token, int(flagged), int(same))
+                )
+        return known is None
+
+    def tokens(self) -> dict[str, list[Entry]]:
+        """All documents by their token, each in order of arrival; more than one under a token is a duplicate."""
+        found: dict[str, list[Entry]] = {}
+        rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
+        for row in rows:
+            entry = Entry(*row)
+            found.setdefault(entry.token, []).append(entry)
+        return found
+
+    def in_order(self) -> list[Entry]:
+        """Ordered documents, in order of arrival."""
+        rows = self._db.execute(
+            "SELECT lk0, token, digest, order_key, deliveries FROM received WHERE order_key <> '' ORDER BY position"
+        )
+        return [Entry(*row) for row in rows]
+
+    def knows(self, tokens: list[str]) -> int:
+        """How many of these documents have been received."""
+        known = {row[0] for row in self._db.execute("SELECT DISTINCT token FROM received")}
+        return sum(token in known for token in tokens)
+
+    def repeats(self, *, flagged: bool) -> list[tuple[str, str]]:
+        """Repeats (LK0, token) that the node flagged as such, or those that it did not."""
+        rows = self._db.execute("SELECT lk0, token FROM repeat WHERE flagged = ?", (int(flagged),))
+        return [(lk0, token) for lk0, token in rows]
+
+    def altered(self) -> list[tuple[str, str]]:
+        """Repeats (LK0, token) with other octets than the first time."""
+        return [(lk0, token) for lk0, token in self._db.execute("SELECT lk0, token FROM repeat WHERE same_octets = 0")]

@@ -1,0 +1,179 @@
+"""A campaign: cycles of faults under load; after every few of them the faults stop, all must settle, the judge looks.
+
+``run`` is called by ``__main__`` and returns the ``Report`` that is printed. Same seed, same documents and same faults
+at the same times; what the machine makes of them differs from run to run.
+"""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.crash import oracle
+from tests.crash.faults import Harm, failpoints_by_turn, plan
+from tests.crash.oracle import Findings
+from tests.crash.world import SIDES, World
+
+GROUP = 5  # cycles between two looks of the judge
+SETTLE_S = 150.0  # after the last fault; reliability asks for 120 on a machine of its own
+POLL_S = 0.3
+
+
+@dataclass
+class Report:
+    """The end of a campaign, as ``--json`` prints it."""
+
+    cycles: int
+    seed: int
+    steps: int = 0  #: durable steps taken, as counted by the ledgers of all three nodes
+    faults: dict[str, int] = field(default_factory=dict)
+    violations: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    unclean: int = 0
+    documents: dict[str, int] = field(default_factory=dict)
+    failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE that a process really died at
+    settled_s_max: float = 0.0  #: longest time from the last fault of a group until all was settled
+    seconds: float = 0.0
+    details: list[str] = field(default_factory=list)
+    folder: str = ""  #: what is left for a look, after a failure
+
+    @property
+    def good(self) -> bool:
+        """Whether the promise was kept."""
+        return not (self.violations or self.lost or self.duplicated or self.unclean)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)
+
+    def take(self, found: Findings) -> None:
+        """What the judge found."""
+        self.violations, self.lost = len(found.violations), len(found.lost)
+        self.duplicated, self.unclean = len(found.duplicated), sum(found.unclean.values())
+        self.details = found.lines()
+
+
+async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP) -> Report:
+    """One campaign in a folder of its own, which stays behind if it failed."""
+    folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
+    campaign = Campaign(folder, cycles, seed, group, say)
+    try:
+        await campaign.run()
+    except BaseException:
+        say(f"what is left lies in {folder}")
+        raise
+    if campaign.report.good:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        campaign.report.folder = str(folder)
+    return campaign.report
+
+
+class Campaign:
+    """One world and its bad days."""
+
+    def __init__(self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None]) -> None:
+        self._world = World(folder, seed)
+        self._harm = Harm(self._world)
+        self._points = failpoints_by_turn(seed)
+        self._cycles = cycles
+        self._seed = seed
+        self._group = group
+        self._say = say
+        self.report = Report(cycles, seed)
+
+    async def run(self) -> None:
+        """All cycles, or as many as go well."""
+        started = time.monotonic()
+        try:
+            await self._world.start()
+            for number in range(1, self._cycles + 1):
+                await self._cycle(number)
+                if number % self._group == 0 or number == self._cycles:
+                    self.report.take(await self._settle(number))
+                    if not self.report.good:
+                        break
+            await self._end()
+        finally:
+            await self._world.remove()
+            self.report.seconds = round(time.monotonic() - started, 1)
+
+    async def _cycle(self, number: int) -> None:
+        """Load and faults; ends when all nodes serve again."""
+        faults = plan(self._seed, number, self._points)
+        self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
+        for submitter in self._world.submitters.values():
+            submitter.resume()
+        await self._harm.run(faults)
+        try:
+            await self._world.ready()
+        except TimeoutError:
+            away = [name for name, node in self._world.nodes.items() if not node.is_ready]
+            self._world.complaints.append(f"{', '.join(away)} did not come back")
+
+    async def _settle(self, number: int) -> Findings:
+        """No more faults: everything must be delivered, told and forgotten."""
+        for proxy in self._world.proxies.values():
+            proxy.clear()
+        calm = time.monotonic()
+        unclean: dict[str, int] = {}
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await asyncio.gather(*(submitter.rest() for submitter in self._world.submitters.values()))
+                while not await self._is_settled(unclean):  # noqa: ASYNC110  (it happens in other processes)
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            self._world.complaints.append(f"not settled {SETTLE_S:g} s after the last fault, cycle {number}")
+        self.report.settled_s_max = round(max(self.report.settled_s_max, time.monotonic() - calm), 1)
+        found = await asyncio.to_thread(oracle.judge, self._world)
+        found.unclean = unclean
+        if not found.good:
+            leftover = self._world.folder / "leftover.txt"
+            leftover.write_text(await asyncio.to_thread(oracle.dump, self._world))
+        self._say(f"settled after {time.monotonic() - calm:.1f} s: {self._counts()}")
+        return found
+
+    async def _is_settled(self, unclean: dict[str, int]) -> bool:
+        """Whether nothing is on its way; leaves in ``unclean`` what still is."""
+        try:
+            rows = await asyncio.to_thread(oracle.leftovers, self._world)
+        except psycopg.OperationalError:
+            return False  # a node is just starting its server again: a failpoint struck late
+        unclean.clear()
+        unclean.update(rows)
+        return not rows and oracle.has_all(self._world) and all(node.is_ready for node in self._world.nodes.values())
+
+    async def _end(self) -> None:
+        """Count; then stop all in good order, which is judged too."""
+        report, world = self.report, self._world
+        report.steps = await asyncio.to_thread(oracle.steps, world)
+        report.documents = self._counts()
+        complaints = len(world.complaints)
+        await world.stop()
+        report.violations += len(world.complaints) - complaints
+        report.details += [f"violation: {text}" for text in world.complaints[complaints:]]
+        report.faults = dict(sorted(self._harm.done.items()))
+        fired = Counter(
+            f"{name}/{point.rpartition(':')[0]}" for name, node in world.nodes.items() for point in node.fired
+        )
+        report.failpoints = dict(sorted(fired.items()))
+
+    def _counts(self) -> dict[str, int]:
+        world = self._world
+        return {
+            "accepted": sum(len(world.streams[side].accepted) for side in SIDES),
+            "class_3": sum(1 for side in SIDES for _ in world.streams[side].must_arrive()),
+            "received": sum(world.consumers[side].received for side in SIDES),
+            "submitted_again": sum(world.submitters[side].repeated for side in SIDES),
+            "flagged_repeats": sum(world.consumers[side].repeats for side in SIDES),
+            "starts": sum(node.starts for node in world.nodes.values()),
+            "failpoints_fired": sum(len(node.fired) for node in world.nodes.values()),
+        }

@@ -1,0 +1,105 @@
+"""The documents of a campaign: drawn from its seed, known again by their first line, the same octets at each repeat.
+
+A ``Stream`` gives the documents of one institution one after another. What is expected of a document at the other side
+(its digest, its order) is computed from it again at the end, so nothing about it need be kept meanwhile.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+MUST, STORE, DROP = 3, 2, 1  # @SaveFwd
+
+# share | @SaveFwd | @Ack2
+CLASSES = [
+    (55, MUST, 1),
+    (25, MUST, 0),
+    (8, STORE, 1),
+    (4, STORE, 0),
+    (4, DROP, 1),
+    (4, DROP, 0),
+]
+# share | octets of the body, from and to
+SIZES = [
+    (80, 60, 2_500),
+    (16, 2_500, 20_000),
+    (3, 100_000, 180_000),  # more than one frame
+    (1, 400_000, 700_000),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document; ``number`` counts per institution from 1, in the order of submission per order key."""
+
+    seed: int
+    source: str
+    target: str
+    number: int
+    save_fwd: int
+    ack2: int
+    order_key: str
+    size: int
+
+    @property
+    def token(self) -> str:
+        """Names the document at its node: a repeat of the same submission is not a second document."""
+        return f"{self.seed}-{self.source}-{self.number}"
+
+    @property
+    def body(self) -> bytes:
+        """The token in a line, then octets that follow from it."""
+        return f"{self.token}\n".encode() + Random(self.token).randbytes(self.size)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the body, hexadecimal."""
+        return sha256(self.body).hexdigest()
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        """The UMX-T attributes, as AMQP headers."""
+        headers: dict[str, Any] = {
+            "@SaveFwd": self.save_fwd,
+            "@Ack2": self.ack2,
+            "@Token": self.token,
+            "@AppKey": f"crash/document/{self.source}/{self.number}",
+        }
+        if self.order_key:
+            headers["@OrderKey"] = self.order_key
+        return headers
+
+
+def token_of(body: bytes) -> str:
+    """Which document this is, from its first line."""
+    return body.partition(b"\n")[0].decode("ascii", "replace")
+
+
+class Stream:
+    """The documents of one institution, without end: unordered ones, and those of its order keys."""
+
+    def __init__(self, seed: int, source: str, target: str) -> None:
+        self._seed = seed
+        self._source = source
+        self._target = target
+        self._chance = Random(f"{seed}/documents/{source}")
+        self._number = 0
+        self.accepted: list[Document] = []  #: those whose acceptance was confirmed, in that order
+
+    def next(self, order_key: str = "") -> Document:
+        """One more document; one with an order key must get there."""
+        self._number += 1
+        save_fwd, ack2 = (MUST, self._chance.randrange(2)) if order_key else self._draw_class()
+        _, low, high = self._chance.choices(SIZES, [share for share, *_ in SIZES])[0]
+        size = self._chance.randint(low, high)
+        return Document(self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size)
+
+    def _draw_class(self) -> tuple[int, int]:
+        _, save_fwd, ack2 = self._chance.choices(CLASSES, [share for share, *_ in CLASSES])[0]
+        return save_fwd, ack2
+
+    def must_arrive(self) -> Iterator[Document]:
+        """The accepted ones of class 3."""
+        return (document for document in self.accepted if document.save_fwd == MUST)

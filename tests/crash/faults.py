@@ -1,0 +1,187 @@
+"""What goes wrong: the kinds of faults as a table, and the plan that a seed draws for each cycle.
+
+A plan is data and can be printed; ``Harm`` carries it out on a ``World``. Named durable steps come round in an order
+that the seed shuffles, so that a long campaign dies at every one of them.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from itertools import cycle
+from random import Random
+
+from semq.service import failpoints
+from tests.crash.world import NODES, SIDES, World
+
+LINKS = ("link-a", "link-b")
+APPS = ("app-a", "app-b")
+SPAN_S = 2.0  # faults of a cycle begin within this time
+BACK_S_MAX = 5.0  # a killed node is started again after at most so long
+
+# share | kind | where
+KINDS: list[tuple[int, str, tuple[str, ...]]] = [
+    (6, "kill", NODES),
+    (3, "kill two", NODES),
+    (4, "kill postgres", NODES),
+    (2, "kill both", NODES),  # the node and its postgres
+    (10, "failpoint", NODES),
+    (2, "freeze", NODES),
+    (3, "cut", LINKS),
+    (3, "cut in a frame", LINKS),
+    (2, "half open", LINKS),
+    (2, "silence", LINKS),
+    (1, "delay", LINKS),
+    (1, "throttle", LINKS),
+    (1, "crumbs", LINKS),
+    (1, "refuse", LINKS),
+    (3, "cut", APPS),
+    (2, "cut in a frame", APPS),
+    (1, "silence", APPS),
+]
+# failpoints that a kind of node can come to
+HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
+EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a cycle."""
+
+    at_s: float  #: from the beginning of the cycle
+    kind: str
+    where: str
+    value: float = 0.0  #: seconds, octets, whatever the kind needs
+    text: str = ""  #: second victim, failpoint
+
+    def __str__(self) -> str:
+        return f"{self.at_s:.1f}s {self.kind} {self.where} {self.value:g} {self.text}".rstrip()
+
+
+def failpoints_by_turn(seed: int) -> Iterator[tuple[str, str]]:
+    """(node, STEP:PHASE) for ever: each failpoint once, then each again."""
+    points = [
+        (node, f"{step}:{phase}")
+        for step, phase in failpoints.all_failpoints()
+        for node in NODES
+        if step in EVERYWHERE or (step in HUB_ONLY) == (node == "hub")
+    ]
+    Random(f"{seed}/failpoints").shuffle(points)
+    return cycle(points)
+
+
+def plan(seed: int, number: int, points: Iterator[tuple[str, str]]) -> list[Fault]:
+    """The faults of one cycle, in the order of their times."""
+    chance = Random(f"{seed}/cycle/{number}")
+    return sorted((_draw(chance, points) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s)
+
+
+def _draw(chance: Random, points: Iterator[tuple[str, str]]) -> Fault:
+    _, kind, places = chance.choices(KINDS, [share for share, *_ in KINDS])[0]
+    at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places), 0.0, ""
+    if kind in ("kill", "kill two", "kill both", "failpoint"):
+        value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
+    if kind == "kill two":
+        text = chance.choice([node for node in NODES if node != where])
+    if kind == "failpoint":
+        where, point = next(points)
+        text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 2, 3, 7))}"
+    if kind in ("freeze", "silence", "refuse"):
+        value = chance.uniform(0.5, 4.0)
+    if kind == "silence":
+        text = chance.choice(("silent_there", "silent_back"))
+    if kind == "delay":
+        value = chance.uniform(0.01, 0.5)
+    if kind == "throttle":
+        value = chance.uniform(5_000, 100_000)
+    if kind == "crumbs":
+        value = chance.choice((1, 3, 7, 100))
+    if kind == "cut in a frame":
+        value = float(int(chance.expovariate(1 / 3_000)))
+    return Fault(round(at_s, 2), kind, where, round(value, 2), text)
+
+
+class Harm:
+    """Carries plans out."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.done: Counter[str] = Counter()
+        self._kinds: dict[str, Callable[[Fault], Awaitable[None]]] = {
+            "kill": self._kill,
+            "kill two": self._kill_two,
+            "kill postgres": self._kill_postgres,
+            "kill both": self._kill_both,
+            "failpoint": self._arm,
+            "freeze": self._freeze,
+            "cut": self._cut,
+            "cut in a frame": self._cut_in_a_frame,
+            "half open": self._half_open,
+            "silence": self._silence,
+            "delay": lambda fault: self._weather(fault, "delay_s", SPAN_S),
+            "throttle": lambda fault: self._weather(fault, "octets_per_s", SPAN_S),
+            "crumbs": lambda fault: self._weather(fault, "crumb", SPAN_S, int(fault.value)),
+            "refuse": self._refuse,
+        }
+
+    async def run(self, faults: list[Fault]) -> None:
+        """All faults of a cycle, each at its time; returns when the last one is over."""
+        await asyncio.gather(*(self._one(fault) for fault in faults))
+
+    async def _one(self, fault: Fault) -> None:
+        await asyncio.sleep(fault.at_s)
+        self.done[fault.kind] += 1
+        await self._kinds[fault.kind](fault)
+
+    async def _kill(self, fault: Fault) -> None:
+        self._world.nodes[fault.where].kill(fault.value)
+
+    async def _kill_two(self, fault: Fault) -> None:
+        self._world.nodes[fault.where].kill(fault.value)
+        self._world.nodes[fault.text].kill(fault.value)
+
+    async def _kill_postgres(self, fault: Fault) -> None:
+        self._world.nodes[fault.where].kill_postgres()
+
+    async def _kill_both(self, fault: Fault) -> None:
+        self._world.nodes[fault.where].kill_postgres()
+        self._world.nodes[fault.where].kill(fault.value)
+
+    async def _arm(self, fault: Fault) -> None:
+        self._world.nodes[fault.where].kill(fault.value, fault.text)
+
+    async def _freeze(self, fault: Fault) -> None:
+        self._world.nodes[fault.where].freeze(True)
+        await asyncio.sleep(fault.value)
+        self._world.nodes[fault.where].freeze(False)
+
+    async def _cut(self, fault: Fault) -> None:
+        self._world.proxies[fault.where].cut()
+
+    async def _cut_in_a_frame(self, fault: Fault) -> None:
+        self._world.proxies[fault.where].cut_after(int(fault.value))
+
+    async def _half_open(self, fault: Fault) -> None:
+        self._world.proxies[fault.where].half_open()
+
+    async def _silence(self, fault: Fault) -> None:
+        proxy = self._world.proxies[fault.where]
+        proxy.change(**{fault.text: True})
+        await asyncio.sleep(fault.value)
+        proxy.change(**{fault.text: False})
+
+    async def _refuse(self, fault: Fault) -> None:
+        proxy = self._world.proxies[fault.where]
+        proxy.change(refuses=True)
+        proxy.cut()
+        await asyncio.sleep(fault.value)
+        proxy.change(refuses=False)
+
+    async def _weather(self, fault: Fault, name: str, last_s: float, value: float | None = None) -> None:
+        proxy = self._world.proxies[fault.where]
+        proxy.change(**{name: fault.value if value is None else value})
+        await asyncio.sleep(last_s)
+        proxy.clear()
+
+
+assert SIDES == ("a", "b"), "the links above are theirs"

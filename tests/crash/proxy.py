@@ -1,0 +1,191 @@
+"""A TCP proxy that stands on a link and makes its weather: cuts, silence, delay, thin lines.
+
+One ``Proxy`` listens on one port for the whole campaign; whom it leads to may change when a server comes back on
+another port. It copies octets and knows nothing of AMQP. The faults in ``faults`` set its weather, the campaign sets
+it fair again.
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+CHUNK = 64 * 1024
+
+
+@dataclass(slots=True)
+class Weather:
+    """What happens to octets on the way; the values given here are fair weather."""
+
+    delay_s: float = 0.0  #: of every chunk, so a long line is a slow one too
+    octets_per_s: float = 0.0  #: 0: as fast as may be
+    crumb: int = 0  #: at most so many octets in one write; 0: no limit
+    refuses: bool = False  #: new connections are reset
+    silent_there: bool = False  #: nothing goes from the dialler to the server any more, and nobody is told
+    silent_back: bool = False
+
+
+class Proxy:
+    """One listening port, and what is connected through it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.weather = Weather()
+        self.target: tuple[str, int] | None = None  #: None: nobody is there, connections are reset
+        self.connections = 0  #: made so far
+        self._open: set[_Pair] = set()
+        self._changed = asyncio.Event()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen on any free port of this machine."""
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=CHUNK)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self) -> None:
+        """Listen no more, cut all."""
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        await asyncio.gather(*(pair.done.wait() for pair in self._open))
+
+    # ------------------------------------------------------------ what the faults do
+
+    def change(self, **weather: float | bool) -> None:
+        """Change the weather of this and all later connections."""
+        for name, value in weather.items():
+            setattr(self.weather, name, value)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def clear(self) -> None:
+        """Fair weather again; what was silent speaks, with all that it held back."""
+        self.change(**{name: getattr(Weather(), name) for name in Weather.__slots__})
+
+    def cut(self) -> None:
+        """Reset every connection, on both sides."""
+        for pair in list(self._open):
+            pair.abort()
+
+    def cut_after(self, octets: int) -> None:
+        """Reset each open connection when it has carried so many more octets: in the midst of a frame."""
+        for pair in self._open:
+            pair.fuse = octets
+
+    def half_open(self) -> None:
+        """The dialler's side ends, the server's side hangs on: nobody tells the server."""
+        for pair in list(self._open):
+            pair.leave_server_hanging()
+
+    # ------------------------------------------------------------ inside
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target = self.target
+        if self.weather.refuses or target is None:
+            writer.transport.abort()
+            return
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*target, limit=CHUNK)
+        except OSError:
+            writer.transport.abort()
+            return
+        self.connections += 1
+        pair = _Pair(writer, far_writer)
+        self._open.add(pair)
+        try:
+            there = self._carry(pair, reader, far_writer, lambda: self.weather.silent_there)
+            back = self._carry(pair, far_reader, writer, lambda: self.weather.silent_back)
+            await asyncio.gather(there, back)
+        finally:
+            pair.abort()
+            self._open.discard(pair)
+            pair.done.set()
+
+    async def _carry(
+        self, pair: "_Pair", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silent: Callable[[], bool]
+    ) -> None:
+        """Copy one direction until it ends; an end on one side is an end on the other."""
+        with suppress(OSError):
+            while chunk := await reader.read(self.weather.crumb or CHUNK):
+                if pair.hanging:
+                    continue
+                while silent() and not pair.over:
+                    await self._wait_for_change(pair)
+                await self._take_time(len(chunk))
+                allowed = pair.take(len(chunk))
+                writer.write(chunk[:allowed])
+                if allowed < len(chunk):
+                    await writer.drain()
+                    break
+                await writer.drain()
+        if not pair.hanging:
+            pair.end()
+
+    async def _take_time(self, octets: int) -> None:
+        rate = self.weather.octets_per_s
+        pause = self.weather.delay_s + (octets / rate if rate else 0.0)
+        if pause:
+            await asyncio.sleep(pause)
+
+    async def _wait_for_change(self, pair: "_Pair") -> None:
+        waits = [asyncio.ensure_future(self._changed.wait()), asyncio.ensure_future(pair.ended.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+
+class _Pair:
+    """One connection: the dialler's socket and the server's."""
+
+    def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self._near = near
+        self._far = far
+        self.fuse: int | None = None  #: octets until it is cut
+        self.hanging = False  #: the dialler is gone, the server does not know
+        self.over = False
+        self.ended = asyncio.Event()
+        self.done = asyncio.Event()
+
+    def take(self, octets: int) -> int:
+        """How many of so many octets may still pass."""
+        if self.fuse is None:
+            return octets
+        allowed = min(self.fuse, octets)
+        self.fuse -= allowed
+        return allowed
+
+    def abort(self) -> None:
+        """Reset both sides."""
+        self.over = True
+        self.ended.set()
+        for writer in (self._near, self._far):
+            _reset(writer)
+
+    def end(self) -> None:
+        """One side has ended: end the other too, with what is still to be written to it."""
+        self.over = True
+        self.ended.set()
+        for writer in (self._near, self._far):
+            with suppress(OSError, RuntimeError):
+                writer.close()
+
+    def leave_server_hanging(self) -> None:
+        """Reset the dialler's side alone."""
+        self.hanging = True
+        _reset(self._near)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection by RST instead of FIN: what is on the way is lost."""
+    sock = writer.get_extra_info("socket")
+    if sock is not None and sock.fileno() >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
