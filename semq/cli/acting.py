@@ -1,0 +1,48 @@
+"""``semq msg cancel|hold|release|resend``: acts of a person, each noted in the ledger with its reason."""
+
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.desk import Desk, on_node
+from semq.cli.msg import Id, group
+
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the ledger.")]
+
+
+@group.command()
+@on_node
+async def cancel(desk: Desk, id: Id, why: Why = "") -> None:
+    """Keep a message from being delivered, if it still can be; the outcome tells who was first."""
+    await act(desk, "msg.cancel", id, why, "is being cancelled")
+
+
+@group.command()
+@on_node
+async def hold(desk: Desk, id: Id, why: Why = "") -> None:
+    """Keep a message that has not been sent from being sent."""
+    await act(desk, "msg.hold", id, why, "is held")
+
+
+@group.command()
+@on_node
+async def release(desk: Desk, id: Id, why: Why = "") -> None:
+    """Let a held message go."""
+    await act(desk, "msg.release", id, why, "is released")
+
+
+@group.command()
+@on_node
+async def resend(desk: Desk, id: Id, why: Why = "") -> None:
+    """Send a message once more, the same bytes under the same locator; the receiver drops what it has."""
+    await act(desk, "msg.resend", id, why, "is sent again")
+
+
+async def act(desk: Desk, operation: str, name: str, why: str, done: str) -> None:
+    """Find the message, act on it, say so."""
+    lk0 = (await desk.ask("msg.show", id=name))["lk0"]
+    result: Any = await desk.ask(operation, repeat=False, id=lk0, why=why)
+    if desk.out.as_json:
+        desk.out.data(result)
+    else:
+        desk.out.line(f"{lk0}  {done}")

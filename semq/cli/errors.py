@@ -1,0 +1,45 @@
+"""What the command line itself finds wrong. Codes 2200–2299."""
+
+from semq.errors import BadInput, Misconfigured
+
+
+class NoNode(Misconfigured):
+    """No node was named."""
+
+    code = "SEMQ-2201"
+    remedy = "Give --node amqp://user:password@host:port or --config FILE, or set SEMQ_NODE."
+
+
+class NoUser(Misconfigured):
+    """The configuration does not say how its node is reached."""
+
+    code = "SEMQ-2202"
+    remedy = "Give --node amqp://user:password@host:port; the node prints its port when it starts."
+
+
+class UnreadableFile(BadInput):
+    """The file cannot be read or written."""
+
+    code = "SEMQ-2203"
+    remedy = "Check the path and its permissions."
+
+
+class NoSuchCode(BadInput):
+    """No error of SEMQ has this code."""
+
+    code = "SEMQ-2204"
+    remedy = "`semq errors list` shows them all."
+
+
+class Ambiguous(BadInput):
+    """Several messages go by this name."""
+
+    code = "SEMQ-2205"
+    remedy = "Give the whole locator (LK0); `semq msg list --json` shows it."
+
+
+class BadTime(BadInput):
+    """This is neither an age nor a date."""
+
+    code = "SEMQ-2206"
+    remedy = "Write 30m, 2h or 7d, or a date: 2026-03-31, 2026-03-31T14:00+02:00."

@@ -1,0 +1,23 @@
+"""The table of command groups. A package that brings a group of its own adds a row here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from semq.cli import about, config, db, errors_list, msg, node, queue, running
+from semq.cli import acting as acting  # registers its commands with msg
+
+# name | group | what it is for | hidden (an older name)
+GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
+    ("msg", msg.group, "Send, receive, look at and act on messages.", False),
+    ("queue", queue.group, "How many messages stand where.", False),
+    ("node", node.group, "What a node is and how it does.", False),
+    ("local", running.local, "Run an institution's node.", False),
+    ("platform", running.platform, "Run the hub.", False),
+    ("config", config.group, "Check and show configurations.", False),
+    ("db", db.group, "The tables of a node's database.", False),
+    ("database", db.group, "The tables of a node's database.", True),
+    ("errors", errors_list.group, "What an error means and what to do.", False),
+)
+TOP: tuple[Callable[..., Any], ...] = (about.version, about.completion)

@@ -1,0 +1,70 @@
+"""The whole command: groups joined, errors as one line on standard error, exit statuses that scripts can rely on.
+
+| status | meaning                                                                             |
+|--------|-------------------------------------------------------------------------------------|
+| 0      | done                                                                                |
+| 1      | refused, or the answer is no: bad input, a document that ended undelivered          |
+| 2      | usage: unknown command or option, missing argument                                  |
+| 69     | not now: node or database out of reach, no answer or no outcome in the time given   |
+| 78     | configuration: unreadable or wrong, a database of another version, login refused    |
+| 130    | interrupted                                                                         |
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from semq.cli.groups import GROUPS, TOP
+from semq.errors import Misconfigured, SemqError, Unavailable
+
+EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
+
+HELP = """Store-and-forward delivery of business documents between institutions.
+
+A node is named by --node amqp://user:password@host:port, by --config FILE (its own configuration), or by the variable
+SEMQ_NODE. Data goes to standard output, talk to standard error; --json prints one JSON value.
+"""
+EPILOG = "Exit status: 0 done, 1 refused or no, 2 usage, 69 not now, 78 configuration, 130 interrupted."
+
+
+def make() -> typer.Typer:
+    """All commands."""
+    whole = typer.Typer(
+        name="semq",
+        help=HELP,
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for name, group, help_, hidden in GROUPS:
+        whole.add_typer(group, name=name, help=help_, no_args_is_help=True, hidden=hidden)
+    for command in TOP:
+        whole.command()(command)
+    return whole
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    try:
+        make()(args=list(argv) if argv is not None else None, prog_name="semq")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else EXIT_NO
+    except SemqError as error:
+        print(f"semq: {' '.join(error.advice().split())}", file=sys.stderr)
+        return status_of(error)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has had enough; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def status_of(error: SemqError) -> int:
+    """The exit status that belongs to an error."""
+    if isinstance(error, Misconfigured):
+        return EXIT_CONFIG
+    return EXIT_UNAVAILABLE if isinstance(error, Unavailable) else EXIT_NO

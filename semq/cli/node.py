@@ -1,0 +1,76 @@
+"""``semq node``: what a node is and how it does."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from semq.cli.desk import Desk, on_node
+
+group = typer.Typer()
+
+
+@group.command()
+@on_node
+async def status(desk: Desk) -> None:
+    """Who the node is, since when, its link, its partners, what it has counted."""
+    told = await desk.ask("node.status")
+    if desk.out.as_json:
+        desk.out.data(told)
+    else:
+        desk.out.facts(flat(told))
+
+
+@group.command()
+@on_node
+async def incarnation(desk: Desk) -> None:
+    """Which life of which store this is: a store that was restored from a backup shows another boot or uuid."""
+    told = await desk.ask("node.status")
+    facts = {name: told.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
+    if desk.out.as_json:
+        desk.out.data(facts)
+    else:
+        desk.out.facts(facts)
+
+
+@group.command()
+@on_node
+async def drain(desk: Desk) -> None:
+    """Accept no more documents and wait until nothing is under way; then the node can be stopped."""
+    told = await desk.ask("node.drain", repeat=False, timeout_s=desk.timeout_s)
+    if desk.out.as_json:
+        desk.out.data(told)
+    else:
+        desk.out.line(
+            "drained: nothing is under way" if told.get("drained") else "not drained yet: something is under way"
+        )
+    if not told.get("drained"):
+        raise typer.Exit(1)
+
+
+@group.command("list")
+@on_node
+async def list_(desk: Desk) -> None:
+    """The institutions of a hub: who is online, and what waits for them there."""
+    rows = await desk.ask("nodes.list")
+    if desk.out.as_json:
+        desk.out.data(rows)
+    else:
+        columns = (("institution", "<"), ("online", "<"), ("stored for it", ">"))
+        desk.out.table(
+            columns,
+            ((str(row["node"]).removeprefix("1."), "yes" if row["online"] else "no", row["held"]) for row in rows),
+        )
+
+
+def flat(told: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
+    """A tree of facts as one level of dotted names."""
+    facts: dict[str, object] = {}
+    for name, value in told.items():
+        if isinstance(value, Mapping):
+            facts |= flat(value, f"{prefix}{name}.")
+        elif not isinstance(value, float):
+            facts[prefix + name] = value
+        else:
+            facts[prefix + name] = f"{value:.3f}"
+    return facts

@@ -1,0 +1,51 @@
+"""``semq platform run`` and ``semq local run``: a node in the foreground, in this very process."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from semq.cli.desk import CONFIG_VARIABLE, NODE_VARIABLE
+
+platform = typer.Typer()
+local = typer.Typer()
+FileOption = Annotated[
+    Path, typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's TOML file.")
+]
+
+
+@platform.callback()
+def _platform() -> None:
+    """The hub."""
+
+
+@local.callback()
+def _local() -> None:
+    """An institution's node."""
+
+
+@platform.command("run")
+def run_platform(config: FileOption) -> None:
+    """Run the hub until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
+    from platform_node.node import PlatformNode
+    from semq.service.process import main
+
+    _clear()
+    raise typer.Exit(main("platform", PlatformNode, ["--config", str(config)]))
+
+
+@local.command("run")
+def run_local(config: FileOption) -> None:
+    """Run an institution's node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
+    from local_node.node import LocalNode
+    from semq.service.process import main
+
+    _clear()
+    raise typer.Exit(main("local", LocalNode, ["--config", str(config)]))
+
+
+def _clear() -> None:
+    """A node takes every SEMQ_ variable for a setting: those of the command line are none."""
+    for name in (NODE_VARIABLE, CONFIG_VARIABLE):
+        os.environ.pop(name, None)

@@ -1,0 +1,85 @@
+"""Messages as tables and lines for people: which columns, and the words of the statuses. What nodes tell is JSON;
+nothing is needed of it that might be absent.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from semq.cli.output import Column, moment, size
+
+LIST_COLUMNS: tuple[Column, ...] = (
+    ("number", ">"),
+    ("accepted", "<"),
+    ("from / to", "<"),
+    ("document", "<"),
+    ("size", ">"),
+    ("status", "<"),
+)
+
+# The statuses of the design | in words.
+WORDS = {
+    "SS_INIT": "waits to be sent",
+    "SS_SENT": "sent",
+    "SS_ACK_FWD": "forwarded by the hub",
+    "SS_ACK": "stored at the hub",
+    "SS_ACK2": "the receiver has it",
+    "DELIVERED": "delivered",
+    "REJECTED": "rejected",
+    "CANCELLED": "cancelled",
+    "LOST": "lost",
+    "UNKNOWN": "outcome unknown",
+    "DROPPED": "dropped, the target was offline",
+    "NEW": "waits for the application",
+    "DONE": "the application has it",
+    "PARKED": "set aside for a person",
+}
+TIMES = ("accepted_at", "received_at", "expires_at", "submitted_at", "at")
+
+
+def status_of(row: Mapping[str, Any]) -> str:
+    """One word for where a message stands."""
+    for name in ("outcome", "ss_status", "app_status", "state", "status"):
+        if row.get(name):
+            return str(row[name])
+    return ""
+
+
+def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """A message in a list."""
+    inbound = row.get("side") == "inbound"
+    other = str(row.get("source" if inbound else "target", "")).removeprefix("1.")
+    marks = [mark for mark in ("held", "parked", "void") if row.get(mark)]
+    return (
+        row.get("id", row.get("object_id")),
+        moment(row.get("received_at" if inbound else "accepted_at") or row.get("at")),
+        f"{'from' if inbound else 'to'} {other}",
+        str(row.get("app_key") or ""),
+        size(row.get("size")),
+        " ".join([status_of(row), *marks]),
+    )
+
+
+def facts_of(shown: Mapping[str, Any]) -> dict[str, object]:
+    """Everything about one message, with times and statuses in words."""
+    facts: dict[str, object] = {}
+    for name, value in shown.items():
+        if value in (None, "", [], {}):
+            continue
+        if name in TIMES:
+            facts[name] = moment(value)
+        elif isinstance(value, bool):
+            facts[name] = "yes" if value else "no"
+        elif isinstance(value, list):
+            facts[name] = " ".join(map(str, value))
+        else:
+            facts[name] = f"{value} ({WORDS[str(value)]})" if str(value) in WORDS else value
+    return facts
+
+
+def trace_line(line: Mapping[str, Any]) -> str:
+    """One event of the ledger."""
+    detail = " ".join(str(line[name]) for name in ("words", "detail") if line.get(name))
+    attempt = f" attempt {line['att']}" if line.get("att") else ""
+    return (
+        f"{moment(line.get('at'))}  {line.get('side', ''):<8}  {line.get('event', ''):<10}{attempt}  {detail}".rstrip()
+    )
