@@ -17,11 +17,12 @@ from semq.engine.outbound import OutboundRows
 from semq.engine.ports import Accepted, Submission
 from semq.engine.pump import Lane
 from semq.errors import SemqError
-from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStream, OutStreamKey, Side, Stored
+from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStream, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Envelope
 from semq.umx_t.headers import check_combination
 from semq.umx_t.locator import Pos
+from semq.umx_t.records import Presence
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
 
@@ -32,6 +33,23 @@ class Partners:
     complete: bool = False
     allowed: dict[str, bool] = field(default_factory=dict)
     online: dict[str, bool] = field(default_factory=dict)
+    _named: set[str] = field(default_factory=set)  #: in this session
+
+    def begin(self) -> None:
+        """A session has begun: the platform names everybody anew, in as many packets as it takes."""
+        self._named.clear()
+
+    def hear(self, records: Sequence[Presence]) -> None:
+        """What the platform says; who was not named until the list is complete does not exist."""
+        for record in records:
+            if record.node:
+                self.allowed[record.node] = record.allowed
+                self.online[record.node] = record.online
+                self._named.add(record.node)
+            if record.complete:
+                self.complete = True
+                for node in self.allowed.keys() - self._named:
+                    del self.allowed[node], self.online[node]
 
     def check(self, dest: str) -> None:
         """Raise UnknownTarget or TargetNotAllowed; say nothing where nothing is known."""
@@ -53,25 +71,44 @@ class Accepting:
 
     def submit(self, submissions: Sequence[Submission]) -> None:
         """Check each document and commit all that pass, together; each hears through its own ``done`` or ``failed``."""
-        good = []
+        good: list[Submission] = []
+        faults: dict[int, SemqError] = {}
         for submission in submissions:
             try:
                 self._check(submission)
+                fault = self._fault(submission)
             except SemqError as error:
                 self.core.count("refused")
                 submission.failed(error)
-            else:
-                good.append(submission)
+                continue
+            if fault is not None:
+                faults[len(good)] = fault
+            good.append(submission)
         if good:
-            self.core.post(_Accept(self, good))
+            self.core.post(_Accept(self, good, faults))
 
     def _check(self, submission: Submission) -> None:
+        """What is wrong today was wrong yesterday: refused without looking for an earlier submission."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
         check_combination(submission.attributes)
         if len(submission.body) > settings.max_document:
             raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document)
+        submission.digest = sha256(submission.body).digest()
+
+    def _fault(self, submission: Submission) -> SemqError | None:
+        """What has become wrong with time; a repeated token is answered nevertheless: its document is accepted."""
+        try:
+            self._check_now(submission)
+        except SemqError as error:
+            if submission.token:
+                return error
+            raise
+        return None
+
+    def _check_now(self, submission: Submission) -> None:
+        settings = self.core.settings
         if submission.attributes.expires_at and submission.attributes.expires_at <= self.core.now_ms():
             raise errors.Expired(expires_at=submission.attributes.expires_at)
         dest = str(submission.target.node)
@@ -79,16 +116,16 @@ class Accepting:
             self.partners.check(dest)
         if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
-        submission.digest = sha256(submission.body).digest()
 
 
 class _Accept(Step):
-    def __init__(self, accepting: Accepting, submissions: list[Submission]) -> None:
+    def __init__(self, accepting: Accepting, submissions: list[Submission], faults: dict[int, SemqError]) -> None:
         super().__init__()
         self._accepting = accepting
         self._core = accepting.core
         self._rows = accepting.rows
         self._submissions = submissions
+        self._faults = faults
         for submission in submissions:
             dest = str(submission.target.node)
             if submission.token:
@@ -105,9 +142,11 @@ class _Accept(Step):
         self._kept: list[Outbound] = []
         self._events: list[Any] = []
         self._at = self._core.now_ms()
-        for submission in self._submissions:
+        for place, submission in enumerate(self._submissions):
             known = unit.tokens.get(submission.token) if submission.token else None
-            if known is None:
+            if known is None and place in self._faults:
+                self._refused.append((submission, self._faults[place]))
+            elif known is None:
                 self._accept(unit, submission)
             elif known.digest == submission.digest:
                 self._accepted.append((submission, Accepted(known.lk0, repeated=True)))
@@ -148,6 +187,8 @@ class _Accept(Step):
         if self._leaves_a_row(row, goes_now):
             unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(submission.body)))
             self._kept.append(row)
+        elif submission.token:
+            unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, row.digest)
 
     def _waits(self, row: Outbound, lane: Lane) -> bool:
         """Whether the window of the stream or the rows accepted just before keep the message back."""

@@ -71,6 +71,7 @@ class LocalEngine:
     def link_up(self, link: Link) -> None:
         """A session with the platform has begun; the one before it, if any, is over."""
         self.link = self.sender.link = link
+        self.partners.begin()
         self.receiver.platform = self.owing.platform = link.peer
         spread = self.core.settings.reconnect_spread_s
         self.asker.schedule.hurry(self.core.now() + spread * self.core.clock.random())
@@ -127,14 +128,7 @@ class LocalEngine:
 
     def hear_presence(self, records: Sequence[Presence]) -> None:
         """What the platform says of partners: who exists, whom we may send to, who is online."""
-        if any(record.complete for record in records):
-            self.partners.complete = True
-            self.partners.allowed.clear()
-            self.partners.online.clear()
-        for record in records:
-            if record.node:
-                self.partners.allowed[record.node] = record.allowed
-                self.partners.online[record.node] = record.online
+        self.partners.hear(records)
 
     def _loop(self, frames: list[Data]) -> None:
         """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""

@@ -118,12 +118,20 @@ class Receiver:
         And answered after the commit only.
         """
         if sid < 0:
-            return Recorded(Arrival.RECV if str(lk0) in unit.seen else Arrival.NOT)
+            ident = str(lk0)
+            if refused_mark(ident) in unit.seen:
+                return Recorded(Arrival.REJ)
+            return Recorded(Arrival.RECV if ident in unit.seen else Arrival.NOT)
         key = InStreamKey(lk0.store, lk0.inc)
         stream = unit.in_streams.get(key)
         if stream is not None and sid < stream.floor:
             return Recorded(Arrival.SETTLED)
         return unit.recorded.get(Slot(key, sid), Recorded(Arrival.NOT))
+
+
+def refused_mark(ident: str) -> str:
+    """What stands in the window of class 1 and 2 beside a refused message: its sender must not hear RECV later."""
+    return f"{ident} REJ"
 
 
 def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int) -> None:
@@ -164,7 +172,7 @@ class _Record(Step):
                 self.needs.in_streams.add(key)
                 self.needs.recorded.add(Slot(key, envelope.sid))
             else:
-                self.needs.seen.add(envelope.ident)
+                self.needs.seen |= {envelope.ident, refused_mark(envelope.ident)}
 
     def decide(self, unit: Unit) -> None:
         self._acks: list[tuple[Envelope, Recorded, int]] = []
@@ -255,8 +263,9 @@ class _Record(Step):
         if envelope.is_class3:
             unit.record(Slot(InStreamKey(row.lk0.store, row.lk0.inc), row.sid), entry)
         else:
-            unit.seen.add(envelope.ident)
-            unit.new_seen[envelope.ident] = envelope.lk0
+            marks = {envelope.ident} if entry.status is Arrival.RECV else {envelope.ident, refused_mark(envelope.ident)}
+            unit.seen |= marks
+            unit.new_seen.update(dict.fromkeys(sorted(marks), envelope.lk0))
         unit.insert_pending(row, Stored(encode_envelope(envelope), payload))
         unit.ledger.append(
             LedgerLine(
@@ -393,7 +402,7 @@ class _Answer(Step):
                 self.needs.in_streams.add(key)
                 self.needs.recorded.add(Slot(key, record.sid))
             else:
-                self.needs.seen.add(record.ident)
+                self.needs.seen |= {record.ident, refused_mark(record.ident)}
 
     def decide(self, unit: Unit) -> None:
         self._answers: list[Inquiry] = []
