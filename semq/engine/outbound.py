@@ -106,13 +106,15 @@ class OutboundRows:
         after = rule.after
         if after is Standing.CANCELLED and row.lost:
             after = Standing.LOST
+        elif after is Standing.CANCELLED and row.void and row.has_payload:
+            after = Standing.REJECTED  # the marker of a document that the platform refused: its body is kept
         if after is not standing:
             self._move(unit, row, after, effects, detail or news.name, reason)
             if row.ss_status is not before or row.outcome is not None:
                 unit.change_outbound(row, before)
                 if before in UNDER_WAY and (row.ss_status not in UNDER_WAY or row.outcome is not None):
                     effects.landed.append(row)
-        self._do(unit, row, rule.deed, before, effects)
+        self._do(unit, row, rule.deed, before, effects, reason)
         return rule.deed
 
     def _move(
@@ -135,7 +137,15 @@ class OutboundRows:
         if kind:
             self.core.tell(unit, kind, row, effects.events)
 
-    def _do(self, unit: Unit, row: Outbound, deed: SenderDeed | None, before: SendStatus, effects: Effects) -> None:
+    def _do(
+        self,
+        unit: Unit,
+        row: Outbound,
+        deed: SenderDeed | None,
+        before: SendStatus,
+        effects: Effects,
+        reason: Reason | None,
+    ) -> None:
         if deed is SenderDeed.reack2:
             effects.reack2.append(row)
         elif deed is SenderDeed.wake:
@@ -148,17 +158,26 @@ class OutboundRows:
             self._make_void(unit, row, lost=deed is SenderDeed.give_up)
             unit.change_outbound(row, before)
             effects.wake.append(row)
+        elif deed is SenderDeed.refuse:
+            row.reason = reason
+            self._mark_void(unit, row, unit.bodies[row.object_id].payload)
+            effects.wake.append(row)
         elif deed is SenderDeed.ask_target or deed is SenderDeed.ask_custodian:
             effects.asks.append((row, deed))
 
     def _make_void(self, unit: Unit, row: Outbound, *, lost: bool) -> None:
         """Replace the payload by a marker that races for the place in the receiver's ledger (rule R11, section 12)."""
-        row.void, row.has_payload = True, False
+        row.has_payload = False
         row.lost = row.lost or lost
         if not lost:
             row.att += 1
+        self._mark_void(unit, row, b"")
+
+    @staticmethod
+    def _mark_void(unit: Unit, row: Outbound, payload: bytes) -> None:
+        row.void = True
         envelope = decode_envelope(unit.bodies[row.object_id])
-        unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), b""))
+        unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), payload))
 
     def apply(self, effects: Effects) -> None:
         """After the commit: floors, lanes, doubts, inquiries and events follow what is now true."""

@@ -77,6 +77,8 @@ class Relay:
         return None
 
     def _refusal(self, envelope: Envelope, size: int) -> Reason | None:
+        if envelope.void and envelope.target.node in self.directory.nodes():
+            return None  # a marker has to reach the receiver's ledger, whatever was wrong with its document
         reason = self.directory.refuse(envelope, size)
         if reason is None and size > self.core.settings.max_document:
             return (

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
-from semq.engine.errors import NotYours
+from semq.engine.errors import NotYours, UnknownTarget
 from semq.engine.outbound import NEWS, Effects, OutboundRows
 from semq.engine.ports import Link
 from semq.engine.pump import Lane, Pump
@@ -73,7 +73,8 @@ class Sender:
         if row.save_fwd is SaveFwd.STORE and not row.ack2:
             unit.delete_outbound(row)
         floor = self.rows.floor(row).value if row.sid >= 0 else 0
-        return Data(replace(decode_envelope(stored), att=row.att, floor=floor), stored.payload)
+        envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
+        return Data(envelope, b"" if row.void else stored.payload)
 
     def _send(self, dest: str, frames: list[Data]) -> None:
         if dest == str(self.core.address):
@@ -217,6 +218,7 @@ class _HearReceipts(_ReAck2):
     def __init__(self, sender: Sender, source: Address, records: Sequence[Receipt]) -> None:
         super().__init__(sender, source)
         self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
+        self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.flag is Note.REFUSED}
 
     def decide(self, unit: Unit) -> None:
         self._begin(unit)
@@ -243,8 +245,11 @@ class _HearReceipts(_ReAck2):
             if record.lk1 is not None:
                 custody(self, unit, row, LK1(*record.lk1), record.void)
         elif record.flag is Note.REFUSED and row.att != 1:
-            # A later copy was refused, an earlier one may have arrived: only silence or the receiver can tell.
+            # A later copy was refused, an earlier one may have arrived: only the receiver can tell.
             unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(record.reason or ())))
+            if not row.void and row.has_payload and record.att == row.att:
+                reason = record.reason or (UnknownTarget.code, "refused by the platform")
+                self._hear(unit, row, Heard.refused_again, reason=reason)
         elif record.flag is not None and record.att == row.att:
             self._hear(unit, row, NOTES[record.flag], reason=record.reason)
 

@@ -47,6 +47,7 @@ class Heard(Enum):
     void = "S5: the void marker took its place"
     settled = "S5: the receiver has forgotten it, as one does below the floor"
     refused = "section 18: the platform refused the only copy ever sent"
+    refused_again = "section 18: the platform refused a later copy; an earlier one may have arrived"
     gone = "S6: the custodian has no such copy any more"
     unavail = "S7: the custodian has been out of reach for T_cust"
     not_here = "S8: the receiver has not got it, and we can send it again"
@@ -69,6 +70,7 @@ class SenderDeed(Enum):
     ask_custodian = "Inquiry S to the platform store that holds the copy"
     make_void = "replace the payload by a void marker, attempt + 1"
     give_up = "let a void marker race for the place in the receiver's ledger (rule R11)"
+    refuse = "let a void marker race, and keep reason and payload: the end is REJECTED unless an earlier copy arrived"
 
 
 SENDER = Grid(
@@ -84,6 +86,7 @@ rej             REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:r
 void            CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  .:reack2
 settled         UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    .:reack2
 refused         .                 REJECTED          .                 .                 .                 .                 .
+refused_again   .                 SS_INIT:refuse    .                 .                 .                 .                 .
 gone            .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
 unavail         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
 not_here        .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
@@ -113,6 +116,7 @@ rej             REJECTED          REJECTED          REJECTED          REJECTED  
 void            CANCELLED         CANCELLED         CANCELLED         CANCELLED         .
 settled         UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
 refused         .                 REJECTED          .                 .                 .
+refused_again   .                 .                 .                 .                 .
 gone            .                 .                 .                 .                 .
 unavail         .                 .                 .                 .                 .
 not_here        .                 .                 .                 .                 .

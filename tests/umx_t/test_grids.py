@@ -71,6 +71,7 @@ BACK: dict[Heard, tuple[Standing, ...]] = {
     Heard.not_here: (*FORWARD, Standing.GONE, Standing.AWAY),  # S8
     Heard.not_here_bare: (Standing.GONE,),  # S8: as a void marker
     Heard.offline: (*FORWARD, Standing.AWAY),  # S9
+    Heard.refused_again: (Standing.SS_SENT,),  # section 18: as a void marker
     Heard.cancel: UNSETTLED,  # S10: as a void marker
     Heard.resend: (*FORWARD, Standing.SS_ACK, Standing.GONE, Standing.AWAY),  # a person: another copy is always safe
 }
