@@ -1,0 +1,226 @@
+"""One node's script of the floor: makes rows like the real ones, then writes them batch by batch. See ``floor``.
+
+Runs in a process of its own, beside those of the other nodes; they start together and never wait for each other.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import psycopg
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, LargeBinary, SmallInteger, Text
+from sqlalchemy.types import TypeEngine
+
+from bench.network import NODE_IDS, A, B
+from bench.rows import Changes
+from semq.engine.bodies import encode_envelope
+from semq.store import tables
+from semq.store.postgres_sql import copy_in
+from semq.store.postgres_wire import OPTIONS
+from semq.store.rows import Event, Side
+from semq.umx_t.address import Address
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.locator import LK0
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
+
+FIRST = 1 << 40  # ids as large as those of a node
+INC = 0x5F3A_91C2_77D0_1B64
+SOURCE, TARGET = Address(1, NODE_IDS[A]), Address(1, NODE_IDS[B])
+STORE = f"{SOURCE}.1.1"
+
+# Tables whose rows come by COPY | the key that deletions go by, as a condition.
+KEYS = {
+    "tb_0031": "object_id = ANY(%s)",
+    "tb_0031_body": "object_id = ANY(%s)",
+    "tb_0030": "bref = ANY(%s)",
+    "tb_0030_body": "bref = ANY(%s)",
+    "tb_0030_ledger": "stream = 1 AND sid = ANY(%s)",
+    "semq_ledger": "number = ANY(%s)",
+}
+# What one change of a row is.
+UPDATES = {
+    "tb_0031": f"UPDATE tb_0031 SET ss_status = {SendStatus.SS_SENT:d}, att = att + 1 WHERE object_id = ANY(%s)",
+    "tb_0030": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY(%s)",
+}
+# Counters: one change a batch.
+COUNTERS = {
+    "tb_0031_stream": f"""
+        INSERT INTO tb_0031_stream AS s (dest, inc, next_sid) VALUES ('{TARGET}', {INC}, %s)
+        ON CONFLICT (dest, inc) DO UPDATE SET next_sid = excluded.next_sid WHERE s.next_sid <= excluded.next_sid""",
+    "tb_0030_stream": f"""
+        INSERT INTO tb_0030_stream AS s (number, store, inc, floor) VALUES (1, '{STORE}', {INC}, %s)
+        ON CONFLICT (store, inc) DO UPDATE SET floor = greatest(s.floor, excluded.floor), moved_at = now()""",
+}
+# Step | kind of change | the tables where it happens.
+STEPS = (("accept", "inserted", KEYS), ("settle", "updated", UPDATES), ("clean", "deleted", KEYS))
+
+
+def steps(changes: Mapping[str, Changes]) -> list[str]:
+    """The steps in which a node has anything to do."""
+    return [step for step, kind, among in STEPS if any(getattr(changes.get(table, NONE), kind) for table in among)]
+
+
+NONE = Changes()
+_TYPES: dict[type[TypeEngine[Any]], str] = {
+    BigInteger: "int8",
+    Integer: "int4",
+    SmallInteger: "int2",
+    Boolean: "bool",
+    Text: "text",
+    LargeBinary: "bytea",
+    DateTime: "timestamptz",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one node's script does."""
+
+    url: str
+    documents: int
+    size: int  #: of a body, in octets
+    batch: int  #: documents
+    changes: Mapping[str, Changes]  #: what happened to each table …
+    of: int  #: … when so many documents passed
+    is_hub: bool
+
+    def share(self, table: str, kind: str, first: int, last: int) -> int:
+        """How many rows of a kind fall to documents ``first`` to ``last``, exclusive; exact over the whole run."""
+        total: int = getattr(self.changes.get(table, NONE), kind)
+        return total * last // self.of - total * first // self.of
+
+
+@dataclass(slots=True)
+class Batch:
+    """The rows and keys of one batch, ready to be written."""
+
+    copies: list[tuple[str, list[str], list[tuple[Any, ...]]]] = field(default_factory=list)
+    accept: list[tuple[str, int | list[int]]] = field(default_factory=list)
+    settle: list[tuple[str, int | list[int]]] = field(default_factory=list)
+    clean: list[tuple[str, int | list[int]]] = field(default_factory=list)
+
+    def write(self, connection: psycopg.Connection[Any]) -> None:
+        """Its transactions, one after the other."""
+        cursor = connection.cursor()
+        for statement, types, rows in self.copies:
+            with cursor.copy(statement.encode()) as copy:
+                copy.set_types(types)
+                for row in rows:
+                    copy.write_row(row)
+        for step in (self.accept, self.settle, self.clean):
+            for change, keys in step:
+                cursor.execute(change.encode(), (keys,))
+            connection.commit()  # costs nothing where the step is empty: psycopg has then begun nothing
+
+
+def run(plan: Plan, barrier: Barrier, answers: Any) -> None:
+    """Make the rows, wait for the others, write; answers (from, to, fault)."""
+    started = time.perf_counter()
+    fault = ""
+    try:
+        batches = list(_batches(plan))
+        with psycopg.connect(plan.url, options=OPTIONS) as connection:
+            connection.prepare_threshold = 1
+            barrier.wait(120)
+            started = time.perf_counter()
+            for batch in batches:
+                batch.write(connection)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the bench reports it)
+        barrier.abort()
+        fault = repr(error)
+    answers.put((started, time.perf_counter(), fault))
+
+
+def _batches(plan: Plan) -> Iterator[Batch]:
+    makers = {name: Maker(name, plan) for name in KEYS if plan.changes.get(name, NONE).inserted}
+    made = dict.fromkeys(makers, 0)
+    for first in range(0, plan.documents, plan.batch):
+        last = min(first + plan.batch, plan.documents)
+        keys = list(range(FIRST + first, FIRST + last))
+        batch = Batch()
+        for name, maker in makers.items():
+            count = plan.share(name, "inserted", first, last)
+            rows = [maker.row(FIRST + made[name] + number) for number in range(count)]
+            made[name] += count
+            batch.copies.append((copy_in(name), maker.types, rows))
+        batch.accept = [(statement, last) for name, statement in COUNTERS.items() if plan.changes.get(name)]
+        for name, statement in UPDATES.items():
+            for left in range(plan.share(name, "updated", first, last), 0, -len(keys)):
+                batch.settle.append((statement, keys[:left]))
+        for name, condition in KEYS.items():
+            if count := plan.share(name, "deleted", first, last):
+                batch.clean.append((f"DELETE FROM {name} WHERE {condition}", keys[:count]))
+        yield batch
+
+
+class Maker:
+    """Makes rows of one table that look like real ones."""
+
+    def __init__(self, name: str, plan: Plan) -> None:
+        columns = list(tables.metadata.tables[name].columns)
+        values = _values(plan)
+        self.types = [_type_of(column) for column in columns]
+        self._row: list[Any] = [values.get(column.name, _default(column)) for column in columns]
+        places = {column.name: place for place, column in enumerate(columns)}
+        self._ids = [places[key] for key in ("object_id", "bref", "number", "sid", "src_object_id") if key in places]
+        self._lk0 = places.get("lk0")
+        self._app_key = places.get("app_key")
+
+    def row(self, number: int) -> tuple[Any, ...]:
+        """The row of one document, or the line of the ledger with this number."""
+        row = self._row.copy()
+        for place in self._ids:
+            row[place] = number
+        if self._lk0 is not None:
+            row[self._lk0] = f"{STORE}.{INC:x}.{number}"
+        if self._app_key is not None:
+            row[self._app_key] = str(number)
+        return tuple(row)
+
+
+def _values(plan: Plan) -> dict[str, Any]:
+    """What stands in the columns of real rows, by name, where it is not the default."""
+    now = datetime.now(UTC)
+    return {
+        "direction": int(Direction.RELAYED if plan.is_hub else Direction.OWN), "inc": INC, "store": STORE,
+        "dest": str(TARGET), "target": str(TARGET), "save_fwd": int(SaveFwd.MUST), "ack2": True,
+        "ss_status": int(SendStatus.SS_INIT), "stream": 1, "status": int(Arrival.RECV),
+        "p_ack_status": int(AckStatus.AS_INIT), "s_ack_status": int(AckStatus.AS_INIT),
+        "app_status": int(AppStatus.NEW), "app_domain": "bench", "app_type": "document", "app_subtype": "plain",
+        "has_payload": True, "side": int(Side.SENDER), "event": int(Event.SENT), "at": now, "accepted_at": now,
+        "received_at": now, "digest": bytes(32), "size": plan.size, "payload": bytes(plan.size),
+        "envelope": encode_envelope(_envelope()),
+    }  # fmt: skip
+
+
+def _envelope() -> Envelope:
+    return Envelope(
+        source=SOURCE,
+        target=TARGET,
+        lk0=LK0(1, NODE_IDS[A], 1, 1, INC, FIRST),
+        attributes=Attributes(app_key=AppKey("bench", "document", "plain", "12345"), content_type="text/xml"),
+        sid=12345,
+        floor=12000,
+        att=1,
+        digest=bytes(32),
+        submitted_at=1_700_000_000_000,
+    )
+
+
+def _type_of(column: Column[Any]) -> str:
+    """The name that Postgres has for a column's type."""
+    return _TYPES[type(column.type)]
+
+
+def _default(column: Column[Any]) -> Any:
+    if column.nullable:
+        return None
+    if isinstance(column.type, Boolean):
+        return False
+    if isinstance(column.type, SmallInteger | Integer | BigInteger):
+        return 0
+    return "" if isinstance(column.type, Text) else b""

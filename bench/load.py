@@ -1,0 +1,193 @@
+"""The applications of a measurement: one submits at A, one receives at B, one watches A.
+
+They are ordinary AMQP clients on the same machine, in the process of the bench: what they cost is part of the figures.
+Every document is different (its number stands in its first eight octets), and B's application keeps account of which
+numbers it got, so that a figure never stands for documents that were lost or given twice. Used by ``phases``.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+import msgspec
+
+from bench.network import NODE_IDS, A, B, Network
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.app import Client
+from semq.app.link import read_url
+from semq.clock import SystemClock
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.transport.dialer import dial
+from semq.transport.turn import Turn
+
+UNCONFIRMED_MAX = 1000  # documents that the application has published and the node has not confirmed
+PREFETCH = 1000
+BURST = 50  # published between two looks at the sockets
+POLL_S = 0.05
+SIZE_MIN = 8
+SILENCE_S_MAX = 60.0
+FILLER = bytes(range(256)) * 4
+
+
+class Stuck(Exception):  # noqa: N818
+    """Nothing has moved for a minute: documents do not arrive."""
+
+
+class Application:
+    """One connection to a node, with one channel."""
+
+    def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
+        self._client = client
+        self.channel = channel
+
+    @classmethod
+    async def connect(cls, network: Network, name: str) -> Self:
+        """Log in at a node."""
+        client = await dial(read_url(network.nodes[name].url), SystemClock(), Turn())
+        return cls(client, await client.open_channel())
+
+    async def close(self) -> None:
+        """Log out; what was not acknowledged goes back."""
+        await self._client.close()
+
+
+class Submitter(Application):
+    """Publishes documents for B at A, with confirms: a confirm means that A has committed it."""
+
+    async def begin(self) -> Self:
+        """Ask for confirms."""
+        await self.channel.confirm_select()
+        self.channel.on_settled = self._settled
+        self._settled_event = asyncio.Event()
+        self.refused = 0
+        return self
+
+    async def submit(self, first: int, count: int, size: int) -> float:
+        """Publish ``count`` documents as fast as confirms come; the moment of the first (perf_counter)."""
+        started = time.perf_counter()
+        for number in range(first, first + count):
+            while self.channel.unconfirmed >= UNCONFIRMED_MAX or not self.channel.may_publish:
+                self._settled_event.clear()
+                await self._settled_event.wait()
+            self.publish(number, size)
+            if number % BURST == 0:
+                await asyncio.sleep(0)
+        while self.channel.unconfirmed:
+            self._settled_event.clear()
+            await self._settled_event.wait()
+        if self.refused:
+            raise Stuck(f"{self.refused} documents were not accepted")
+        return started
+
+    def publish(self, number: int, size: int) -> None:
+        """Publish one document; it is under way until its confirm."""
+        body = number.to_bytes(SIZE_MIN, "big") + FILLER[: size - SIZE_MIN]
+        if len(body) < size:
+            body += bytes(size - len(body))
+        properties = Properties(
+            content_type="application/octet-stream",
+            headers={"@AppKey": f"bench/document/plain/{number}"},
+            delivery_mode=2,
+        )
+        header = ContentHeader.build(len(body), properties)
+        self.channel.publish("semq", NODE_IDS[B], header, body, token=number)
+
+    def _settled(self, settled: list[tuple[Any, bool]]) -> None:
+        self.refused += sum(not confirmed for _, confirmed in settled)
+        self._settled_event.set()
+
+
+class Receiver(Application):
+    """Receives documents at B, acknowledges each read of the socket at once, and keeps account."""
+
+    def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
+        super().__init__(client, channel)
+        self.seen: set[int] = set()
+        self.repeated = 0
+        self.damaged = 0
+
+    async def begin(self, size: int) -> Self:
+        """Begin to consume documents of this size."""
+        self._size = size
+        await self.channel.qos(PREFETCH)
+        await self.channel.consume("semq.inbox", self._take)
+        return self
+
+    def _take(self, batch: list[Delivered]) -> None:
+        for delivered in batch:
+            number = int.from_bytes(delivered.body[:SIZE_MIN], "big")
+            if number in self.seen:
+                self.repeated += 1
+            self.seen.add(number)
+            self.damaged += len(delivered.body) != self._size
+        self.channel.ack(batch[-1].delivery_tag, multiple=True)
+
+
+class Listener(Application):
+    """Hears at A what becomes of its documents; calls ``on_delivered(number, moment)`` for each that B has recorded."""
+
+    async def begin(self, on_delivered: Callable[[int, float], None]) -> Self:
+        """Bind a queue of its own to ``semq.events``."""
+        self._on_delivered = on_delivered
+        queue = (await self.channel.declare_queue("", exclusive=True, auto_delete=True)).queue
+        await self.channel.bind_queue(queue, "semq.events", "delivered.#")
+        await self.channel.consume(queue, self._heard, no_ack=True)
+        return self
+
+    def _heard(self, batch: list[Delivered]) -> None:
+        now = time.perf_counter()
+        for delivered in batch:
+            told = msgspec.json.decode(delivered.body, type=dict[str, Any])
+            self._on_delivered(int(told["app_key"].rpartition("/")[2]), now)
+
+
+class Watcher:
+    """Polls the counters of a node: a few small requests a second, which disturb less than an event for each document.
+
+    The moment of what it sees is late by ``POLL_S`` at most, and by half of that on average.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @classmethod
+    async def connect(cls, network: Network, name: str = A) -> Self:
+        """Log in at a node."""
+        return cls(await Client(network.nodes[name].url).connect())
+
+    async def close(self) -> None:
+        """Log out."""
+        await self._client.close()
+
+    async def counters(self) -> dict[str, int]:
+        """What the node has counted since it started."""
+        counted: dict[str, int] = (await self._client.request("node.status"))["counters"]
+        return counted
+
+    async def count(self, counter: str) -> int:
+        """One of them."""
+        return (await self.counters()).get(counter, 0)
+
+    async def sees_online(self, name: str) -> float:
+        """Wait until a hub has a session with an institution; the moment when it was seen."""
+        while True:
+            nodes = await self._client.request("nodes.list")
+            if any(node["online"] and node["node"].endswith(f".{NODE_IDS[name]}") for node in nodes):
+                return time.perf_counter()
+            await asyncio.sleep(POLL_S)
+
+    async def reaches(self, counter: str, goal: int) -> float:
+        """Wait until a counter has reached a number; the moment when it was seen. Raises Stuck."""
+        last, since = -1, time.perf_counter()
+        while True:
+            value, now = await self.count(counter), time.perf_counter()
+            if value >= goal:
+                return now
+            if value != last:
+                last, since = value, now
+            elif now - since > SILENCE_S_MAX:
+                raise Stuck(f"{counter} stands at {value} of {goal}")
+            await asyncio.sleep(POLL_S)

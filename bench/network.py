@@ -1,0 +1,152 @@
+"""A hub and two institutions, A and B, as operating-system processes, each with its own embedded Postgres.
+
+Everything lies in one folder: configurations, data directories, and what the processes say (``NAME.log``). Started the
+way an operator starts them, with the defaults of the product; only ports and passwords are the bench's own. Used by
+``__main__``.
+"""
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from semq.app import Client
+from semq.store.embedded import EmbeddedPostgres
+
+READY_S_MAX = 120.0
+STOP_S_MAX = 60.0
+APPLICATION = "bench"
+A, B, HUB = "a", "b", "hub"
+NODE_IDS = {A: "10008", B: "56001"}
+PLATFORM = """\
+[node]
+kind = "platform"
+id = "hub"
+data_dir = "data-hub"
+[amqp]
+port = 0
+users = {{ {application} = "{password}" }}
+[nodes."10008"]
+password = "{password}"
+[nodes."56001"]
+password = "{password}"
+"""
+LOCAL = """\
+[node]
+kind = "local"
+id = "{node_id}"
+data_dir = "data-{name}"
+[amqp]
+port = 0
+users = {{ {application} = "{password}" }}
+[hub]
+url = "amqp://127.0.0.1:{hub_port}"
+password = "{password}"
+"""
+
+
+class NodeDied(Exception):  # noqa: N818
+    """A node ended although nobody asked it to; its log says why."""
+
+
+class Process:
+    """One node as a process."""
+
+    def __init__(self, name: str, folder: Path, password: str) -> None:
+        self.name = name
+        self.data_dir = folder / f"data-{name}"
+        self.port = 0
+        self._folder = folder
+        self._password = password
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 while it is not running."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def url(self) -> str:
+        """Where applications connect."""
+        return f"amqp://{APPLICATION}:{self._password}@127.0.0.1:{self.port}"
+
+    @property
+    def database_url(self) -> str:
+        """Its database, while it runs."""
+        return EmbeddedPostgres(self.data_dir).url
+
+    async def start(self, config: str) -> None:
+        """Start it and wait until it serves. Raises NodeDied."""
+        file = self._folder / f"{self.name}.toml"
+        file.write_text(config)
+        kind = "platform" if self.name == HUB else "local"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}
+        with (self._folder / f"{self.name}.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", f"{kind}_node", "--config", str(file),
+                stdout=asyncio.subprocess.PIPE, stderr=log, env=environment, start_new_session=True,
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        async with asyncio.timeout(READY_S_MAX):
+            line = (await self._process.stdout.readline()).decode()
+        if not line.startswith("ready "):
+            raise NodeDied(f"{self.name}: {self.last_words()}")
+        self.port = int(line.rpartition(":")[2])
+
+    async def stop(self) -> None:
+        """Ask it to end, and wait."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(STOP_S_MAX):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return (self._folder / f"{self.name}.log").read_text(errors="replace")[-2000:]
+
+
+class Network:
+    """The three of them; an asynchronous context manager that leaves no process behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self._password = secrets.token_urlsafe(18)
+        self.nodes = {name: Process(name, folder, self._password) for name in (HUB, A, B)}
+
+    async def __aenter__(self) -> "Network":
+        try:
+            for name in self.nodes:
+                await self.start(name)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(node.stop() for node in self.nodes.values()))
+
+    async def start(self, name: str) -> None:
+        """Start a node; the hub first."""
+        template = PLATFORM if name == HUB else LOCAL
+        facts = {"name": name, "node_id": NODE_IDS.get(name), "hub_port": self.nodes[HUB].port}
+        config = template.format(application=APPLICATION, password=self._password, **facts)
+        await self.nodes[name].start(config)
+
+    async def stop(self, name: str) -> None:
+        """Stop a node in good order."""
+        await self.nodes[name].stop()
+
+    async def status(self, name: str) -> Mapping[str, Any]:
+        """What ``node.status`` says, over a connection of its own."""
+        async with Client(self.nodes[name].url) as client:
+            status: Mapping[str, Any] = await client.request("node.status")
+            return status
