@@ -11,7 +11,7 @@ class StoreUnavailable(Unavailable):
 
     code = "SEMQ-3001"
     remedy = (
-        "Look whether Postgres runs and has room; the node comes back by itself. A repeat is safe with the same token."
+        "Look whether Postgres runs and has room; the node comes back by itself."
     )
 
 
@@ -34,7 +34,7 @@ class StaleRow(SemqError):
 
     code = "SEMQ-3004"
     remedy = (
-        "Nothing is lost, the row is looked at again. If it repeats, something else writes into this store's tables."
+        "Nothing is lost, the row is looked at again. If it repeats, something else writes here."
     )
 
 

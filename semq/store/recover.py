@@ -21,12 +21,18 @@ MET = """
     ON CONFLICT (single) DO UPDATE SET boot = m.boot + 1 RETURNING store_uuid, boot"""
 INCARNATION = "INSERT INTO semq_incarnation (inc, boot) VALUES (%s, %s)"
 
-# All unsettled positions of our streams, stream by stream; the index on (dest, inc, sid) gives the order.
-POSITIONS = f"""
-    SELECT t.dest, t.inc, t.sid, s.next_sid
-    FROM tb_0031 t JOIN tb_0031_stream s ON s.dest = t.dest AND s.inc = t.inc
-    WHERE t.sid >= 0 AND t.direction = {Direction.OWN:d} AND t.outcome IS NULL
-    ORDER BY t.dest, t.inc, t.sid"""
+# The unsettled positions of our streams, in the order of the index on them, without those that follow the one before:
+# what is left are the edges, where settled ones lie between. A long backlog has few.
+EDGES = f"""
+    SELECT u.dest, u.inc, u.before, u.sid, u.is_last, s.next_sid
+    FROM (
+        SELECT dest, inc, sid, lag(sid) OVER stream AS before, lead(sid) OVER stream IS NULL AS is_last
+        FROM tb_0031
+        WHERE sid >= 0 AND direction = {Direction.OWN:d} AND outcome IS NULL
+        WINDOW stream AS (PARTITION BY dest, inc ORDER BY sid)
+    ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
+    WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
+    ORDER BY u.dest, u.inc, u.sid"""
 BACKLOG = "SELECT dest, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest"
 SETTLED = "SELECT object_id FROM tb_0031 WHERE outcome IS NOT NULL ORDER BY object_id"
 IS_DONE = f"""(
@@ -46,6 +52,7 @@ async def recover(
     the number of streams and their windows, and by the rows that wait for cleanup. Raises LeaseHeld while another
     process owns the store."""
     async with connection.transaction():
+        await connection.execute("SET LOCAL enable_seqscan = on")  # these few statements do read whole tables
         lease = await leases.take(connection, owner)
         store_uuid, boot = await _one(connection, MET, (new_uuid,))
         await connection.execute(INCARNATION, (incarnation, boot))
@@ -75,22 +82,13 @@ async def _stream(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIt
 
 
 async def _streams(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[StreamState]:
-    """Each stream with unsettled rows: the floor is the lowest of them, settled is what is missing above it."""
+    """Each stream with unsettled rows: its floor is the lowest of them, and what is missing above it is settled."""
     state: StreamState | None = None
-    expected = 0
-    async for dest, inc, sid, next_sid in _stream(connection, POSITIONS):
-        key = OutStreamKey(dest, inc)
-        if state is None or state.key != key:
-            if state is not None:
-                yield _closed(state, expected)
-            state = StreamState(key, next_sid, floor=sid, settled_above=set())
-            expected = sid
-        state.settled_above.update(range(expected, sid))
-        expected = sid + 1
-    if state is not None:
-        yield _closed(state, expected)
-
-
-def _closed(state: StreamState, expected: int) -> StreamState:
-    state.settled_above.update(range(expected, state.next_sid))
-    return state
+    async for dest, inc, before, sid, is_last, next_sid in _stream(connection, EDGES):
+        if before is None or state is None:
+            state = StreamState(OutStreamKey(dest, inc), next_sid, floor=sid, settled_above=set())
+        else:
+            state.settled_above.update(range(before + 1, sid))
+        if is_last:
+            state.settled_above.update(range(sid + 1, next_sid))
+            yield state

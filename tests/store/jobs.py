@@ -1,0 +1,325 @@
+"""Pieces of work for tests of both stores: a small engine without rules, driven by numbers that hypothesis draws.
+
+Each deed is a function of the unit alone, so the same deeds on two stores must leave the same rows behind.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from semq.errors import BadInput
+from semq.store.rows import (
+    Event,
+    InStream,
+    InStreamKey,
+    LedgerLine,
+    OrderKey,
+    Outbound,
+    OutStream,
+    OutStreamKey,
+    Pending,
+    Recorded,
+    Side,
+    Slot,
+    Stored,
+)
+from semq.store.unit import (
+    Expired,
+    FirstInOrder,
+    Needs,
+    StreamsTo,
+    Unfinished,
+    Unit,
+    Unsent,
+    Unsettled,
+    Waiting,
+)
+from semq.umx_t.address import Address
+from semq.umx_t.app_key import NO_KEY, AppKey
+from semq.umx_t.locator import LK0, LK1, Pos, Store
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+
+HERE = Store(1, "10008")
+INC = 0x7EDC_BA98_7654_3210
+DESTS = (Address(1, "56001"), Address(1, "56002", "buyer"))
+SOURCES = (InStreamKey(Store(1, "a", 2, 3), 9), InStreamKey(Store(1, "b"), 2**63 - 1))
+KEYS = ("", "k", "schlüssel")
+IDS = range(1, 13)  # few, so that deeds meet the rows of other deeds
+NOW = 1_790_000_000_000
+
+
+@dataclass
+class Job:
+    """A piece of work made of a function; remembers what it was told, and can be awaited."""
+
+    decide_: Callable[[Unit], Any] = lambda unit: None
+    needs: Needs = field(default_factory=Needs)
+    told: list[Exception | None] = field(default_factory=list)
+    decided: int = 0
+
+    def __post_init__(self) -> None:
+        self.over = asyncio.Event()
+
+    def decide(self, unit: Unit) -> None:
+        self.decided += 1
+        self.decide_(unit)
+
+    def committed(self) -> None:
+        self.told.append(None)
+        self.over.set()
+
+    def failed(self, error: Exception) -> None:
+        self.told.append(error)
+        self.over.set()
+
+
+def body_of(number: int) -> Stored:
+    return Stored(b"envelope %d" % number, bytes([number % 256]) * (number * 700 % 5000))
+
+
+def own(number: int, variant: int = 0) -> Outbound:
+    """A fresh row of ours; ``variant`` decides its class, destination, key, token, expiry."""
+    save_fwd = (SaveFwd.MUST, SaveFwd.MUST, SaveFwd.STORE, SaveFwd.DROP)[variant % 4]
+    return Outbound(
+        number,
+        Direction.OWN,
+        LK0(*HERE, INC, number),
+        DESTS[variant // 4 % 2],
+        save_fwd,
+        ack2=variant % 3 != 0,
+        order_key=KEYS[variant % 3] if save_fwd is SaveFwd.MUST else "",
+        app_key=AppKey("trade", "order", "", f"S{number:04}/ü") if variant % 2 else NO_KEY,
+        token=f"token-{number}" if variant % 5 == 0 else None,
+        digest=bytes([variant % 256]) * 32,
+        size=len(body_of(number).payload),
+        accepted_at=NOW + number,
+        expires_at=NOW + variant if variant % 7 == 0 else 0,
+    )
+
+
+def line(event: Event, lk0: LK0, **facts: Any) -> LedgerLine:
+    return LedgerLine(NOW, Side.SENDER, event, str(lk0), **facts)
+
+
+# ------------------------------------------------------------------------------------------------ deeds of a sender
+
+
+def accept(unit: Unit, number: int, variant: int) -> None:
+    row = own(number, variant)
+    if number in unit.outbound or unit.tokens.get(row.token or "") is not None:
+        raise BadInput("known", number=number)
+    if row.save_fwd is SaveFwd.MUST:
+        key = OutStreamKey(row.dest, INC)
+        stream = unit.out_streams.setdefault(key, OutStream(key))
+        row.sid, stream.next_sid = stream.next_sid, stream.next_sid + 1
+        unit.changed_out_streams.add(key)
+        if row.order_key:
+            order = OrderKey(row.dest, row.order_key)
+            row.prev = unit.last_pos.get(order)
+            unit.last_pos[order] = Pos(INC, row.sid)
+            unit.changed_last_pos.add(order)
+    unit.insert_outbound(row, body_of(number))
+    unit.ledger.append(line(Event.ACCEPTED, row.lk0, target=str(row.target), size=row.size, app_key=row.app_key))
+
+
+def _step(change: Callable[[Unit, Outbound, int], None]) -> Callable[[Unit, int, int], None]:
+    """A change of a row that is there and not final."""
+
+    def deed(unit: Unit, number: int, variant: int) -> None:
+        row = unit.outbound.get(number)
+        if row is not None and row.outcome is None:
+            before = row.ss_status
+            change(unit, row, variant)
+            unit.change_outbound(row, before)
+
+    return deed
+
+
+def _claim(unit: Unit, row: Outbound, variant: int) -> None:
+    row.ss_status, row.att = SendStatus.SS_SENT, row.att + 1
+    unit.ledger.append(line(Event.SENT, row.lk0, att=row.att))
+
+
+def _custody(unit: Unit, row: Outbound, variant: int) -> None:
+    row.ss_status, row.custodian = SendStatus.SS_ACK, LK1(2, 3, variant)
+    if not row.ack2:
+        unit.drop_payload(row)
+
+
+def _end(unit: Unit, row: Outbound, variant: int) -> None:
+    row.outcome = list(Outcome)[variant % len(Outcome)]
+    if row.outcome is Outcome.DELIVERED:
+        row.ss_status = SendStatus.SS_ACK2
+    if row.outcome is Outcome.LOST:
+        row.void = row.lost = True
+    if row.outcome is Outcome.REJECTED:
+        row.reason = ("SEMQ-1101", "no such user")
+
+
+def _make_void(unit: Unit, row: Outbound, variant: int) -> None:
+    row.ss_status, row.att, row.void, row.size = SendStatus.SS_INIT, row.att + 1, True, 0
+    unit.replace_body(row.object_id, Stored(b"void", b""))
+
+
+def _hold(unit: Unit, row: Outbound, variant: int) -> None:
+    row.held, row.parked = bool(variant & 1), bool(variant & 2)
+
+
+def clean(unit: Unit, number: int, variant: int) -> None:
+    row = unit.outbound.get(number)
+    if row is not None and row.outcome is not None:
+        unit.delete_outbound(row)
+
+
+def relay(unit: Unit, number: int, variant: int) -> None:
+    """Insert a copy for another node, or let it go if it is there."""
+    lk0 = LK0(*SOURCES[variant % 2].store, 9, number)
+    known = unit.relayed.get(str(lk0))
+    if known is not None:
+        unit.delete_outbound(known)
+    elif number + 1000 not in unit.outbound:
+        copy = Outbound(number + 1000, Direction.RELAYED, lk0, DESTS[0], SaveFwd.STORE, ack2=False, sid=number)
+        unit.insert_outbound(copy, body_of(number))
+
+
+# ---------------------------------------------------------------------------------------------- deeds of a receiver
+
+
+def receive(unit: Unit, number: int, variant: int) -> None:
+    source = SOURCES[variant % 2]
+    slot = Slot(source, number)
+    stream = unit.in_streams.get(source)
+    if stream is None:
+        stream = unit.in_streams[source] = InStream(source, number=variant % 2 + 1)
+        unit.changed_in_streams.add(source)
+    if slot in unit.recorded or number < stream.floor or number in unit.pending:
+        return
+    status = (Arrival.RECV, Arrival.RECV, Arrival.REJ, Arrival.VOID)[variant // 2 % 4]
+    reason = ("SEMQ-5001", "cannot open") if status is Arrival.REJ else None
+    unit.record(slot, Recorded(status, b"digest", reason))
+    unit.insert_pending(_pending(number, source, SaveFwd.MUST, status, variant), body_of(number))
+    unit.ledger.append(LedgerLine(NOW, Side.RECEIVER, Event.RECEIVED, f"lk0-{number}", app_key=AppKey("a", "b", "c", "d")))
+
+
+def receive_class_2(unit: Unit, number: int, variant: int) -> None:
+    source = SOURCES[variant % 2]
+    row = _pending(number, source, SaveFwd.STORE, Arrival.RECV, variant)
+    ident = str(row.lk0)
+    if ident in unit.seen or number in unit.pending:
+        return
+    unit.seen.add(ident)
+    unit.new_seen[ident] = row.lk0
+    row.sid = -1
+    unit.insert_pending(row, body_of(number))
+
+
+def _pending(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arrival, variant: int) -> Pending:
+    return Pending(
+        number,
+        LK0(*source.store, source.inc, 100 - number),  # recorded in another order than accepted
+        number,
+        Address(1, "10008", ("", "buyer")[variant // 8 % 2]),
+        save_fwd,
+        ack2=variant % 3 == 0,
+        status=status,
+        lk1=LK1(1, 2, number) if variant % 3 else None,
+        prev=Pos(source.inc, number - 1) if variant % 2 else None,
+        order_key=KEYS[variant % 3],
+        reason=("SEMQ-5001", "cannot open") if status is Arrival.REJ else None,
+        size=len(body_of(number).payload),
+        received_at=NOW,
+    )
+
+
+def settle(unit: Unit, number: int, variant: int) -> None:
+    """One of the small changes of a row of tb_0030."""
+    row = unit.pending.get(number)
+    if row is None:
+        return
+    if variant % 5 == 0:
+        row.p_ack_status = AckStatus.AS_ACK
+        unit.platform_acked.add(number)
+    elif variant % 5 == 1:
+        row.s_ack_status = AckStatus.AS_ACK
+        unit.sender_acked.add(number)
+    elif variant % 5 in (2, 3):
+        unit.handle(row, (AppStatus.DONE, AppStatus.PARKED, AppStatus.NEW)[variant // 5 % 3])
+    elif row.is_done:
+        unit.delete_pending(row)
+
+
+def give(unit: Unit, number: int, variant: int) -> None:
+    """Count a delivery: a unit of its own, for what is given has been committed before (PROTOCOL.md rule R6)."""
+    row = unit.pending.get(number)
+    if row is not None:
+        row.deliveries += 1
+        unit.given.add(number)
+
+
+def raise_floor(unit: Unit, number: int, variant: int) -> None:
+    stream = unit.in_streams.get(SOURCES[variant % 2])
+    if stream is not None:
+        unit.raise_floor(stream, number)
+        if variant % 5 == 0:
+            stream.closed = number
+            unit.changed_in_streams.add(stream.key)
+
+
+def refuse(unit: Unit, number: int, variant: int) -> None:
+    unit.ledger.append(line(Event.REFUSED, LK0(*HERE, INC, number), detail="must leave no trace"))
+    accept(unit, number + 500, variant)
+    raise BadInput("refused", number=number)
+
+
+DEEDS: tuple[Callable[[Unit, int, int], None], ...] = (
+    accept, accept, _step(_claim), _step(_custody), _step(_end), _step(_make_void), _step(_hold), clean, relay,
+    receive, receive, receive_class_2, settle, settle, raise_floor, refuse, give,
+)  # fmt: skip
+GIVE = len(DEEDS) - 1
+
+Deed = tuple[int, int, int]  # number of the deed, id of the row, variant
+
+
+def _all_needs() -> Needs:
+    """All keys that deeds may meet."""
+    numbers = {n + offset for n in IDS for offset in (0, 500, 1000)}
+    lk0s = [LK0(*source.store, 9, n) for source in SOURCES for n in IDS]
+    lk0s += [LK0(*source.store, source.inc, 100 - n) for source in SOURCES for n in IDS]
+    return Needs(
+        outbound=numbers,
+        relayed={str(lk0) for lk0 in lk0s},
+        tokens={f"token-{n}" for n in numbers},
+        out_streams={OutStreamKey(str(dest.node), INC) for dest in DESTS},
+        last_pos={OrderKey(str(dest.node), key) for dest in DESTS for key in KEYS},
+        in_streams=set(SOURCES),
+        recorded={Slot(source, n) for source in SOURCES for n in IDS},
+        seen={str(lk0) for lk0 in lk0s},
+        pending=set(IDS),
+        bodies=numbers,
+    )
+
+
+ALL_NEEDS = _all_needs()
+
+QUERIES = (
+    *(Unsent(str(dest.node), after, limit, octets) for dest in DESTS for after in (0, 4) for limit in (2, 99)
+      for octets in (3000, 1 << 62)),
+    Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
+    Waiting("", 0, 99), Waiting("buyer", 3, 2), StreamsTo("1.56001"), StreamsTo("1.nobody"),
+    Expired(NOW + 7, 99), Expired(NOW - 1, 99),
+    *(FirstInOrder(str(source.store), key) for source in SOURCES for key in KEYS if key),
+)  # fmt: skip
+
+
+def job_of(deed: Deed) -> Job:
+    number, row, variant = deed
+    return Job(lambda unit: DEEDS[number](unit, row, variant), ALL_NEEDS)
+
+
+def look() -> tuple[Job, list[Unit]]:
+    """A piece of work that sees all rows and changes none."""
+    needs = Needs(queries=set(QUERIES))
+    needs.add(ALL_NEEDS)
+    seen: list[Unit] = []
+    return Job(seen.append, needs), seen

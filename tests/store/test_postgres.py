@@ -1,0 +1,114 @@
+"""The store on Postgres keeps the contract of ``unit``: whatever a unit stages comes back as the store in memory has it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semq.clock import SystemClock
+from semq.errors import SemqError
+from semq.store.memory import MemoryStore
+from semq.store.postgres import PostgresStore
+from semq.store.postgres_errors import StoreUnavailable
+from semq.store.unit import Recovered, Unit
+from tests.store.jobs import GIVE, IDS, Deed, Job, job_of, look
+
+TABLES = (
+    "tb_0031 tb_0031_body tb_0031_stream tb_0031_order tb_0031_token tb_0031_submit tb_0030 tb_0030_body tb_0030_stream"
+    " tb_0030_ledger tb_0030_seen tb_0030_dead tb_0030_done semq_ledger broker_message"
+).split()
+
+
+@asynccontextmanager
+async def opened(url: str, **facts: Any) -> AsyncIterator[PostgresStore]:
+    facts = {"owner": "test", "clock": SystemClock(), "lost": lambda fault: None, **facts}
+    store = PostgresStore(url, **facts)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.stop()
+
+
+async def do(store: PostgresStore, *jobs: Job) -> None:
+    for job in jobs:
+        store.post(job)
+    for job in jobs:
+        await job.over.wait()
+
+
+rows, variants = st.integers(IDS.start, IDS.stop - 1), st.integers(0, 279)
+units_of_deeds = st.lists(
+    st.lists(st.tuples(st.integers(0, GIVE - 1), rows, variants), min_size=1, max_size=12)
+    | st.tuples(st.just(GIVE), rows, variants).map(lambda deed: [deed]),
+    min_size=1,
+    max_size=8,
+)
+
+
+def comparable(unit: Unit) -> dict[str, Any]:
+    """What a unit has loaded, without the order in which it came."""
+    names = "outbound relayed tokens out_streams last_pos in_streams recorded seen pending bodies pending_bodies"
+    seen = {name: getattr(unit, name) for name in names.split()}
+    for query, rows in unit.found.items():
+        by_key = sorted(rows, key=lambda row: str(getattr(row, "object_id", None) or getattr(row, "key", "")))
+        ordered = type(query).__name__ in ("StreamsTo", "Expired")
+        seen[repr(query)] = by_key if ordered else rows
+    return seen
+
+
+async def both_stores(postgres: PostgresStore, units: list[list[Deed]]) -> None:
+    memory = MemoryStore()
+    for deeds_of_unit in units:
+        here, there = [job_of(deed) for deed in deeds_of_unit], [job_of(deed) for deed in deeds_of_unit]
+        for job in here:
+            memory.post(job)
+        memory.run_all()
+        await do(postgres, *there)
+        assert [list(map(repr, job.told)) for job in there] == [list(map(repr, job.told)) for job in here]
+        (mine, expected), (yours, found) = look(), look()
+        memory.post(mine)
+        memory.run_all()
+        await do(postgres, yours)
+        assert comparable(found[-1]) == comparable(expected[-1])
+    lines = await postgres.read(lambda c: c.exec_driver_sql("SELECT lk0, event, att FROM semq_ledger ORDER BY number").all())
+    assert [tuple(line) for line in lines] == [(e.lk0, int(e.event), e.att) for e in memory.tables.ledger]
+    compare_recovered(memory.recover(1), await postgres.start())
+
+
+def compare_recovered(expected: Recovered, found: Recovered) -> None:
+    streams = [stream for stream in expected.streams if stream.floor < stream.next_sid]
+    same = {"store_uuid": "", "boot": 0, "inc": 0, "first_id": 0}
+    assert replace(found, streams=[], **same) == replace(expected, streams=[], **same)
+    assert sorted(found.streams, key=str) == sorted(streams, key=str)
+
+
+@settings(max_examples=40)
+@given(units=units_of_deeds)
+def test_both_stores_agree(database_for_all: str, units: list[list[Deed]]) -> None:
+    async def run() -> None:
+        clear(database_for_all)
+        async with opened(database_for_all) as store:
+            await both_stores(store, units)
+
+    asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def database_for_all(postgres: Any, migrated_template: str) -> str:
+    """One database for all examples, emptied before each."""
+    with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE agreement TEMPLATE {migrated_template}")
+    return str(postgres.url_of("agreement"))
+
+
+def clear(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {table}")  # TRUNCATE makes new files for each partition: slower
