@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 import sys
+import warnings
 
 from tests.crash import campaign
 
@@ -23,6 +24,7 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
     logging.getLogger().addHandler(logging.NullHandler())  # what aio-pika says of lost connections is expected here
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")  # one that never came about
 
     def say(line: str) -> None:
         print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)

@@ -27,9 +27,9 @@ PASSWORD = "only-for-tests"
 # The timers of PROTOCOL.md section 13, short, so that what is in doubt is settled while somebody watches.
 TIMERS = """
 [protocol]
-inquiry_s = 1.0
-inquiry_s_max = 3.0
-inquiry_custody_s_max = 3.0
+inquiry_s = 0.5
+inquiry_s_max = 1.5
+inquiry_custody_s_max = 1.5
 cleanup_s = 0.2
 """
 HUB_TOML = """
