@@ -15,6 +15,7 @@ from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Permissions, User, UserTable, hash_password
 from semq.clock import SystemClock
 from semq.transport.listener import ListenerConfig
+from tests.broker.raw import RawClient
 
 T = TypeVar("T")
 GUEST = User("guest", hash_password("guest", b"pepper"), {"/": Permissions()})
@@ -31,6 +32,7 @@ class Served:
     def __init__(self, server: AmqpServer, loop: asyncio.AbstractEventLoop) -> None:
         self.server = server
         self.loop = loop
+        self.connections: list[pika.BlockingConnection] = []
 
     @property
     def port(self) -> int:
@@ -46,7 +48,19 @@ class Served:
         parameters = pika.ConnectionParameters(
             "127.0.0.1", self.port, vhost, pika.PlainCredentials(user, user), **settings
         )
-        return pika.BlockingConnection(parameters)
+        self.connections.append(pika.BlockingConnection(parameters))
+        return self.connections[-1]
+
+    def raw(self, user: str = "guest", **settings: Any) -> RawClient:
+        """A client on a bare socket."""
+        return RawClient(self.port, user, **settings)
+
+    def hang_up(self) -> None:
+        """Close what tests have left open."""
+        for connection in self.connections:
+            if connection.is_open:
+                connection.close()
+        self.connections.clear()
 
 
 @contextmanager
@@ -83,6 +97,7 @@ def served(
     try:
         yield box[0]
     finally:
+        box[0].hang_up()
         stopped.set()
         thread.join(20)
         assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,86 @@
+"""A client on a bare socket: the state machine of the client's side, or octets of the test's choice."""
+
+import socket
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from semq.amqp import sasl
+from semq.amqp.client import ClientConnection
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import ChannelOpened, ConnectionClosed, Event, MethodReceived, Opened
+from semq.amqp.limits import Limits
+from semq.amqp.methods import Method
+
+E = TypeVar("E", bound=Event)
+M = TypeVar("M", bound=Method)
+
+
+class RawClient:
+    """Blocking; everything that was heard stays in ``events`` until it is asked for."""
+
+    def __init__(self, port: int, user: str = "guest", limits: Limits | None = None, **settings: Any) -> None:
+        response = sasl.plain(user, settings.pop("password", user))
+        self.machine = ClientConnection(limits or Limits(), **{"response": response, **settings})
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.events: list[Event] = []
+        self.machine.start(time.monotonic())
+        self.flush()
+
+    def __enter__(self) -> "RawClient":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.socket.close()
+
+    def flush(self) -> None:
+        for piece in self.machine.take_output():
+            self.socket.sendall(piece)
+
+    def read(self) -> None:
+        """Hear what comes next, or the end."""
+        data = self.socket.recv(1 << 20)
+        now = time.monotonic()
+        self.events += self.machine.receive(data, now) if data else self.machine.receive_eof(now)
+        self.flush()
+
+    def until(self, kind: type[E], fits: Callable[[E], bool] = lambda _: True) -> E:
+        """Wait for news of this kind; what came before it stays."""
+        seen = 0
+        while True:
+            for at in range(seen, len(self.events)):
+                event = self.events[at]
+                if isinstance(event, kind) and fits(event):
+                    return self.events.pop(at)  # type: ignore[return-value]
+                assert not isinstance(event, ConnectionClosed), event
+            seen = len(self.events)
+            self.read()
+
+    def closed(self) -> ConnectionClosed:
+        """Wait for the end of the connection."""
+        return self.until(ConnectionClosed)
+
+    def opened(self, channels: int = 1) -> "RawClient":
+        """Log in and open channels 1 to ``channels``."""
+        self.until(Opened)
+        for number in range(1, channels + 1):
+            self.machine.open_channel(number)
+            self.flush()
+            self.until(ChannelOpened)
+        return self
+
+    def send(self, method: Method, channel: int = 1) -> None:
+        self.machine.send(channel, method)
+        self.flush()
+
+    def ask(self, method: Method, reply: type[M], channel: int = 1) -> M:
+        self.send(method, channel)
+        heard = self.until(MethodReceived, lambda event: isinstance(event.method, reply))
+        return heard.method  # type: ignore[return-value]
+
+    def publish(self, exchange: str, routing_key: str, body: bytes, channel: int = 1, **settings: Any) -> None:
+        flags = {name: settings.pop(name) for name in ("mandatory", "immediate") if name in settings}
+        header = ContentHeader.build(len(body), Properties(**settings))
+        self.machine.publish(channel, exchange, routing_key, header, body, **flags)
+        self.flush()

@@ -1,0 +1,121 @@
+"""Transactions over real sockets."""
+
+import pytest
+from pika import BasicProperties
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
+
+from semq.broker.limits import BrokerLimits
+from semq.broker.memory_store import MemoryStore
+from tests.broker.served import served
+
+
+@pytest.fixture
+def queue(channel: BlockingChannel) -> str:
+    return str(channel.queue_declare("", exclusive=True).method.queue)
+
+
+def count(channel: BlockingChannel, queue: str) -> int:
+    return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def test_publishes_take_effect_at_the_commit(channel: BlockingChannel, queue: str) -> None:
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tx.tx_select()
+    tx.basic_publish("", queue, b"1")
+    tx.basic_publish("", queue, b"2")
+    tx.basic_qos(prefetch_count=1)
+    assert count(channel, queue) == 0
+    tx.tx_commit()
+    assert count(channel, queue) == 2
+    tx.basic_publish("", queue, b"3")
+    tx.tx_rollback()
+    tx.tx_commit()
+    assert count(channel, queue) == 2
+
+
+def test_acknowledgements_take_effect_at_the_commit(channel: BlockingChannel, queue: str) -> None:
+    for body in (b"1", b"2"):
+        channel.basic_publish("", queue, body)
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tags = [tx.basic_get(queue)[0].delivery_tag for _ in range(2)]
+    tx.basic_ack(tags[0])
+    tx.basic_nack(tags[1], requeue=True)
+    assert count(channel, queue) == 0
+    tx.tx_rollback()
+    tx.basic_ack(tags[0])
+    tx.tx_commit()
+    tx.close()
+    method, _, body = channel.basic_get(queue)
+    assert (body, method.redelivered) == (b"2", True)
+
+
+def test_what_was_settled_and_not_committed_comes_back_with_the_channel(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_publish("", queue, b"1")
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tx.basic_ack(tx.basic_get(queue)[0].delivery_tag)
+    tx.basic_publish("", queue, b"never")
+    tx.close()
+    assert channel.basic_get(queue)[2] == b"1"
+    assert channel.basic_get(queue)[0] is None
+
+
+def test_a_mandatory_message_comes_back_before_the_answer_to_the_commit(channel: BlockingChannel) -> None:
+    returned: list[bytes] = []
+    channel.add_on_return_callback(lambda _c, _m, _p, body: returned.append(body))
+    channel.tx_select()
+    channel.basic_publish("", "nowhere", b"1", mandatory=True)
+    channel.tx_commit()
+    channel.connection.process_data_events(time_limit=0)
+    assert returned == [b"1"]
+
+
+def test_a_settlement_twice_in_a_transaction_is_refused(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_publish("", queue, b"1")
+    channel.tx_select()
+    tag = channel.basic_get(queue)[0].delivery_tag
+    channel.basic_ack(tag)
+    channel.basic_ack(tag)
+    with pytest.raises(ChannelClosedByBroker, match="406"):
+        channel.tx_commit()
+
+
+def test_a_commit_is_one_list_for_the_store_and_waits_for_it() -> None:
+    store = MemoryStore()
+    with served(store) as running:
+        connection = running.connect()
+        channel = connection.channel()
+        channel.queue_declare("a", durable=True)
+        channel.queue_declare("b", durable=True)
+        channel.tx_select()
+        for number in range(10):
+            channel.basic_publish("", "ab"[number % 2], b"%d" % number, BasicProperties(delivery_mode=2))
+        channel.basic_qos(prefetch_count=1)
+        before = store.batches
+        assert store.messages == {}
+        channel.tx_commit()
+        assert (len(store.messages), store.batches - before) == (10, 1)
+        channel.basic_ack(channel.basic_get("a")[0].delivery_tag)
+        channel.tx_commit()
+        assert len(store.messages) == 9
+        store.failure = OSError("disk full")
+        channel.basic_publish("", "a", b"x", BasicProperties(delivery_mode=2))
+        with pytest.raises(Exception, match="541"):
+            channel.tx_commit()
+        store.failure = None
+
+
+def test_a_transaction_has_a_size() -> None:
+    with served(limits=BrokerLimits(transaction_count=10, transaction_bytes=1000)) as running:
+        connection = running.connect()
+        for size in (1, 400):
+            channel = connection.channel()
+            channel.tx_select()
+            for _ in range(11):
+                channel.basic_publish("", "q", b"x" * size)
+            with pytest.raises(ChannelClosedByBroker, match=r"406.*transaction is larger"):
+                channel.tx_commit()
+        connection.close()
