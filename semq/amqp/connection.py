@@ -61,9 +61,8 @@ from semq.amqp.wire import Table
 
 CHANNEL_CLASS: Final = CLASS_IDS["channel"]
 CHANNEL_MAX: Final = (1 << 16) - 1
-CLOSE_IDS: Final = frozenset(
-    IDS.pack(*method.ids) for method in (ConnectionClose, ConnectionCloseOk, ChannelClose, ChannelCloseOk)
-)
+CONNECTION_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ConnectionClose, ConnectionCloseOk))
+CHANNEL_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ChannelClose, ChannelCloseOk))
 
 
 class Connection(Lifecycle):
@@ -89,15 +88,9 @@ class Connection(Lifecycle):
         if type(data) is not bytes:
             data = bytes(data)  # parts of it are kept, so it must not change
         self._now = self._heart.heard_at = now
-        if self._state is ConnectionState.NEW:
-            data = self._greet(data)
         if self._state is not ConnectionState.CLOSED:
             self._read(data)
         return self._take_events()
-
-    def _greet(self, data: bytes) -> bytes:
-        """Take the protocol header, if this role waits for one; gives what is behind it."""
-        raise NotImplementedError
 
     def _read(self, data: bytes) -> None:
         reader, lanes, channels, events = self._reader, self.lanes, self._channels, self._events
@@ -146,7 +139,7 @@ class Connection(Lifecycle):
         return FrameError(names[kind])
 
     def _take_method(self, number: int, payload: bytes) -> None:
-        if self._deaf(number) and payload[: IDS.size] not in CLOSE_IDS:
+        if self._deaf(number, payload[: IDS.size]):
             return
         method = decode_method(payload, self.limits.table_depth)
         row = method.row
@@ -161,15 +154,14 @@ class Connection(Lifecycle):
             cell = self.grid[self._state][row.name.partition(".")[2]]
             self._check(cell, row.name, self._state, ids)
             self._state = cell.state or self._state
-            if cell.deed:
-                getattr(self, f"_on_{cell.deed}")(method)
+            getattr(self, f"_on_{cell.deed}")(method)  # a cell without deed is one that _deaf has kept away
 
-    def _deaf(self, number: int) -> bool:
-        """Whether only close and close-ok are heard: the connection or this channel is closing (2.3.7)."""
+    def _deaf(self, number: int, ids: bytes) -> bool:
+        """Whether a frame is ignored: after close only close and close-ok are heard (2.3.7)."""
         if self._state is ConnectionState.CLOSING:
-            return True
+            return number != 0 or ids not in CONNECTION_CLOSES
         channel = self._channels.get(number)
-        return channel is not None and channel.state is ChannelState.CLOSING
+        return channel is not None and channel.state is ChannelState.CLOSING and ids not in CHANNEL_CLOSES
 
     def _check(self, cell: Cell[Any], what: str, state: Enum, ids: tuple[int, int] = (0, 0)) -> None:
         if cell.error is not None:
@@ -186,8 +178,7 @@ class Connection(Lifecycle):
         if cell.state is ChannelState.NONE:
             del self._channels[number]
         channel.state = cell.state or channel.state
-        if cell.deed:
-            getattr(self, f"_on_channel_{cell.deed}")(channel, method)
+        getattr(self, f"_on_channel_{cell.deed}")(channel, method)
 
     def _channel_of(self, number: int, what: str, ids: tuple[int, int] = (0, 0)) -> Channel:
         """The channel that a frame is for, in whatever state; checks that the connection is ready for it."""
@@ -197,7 +188,7 @@ class Connection(Lifecycle):
         return self._channels.get(number) or Channel(number, ChannelState.NONE, self._budget)
 
     def _take_content(self, kind: int, number: int, start: int, stop: int) -> None:
-        if self._deaf(number):
+        if self._deaf(number, b""):
             return
         channel = self._channel_of(number, "a content frame")
         self._check(CHANNEL[channel.state]["other"], "a content frame", channel.state)

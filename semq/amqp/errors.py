@@ -298,6 +298,7 @@ class LocalMisuse(AmqpError):  # noqa: N818 (says whose error it is)
     code = "SEMQ-4900"
     remedy = "This is an error in the program that uses the connection, not in the peer."
     name = "LOCAL_MISUSE"
+    reply_code = 541  # if a peer has to be told at all
 
     def __init__(self, text: str) -> None:
         super().__init__(text, blame=Blame.LOCAL)

@@ -153,7 +153,14 @@ class ServerConnection(Connection):
 
     # What a server hears
 
+    def _read(self, data: bytes) -> None:
+        if self._state is ConnectionState.NEW:
+            data = self._greet(data)
+        if not self.is_closed:
+            super()._read(data)
+
     def _greet(self, data: bytes) -> bytes:
+        """Take the protocol header (4.2.2); gives what is behind it."""
         missing = len(PROTOCOL_HEADER) - len(self._greeting)
         self._greeting += data[:missing]
         if self._greeting == PROTOCOL_HEADER:

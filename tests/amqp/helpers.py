@@ -131,9 +131,9 @@ scalars = (
     )
 )
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(short_texts, inner, max_size=4), max_leaves=12
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(short_texts, inner, max_size=3), max_leaves=5
 )
-tables = st.dictionaries(short_texts, values, max_size=6)
+tables = st.dictionaries(short_texts, values, max_size=4)
 
 ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "bit": st.booleans(),

@@ -43,7 +43,7 @@ def test_methods_come_back_as_they_went(method: Method) -> None:
 
 # The oracle checks some arguments against the rules of the specification; these it lets pass.
 RENAMED = {"no_wait": "nowait"}
-RENAMED_IN = {m.ExchangeDeclare: {"type": "exchange_type"}}
+RENAMED_IN: dict[type[Method], dict[str, str]] = {m.ExchangeDeclare: {"type": "exchange_type"}}
 LENIENT = {
     "table": st.just({}),
     "longstr": st.text("ab", max_size=9).map(str.encode),
@@ -58,7 +58,7 @@ LENIENT = {
 def test_the_oracle_reads_what_we_write(kind: type[Method], data: st.DataObject) -> None:
     method = data.draw(arguments_of(kind, LENIENT))
     octets = encode_method(method)
-    oracle = pamqp.commands.INDEX_MAPPING[kind.ids[0] << 16 | kind.ids[1]]
+    oracle: Any = pamqp.commands.INDEX_MAPPING[kind.ids[0] << 16 | kind.ids[1]]
     theirs = oracle.__new__(oracle)  # its constructor warns of one that is deprecated
     theirs.unmarshal(octets[4:])
     renamed = RENAMED | RENAMED_IN.get(kind, {})

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semq.amqp.frames import (
@@ -118,6 +118,7 @@ def test_what_is_declared_is_not_allocated() -> None:
 # Pieces
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 25), st.integers(0, 25)), max_size=10))
 def test_pieces_join_to_what_was_added(parts: list[tuple[bytes, int, int]]) -> None:
     pieces, expected = Pieces(), b""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from semq.amqp.methods import METHODS, Method, QueueDeclare, QueueDeclareOk
+from semq.amqp.record import RecordType
 from semq.amqp.spec import ROWS
 
 # type in the table -> type of the default
@@ -36,9 +37,9 @@ def test_defaults_have_the_types_of_the_table(method: type[Method]) -> None:
 
 def test_a_class_that_differs_from_its_row_is_refused() -> None:
     with pytest.raises(TypeError, match=r"queue\.purge has the arguments"):
-        type(Method)("QueuePurge", (Method,), {"__annotations__": {"queue": str}})
+        RecordType("QueuePurge", (Method,), {"__annotations__": {"queue": str}})
     with pytest.raises(KeyError):
-        type(Method)("QueueInvent", (Method,), {})
+        RecordType("QueueInvent", (Method,), {})
 
 
 def test_methods_are_values() -> None:

@@ -186,7 +186,8 @@ def test_what_a_channel_hears(role: str, state: ChannelState, word: str) -> None
     method = OTHER[role] if word == "other" else CHANNEL_SAID[word]
     events = connection.receive(octets(method, 1), 0)
     if connection.peer not in method.row.senders:
-        expected = None if state is C.CLOSING else CommandInvalid  # open and open-ok have one direction
+        # open and open-ok have one direction
+        expected: type[ConnectionException] | None = None if state is C.CLOSING else CommandInvalid
     else:
         expected = cell.error
     if expected is not None:

@@ -1,0 +1,152 @@
+"""The client's negotiation, and its commands."""
+
+import pytest
+
+from semq.amqp import ClientConnection, Limits, sasl
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
+from semq.amqp.errors import AmqpError, LocalMisuse, WrongProtocol
+from semq.amqp.events import Challenged, ChannelOpened, ConnectionClosed, ConnectionFailed, Opened, Started, Tuned
+from semq.amqp.frames import frame
+from semq.amqp.methods import Method
+from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
+from semq.amqp.wire import Table
+from tests.amqp.helpers import octet_by_octet, opened, oracle, output
+
+
+def said(method: Method, channel: int = 0) -> bytes:
+    return frame(FRAME_METHOD, channel, encode_method(method))
+
+
+def started(limits: Limits | None = None, mechanism: str = "PLAIN") -> ClientConnection:
+    client = ClientConnection(limits, mechanism=mechanism, response=sasl.plain("u", "p"), virtual_host="umx")
+    client.start(0)
+    return client
+
+
+def test_a_client_begins_with_the_header() -> None:
+    assert output(started()) == PROTOCOL_HEADER
+
+
+def test_the_whole_negotiation() -> None:
+    client = started(Limits(frame_max=8192, channel_max=7, heartbeat=30))
+    output(client)
+    properties: Table = {"product": "RabbitMQ", "capabilities": {"basic.nack": True}}
+    events = client.receive(said(m.ConnectionStart(0, 9, properties, b"AMQPLAIN PLAIN", b"en_US")), 1)
+    assert events == [Started(properties, ("AMQPLAIN", "PLAIN"), ("en_US",))]
+    assert client.peer_capabilities == {"basic.nack"}
+    ((_, start_ok),) = oracle(output(client))
+    assert start_ok.mechanism == "PLAIN"
+    assert start_ok.client_properties["capabilities"]["consumer_cancel_notify"] is True
+    assert client.receive(said(m.ConnectionTune(2047, 131072, 60)), 2) == [Tuned(8192, 7, 30)]
+    (_, tune_ok), (_, open_) = oracle(output(client))
+    assert (tune_ok.channel_max, tune_ok.frame_max, tune_ok.heartbeat) == (7, 8192, 30)
+    assert open_.virtual_host == "umx"
+    assert client.receive(said(m.ConnectionOpenOk()), 3) == [Opened()]
+    assert client.is_open
+    assert client.next_deadline == 17  # half a heartbeat after the output of tune-ok was taken
+
+
+def closed(client: ClientConnection, data: bytes) -> AmqpError:
+    (event,) = client.receive(data, 0)
+    assert isinstance(event, ConnectionClosed | ConnectionFailed)
+    assert not event.pause
+    assert event.error is not None
+    return event.error
+
+
+def test_a_server_that_answers_with_another_header() -> None:
+    assert isinstance(closed(started(), b"AMQP\x00\x01\x00\x00"), WrongProtocol)
+    client = started()
+    (event,) = [event for part in octet_by_octet(b"AMQP\x00\x01\x00\x00") for event in client.receive(part, 0)]
+    assert isinstance(event, ConnectionClosed)
+
+
+def test_a_server_that_speaks_no_amqp() -> None:
+    assert closed(started(), b"HTTP/1.1 400 Bad Request").reply_code == 501
+    client = started()
+    client.receive(said(m.ConnectionStart()), 0)
+    assert closed(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # the time for a header is over
+
+
+def test_a_server_of_another_version() -> None:
+    assert closed(started(), said(m.ConnectionStart(version_major=8, version_minor=0))).reply_code == 540
+
+
+def test_a_server_without_our_mechanism() -> None:
+    assert closed(started(mechanism="EXTERNAL"), said(m.ConnectionStart(mechanisms=b"PLAIN \xff"))).reply_code == 503
+
+
+def test_a_server_with_frames_below_the_minimum() -> None:
+    client = started()
+    client.receive(said(m.ConnectionStart()), 0)
+    assert closed(client, said(m.ConnectionTune(0, 100, 0))).reply_code == 530
+
+
+def test_challenges_are_bounded() -> None:
+    client = started(Limits(login_rounds=2))
+    client.receive(said(m.ConnectionStart()), 0)
+    for _ in range(2):
+        assert client.receive(said(m.ConnectionSecure(b"?")), 0) == [Challenged(b"?")]
+        client.answer_challenge(b"!")
+    assert closed(client, said(m.ConnectionSecure(b"?"))).reply_code == 503
+
+
+def test_an_answer_has_its_time() -> None:
+    with pytest.raises(LocalMisuse):
+        started().answer_challenge(b"!")
+
+
+def test_a_login_that_does_not_fit_the_first_frames() -> None:
+    client = ClientConnection(response=bytes(9000))
+    client.start(0)
+    error = closed(client, said(m.ConnectionStart()))
+    assert isinstance(error, LocalMisuse)
+    assert error.reply_code == 541
+
+
+# Channels
+
+
+def test_the_lowest_free_number_is_opened() -> None:
+    pair = opened(channels=3)
+    assert pair.client.open_channels == [1, 2, 3]
+    pair.client.close_channel(2)
+    pair.flow()
+    assert pair.client.open_channel() == 2
+    assert pair.client.open_channel(9) == 9
+    assert pair.flow()[1] == [ChannelOpened(2), ChannelOpened(9)]
+
+
+@pytest.mark.parametrize("number", [0, 1, 6, -1])
+def test_numbers_that_cannot_be_opened(number: int) -> None:
+    pair = opened(Limits(channel_max=5))
+    with pytest.raises(LocalMisuse):
+        pair.client.open_channel(number)
+
+
+def test_no_number_is_left() -> None:
+    pair = opened(Limits(channel_max=2), channels=2)
+    with pytest.raises(LocalMisuse):
+        pair.client.open_channel()
+
+
+def test_a_connection_that_is_not_open_has_no_channels() -> None:
+    with pytest.raises(LocalMisuse):
+        started().open_channel()
+
+
+def test_a_server_may_refuse_a_channel() -> None:
+    pair = opened(channels=0)
+    number = pair.client.open_channel()
+    output(pair.client)
+    pair.client.receive(said(m.ChannelClose(504, "no more"), number), 0)
+    assert pair.client.open_channels == []
+    assert pair.client.open_channel() == number
+
+
+def test_a_channel_that_is_opening_can_be_closed() -> None:
+    pair = opened(channels=0)
+    pair.client.close_channel(pair.client.open_channel())
+    pair.flow()
+    assert pair.client.open_channels == pair.server.open_channels == []

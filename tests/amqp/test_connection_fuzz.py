@@ -1,0 +1,255 @@
+"""Noise: whatever a peer sends, a connection raises nothing, keeps its word, and ends in a close.
+
+Three kinds of noise: octets at random, frames at random around a few that make sense, and a recorded conversation with
+octets changed, taken out, doubled or put in.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semq.amqp import ClientConnection, Limits, ServerConnection
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError, LocalMisuse
+from semq.amqp.events import (
+    Acked,
+    ChannelClosed,
+    ChannelOpened,
+    ChannelReleased,
+    ConnectionClosed,
+    ConnectionFailed,
+    Event,
+    LoginAnswered,
+    LoginOffered,
+    Opened,
+    OpenRequested,
+)
+from semq.amqp.frames import frame
+from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
+from tests.amqp.helpers import Pair, header_of, methods, opened, oracle, output
+
+LIMITS = Limits(frame_max=4096, channel_max=4, body_max=2000, arriving_max=3000, stream_from=500, table_depth=5)
+Either: TypeAlias = ServerConnection | ClientConnection
+
+
+class Watch:
+    """Feeds a connection and holds it to its word; a server's owner says yes to everything."""
+
+    def __init__(self, connection: Either) -> None:
+        self.connection = connection
+        self.failed: list[ConnectionFailed] = []
+        self.closed: list[ConnectionClosed] = []
+        self.open = set(connection.open_channels)
+
+    def feed(self, data: bytes) -> None:
+        for event in self.connection.receive(data, 0.0):
+            self.take(event)
+            self.answer(event)
+        assert set(self.connection.open_channels) <= self.open
+        check_output(output(self.connection))
+
+    def take(self, event: Event) -> None:
+        assert not self.closed, "nothing comes after the end"
+        match event:
+            case ConnectionClosed():
+                self.closed.append(event)
+            case ConnectionFailed():
+                assert not self.failed
+                self.failed.append(event)
+            case ChannelOpened(channel):
+                assert channel not in self.open
+                self.open.add(channel)
+            case ChannelClosed(channel):
+                assert channel in self.open or isinstance(self.connection, ClientConnection)
+                self.open.discard(channel)
+            case _:
+                assert not self.failed, "after a failure nothing but the end comes"
+
+    def answer(self, event: Event) -> None:
+        """A server's owner says yes; a client's owner says what the replies of the conversation depend on."""
+        connection = self.connection
+        with suppress(LocalMisuse):  # it may be too late for the answer
+            match connection, event:
+                case ServerConnection(), LoginOffered() | LoginAnswered():
+                    connection.accept_login()
+                case ServerConnection(), OpenRequested():
+                    connection.accept_open()
+                case ClientConnection(), Opened():
+                    connection.open_channel(1)
+                    connection.open_channel(2)
+                case ClientConnection(), ChannelOpened(2):
+                    connection.send(1, m.QueueDeclare("q"))
+                case ClientConnection(), Acked():
+                    connection.close_channel(2)
+                case ClientConnection(), ChannelReleased(2):
+                    connection.close()
+
+    def end(self) -> None:
+        """However it went, the end of the socket is the end."""
+        for event in self.connection.receive_eof(1.0):
+            self.take(event)
+        (closed,) = self.closed
+        assert closed.error is None or isinstance(closed.error, AmqpError)
+        assert self.connection.next_deadline is None
+
+
+def check_output(data: bytes) -> None:
+    """What we say is well formed, whatever we heard."""
+    oracle(data.removeprefix(PROTOCOL_HEADER))
+
+
+def fresh_server() -> Either:
+    server = ServerConnection(LIMITS)
+    server.start(0.0)
+    server.receive(PROTOCOL_HEADER, 0.0)
+    return server
+
+
+def fresh_client() -> Either:
+    client = ClientConnection(LIMITS)
+    client.start(0.0)
+    return client
+
+
+MADE: dict[str, Callable[[], Either]] = {
+    "new server": fresh_server,
+    "new client": fresh_client,
+    "open server": lambda: opened(LIMITS, channels=2).server,
+    "open client": lambda: opened(LIMITS, LIMITS, channels=2).client,
+}
+every_connection = pytest.mark.parametrize("made", MADE.values(), ids=list(MADE))
+
+payloads = (
+    methods.map(encode_method)
+    | st.binary(max_size=40)
+    | st.integers(0, 3000).map(lambda size: ContentHeader.build(size, Properties(message_id="m")).raw)
+)
+frames = st.builds(frame, st.sampled_from([1, 1, 1, 2, 3, 3, 8, 4]), st.integers(0, 3), payloads)
+
+
+@every_connection
+@settings(max_examples=40)
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_noise(made: Callable[[], Either], parts: list[bytes]) -> None:
+    watch = Watch(made())
+    for part in parts:
+        watch.feed(part)
+    watch.end()
+
+
+@every_connection
+@settings(max_examples=50)
+@given(st.lists(frames, max_size=10))
+def test_frames_at_random(made: Callable[[], Either], parts: list[bytes]) -> None:
+    watch = Watch(made())
+    for part in parts:
+        watch.feed(part)
+    watch.end()
+
+
+def conversation() -> dict[str, list[bytes]]:
+    """What each side says, turn by turn, in a conversation with everything in it."""
+    pair = Pair(ServerConnection(LIMITS), ClientConnection(LIMITS))
+    said: dict[str, list[bytes]] = {"server": [], "client": []}
+
+    def carry() -> None:
+        while pair.server.output_size or pair.client.output_size:
+            to_server, to_client = output(pair.client), output(pair.server)
+            said["client"].append(to_server)
+            said["server"].append(to_client)
+            pair.feed(pair.server, to_server)
+            pair.feed(pair.client, to_client)
+
+    carry()
+    pair.server.accept_login()
+    carry()
+    pair.server.accept_open()
+    carry()
+    pair.client.open_channel()
+    pair.client.open_channel()
+    carry()
+    pair.client.send(1, m.QueueDeclare("q", durable=True, arguments={"x-max-length": 5, "x": {"y": [1, None]}}))
+    carry()
+    pair.server.send(1, m.QueueDeclareOk("q", 1, 2))
+    header = header_of(b"body", Properties(headers={"@SaveFwd": 3}, message_id="1.2.3"))
+    pair.client.publish(1, "e", "k", header, b"body", mandatory=True)
+    pair.client.publish(2, "e", "k", header_of(bytes(1500)), bytes(1500))
+    pair.server.deliver(1, "c", 1, False, "e", "k", header, b"body")
+    pair.server.send_content(2, m.BasicReturn(312, "NO_ROUTE", "e", "k"), header, b"body")
+    carry()
+    pair.client.ack(1, 1)
+    pair.server.ack(1, 1)
+    pair.client.close_channel(2)
+    carry()
+    pair.client.close()
+    carry()
+    return said
+
+
+SAID = conversation()
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_the_conversation_as_it_was(role: str) -> None:
+    watch = replay(role, b"".join(said_to(role)))
+    assert watch.failed == []
+    assert watch.closed[0].error is None
+
+
+def said_to(role: str) -> list[bytes]:
+    return SAID["client" if role == "server" else "server"]
+
+
+def replay(role: str, data: bytes) -> Watch:
+    """The octets of one side, said to a new connection of the other role, in turns as long as they were."""
+    connection: Either = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
+    connection.start(0.0)
+    watch = Watch(connection)
+    for turn in said_to(role):
+        watch.feed(data[: len(turn)])
+        data = data[len(turn) :]
+    watch.feed(data)
+    return watch
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+@settings(max_examples=80)
+@given(data=st.data())
+def test_the_conversation_with_changes(role: str, data: st.DataObject) -> None:
+    said = bytearray(b"".join(said_to(role)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(said) - 1))
+        change = data.draw(st.sampled_from(["set", "take", "double", "put"]))
+        size = data.draw(st.integers(1, 20))
+        if change == "set":
+            said[at] = data.draw(st.integers(0, 255))
+        elif change == "take":
+            del said[at : at + size]
+        elif change == "double":
+            said[at:at] = said[at : at + size]
+        else:
+            said[at:at] = data.draw(st.binary(max_size=size))
+    replay(role, bytes(said)).end()
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_the_conversation_cut_off_anywhere(role: str) -> None:
+    said = b"".join(said_to(role))
+    for size in range(0, len(said), 7):
+        replay(role, said[:size]).end()
+
+
+def test_a_method_at_random_ends_in_a_close_or_is_heard() -> None:
+    """Every method on every kind of channel, to both roles."""
+    for method in [kind() for kind in m.METHODS.values()]:
+        for channel in (0, 1, 3):
+            for made in (MADE["open server"], MADE["open client"]):
+                watch = Watch(made())
+                watch.feed(frame(FRAME_METHOD, channel, encode_method(method)))
+                watch.end()

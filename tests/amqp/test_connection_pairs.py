@@ -1,0 +1,136 @@
+"""Conversations between a server and a client, with their octets cut at every place there is."""
+
+import pytest
+
+from semq.amqp import ClientConnection, Limits, ServerConnection, sasl
+from semq.amqp import methods as m
+from semq.amqp.content import Properties
+from semq.amqp.errors import NotFound
+from semq.amqp.events import Event
+from tests.amqp.helpers import Cut, Pair, header_of, octet_by_octet, whole
+
+LIMITS = Limits(frame_max=4096, heartbeat=0)
+BODY = bytes(range(256)) * 20  # more than one frame
+
+
+def talk(cut: Cut) -> list[tuple[str, Event]]:
+    """A conversation with everything in it, and all that was heard, in order for each side."""
+    pair = Pair(
+        ServerConnection(LIMITS),
+        ClientConnection(LIMITS, mechanism="AMQPLAIN", response=sasl.amqplain("u", "p")),
+        cut,
+    )
+    heard: list[tuple[str, Event]] = []
+
+    def carry() -> None:
+        at_server, at_client = pair.flow()
+        heard.extend(("server", event) for event in at_server)
+        heard.extend(("client", event) for event in at_client)
+
+    server, client = pair.server, pair.client
+    carry()
+    server.accept_login()
+    carry()
+    server.accept_open()
+    carry()
+    first, second = client.open_channel(), client.open_channel()
+    carry()
+    client.send(first, m.ConfirmSelect())
+    client.send(second, m.QueueDeclare("", exclusive=True, arguments={"x-expires": 60_000}))
+    carry()
+    server.send(first, m.ConfirmSelectOk())
+    server.send(second, m.QueueDeclareOk("amq.gen-1", 0, 0))
+    carry()
+    header = header_of(BODY, Properties(message_id="m", headers={"@SaveFwd": 3, "deep": {"a": [1, "x", None]}}))
+    for channel in (first, second):
+        client.publish(channel, "e", "key", header, BODY, mandatory=True)
+        client.publish(channel, "e", "key", header_of(b""), b"")
+        client.publish(channel, "e", "key", header_of(b"s"), b"s")
+    carry()
+    server.send_content(first, m.BasicReturn(312, "NO_ROUTE", "e", "key"), header, BODY)
+    server.ack(first, 2, True)
+    server.nack(first, 3)
+    server.deliver(second, "tag", 1, True, "e", "key", header, BODY)
+    carry()
+    client.ack(second, 1)
+    client.send(second, m.ChannelFlow(False))
+    client.send(second, m.BasicGet("nowhere"))
+    carry()
+    server.channel_error(second, NotFound("no queue 'nowhere'", 60, 70))
+    client.close_channel(second)
+    carry()
+    client.send(0, m.ConnectionUpdateSecret(b"s", "r"))
+    carry()
+    server.accept_secret()
+    server.block("disk")
+    server.unblock()
+    carry()
+    client.close()
+    server.close()
+    carry()
+    assert server.is_closed
+    assert client.is_closed
+    return heard
+
+
+def side(heard: list[tuple[str, Event]], name: str) -> list[Event]:
+    return [event for who, event in heard if who == name]
+
+
+WHOLE = talk(whole)
+
+
+def test_the_conversation_has_everything_in_it() -> None:
+    assert [type(event).__name__ for event in side(WHOLE, "server")] == [
+        "LoginOffered",
+        "Tuned",
+        "OpenRequested",
+        "ChannelOpened",
+        "ChannelOpened",
+        "MethodReceived",
+        "MethodReceived",
+        *["Published"] * 6,
+        "Acked",
+        "FlowChanged",
+        "MethodReceived",
+        "ChannelReleased",
+        "SecretOffered",
+        "ConnectionClosed",
+    ]
+    assert [type(event).__name__ for event in side(WHOLE, "client")] == [
+        "Started",
+        "Tuned",
+        "Opened",
+        "ChannelOpened",
+        "ChannelOpened",
+        "MethodReceived",
+        "MethodReceived",
+        "Returned",
+        "Acked",
+        "Nacked",
+        "Delivered",
+        "MethodReceived",
+        "ChannelReleased",
+        "MethodReceived",
+        "Blocked",
+        "Unblocked",
+        "ConnectionClosed",
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 11, 64, 1000, 4095, 4096, 4097])
+def test_pieces_of_any_size_say_the_same(size: int) -> None:
+    def cut(data: bytes) -> list[bytes]:
+        return [data[at : at + size] for at in range(0, len(data), size)]
+
+    heard = talk(cut if size > 1 else octet_by_octet)
+    for name in ("server", "client"):
+        assert side(heard, name) == side(WHOLE, name)
+
+
+@pytest.mark.parametrize("start", range(0, 400, 100))
+def test_a_cut_at_every_place_says_the_same(start: int) -> None:
+    for at in range(start, start + 100, 3):
+        heard = talk(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
+        for name in ("server", "client"):
+            assert side(heard, name) == side(WHOLE, name)

@@ -1,0 +1,287 @@
+"""Starting, heartbeats, deadlines, and every way in which a connection or a channel ends."""
+
+import pytest
+
+from semq.amqp import ClientConnection, Limits, ServerConnection
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
+from semq.amqp.errors import (
+    AmqpError,
+    Blame,
+    ConnectionForced,
+    InternalError,
+    LocalMisuse,
+    NotFound,
+    PeerGone,
+    PeerSilent,
+    PreconditionFailed,
+    TooSlow,
+)
+from semq.amqp.events import ChannelClosed, ChannelReleased, ConnectionClosed, Event
+from semq.amqp.frames import HEARTBEAT_FRAME, frame
+from semq.amqp.spec import FRAME_METHOD
+from tests.amqp.helpers import Pair, opened, oracle, output
+
+BEATING = Limits(heartbeat=10)
+
+
+def closed(events: list[Event]) -> ConnectionClosed:
+    (event,) = events
+    assert isinstance(event, ConnectionClosed)
+    return event
+
+
+def due(connection: ServerConnection | ClientConnection) -> float | None:
+    return connection.next_deadline
+
+
+# Starting
+
+
+def test_a_connection_is_started_once() -> None:
+    server = ServerConnection()
+    with pytest.raises(LocalMisuse):
+        server.receive(b"AMQP", 0)
+    server.start(0)
+    with pytest.raises(LocalMisuse):
+        server.start(0)
+
+
+def test_a_slow_negotiation_is_given_up() -> None:
+    for connection in (ServerConnection(Limits(handshake_s=3)), ClientConnection(Limits(handshake_s=3))):
+        connection.start(100)
+        assert due(connection) == 103
+        assert connection.tick(102.9) == []
+        event = closed(connection.tick(103))
+        assert isinstance(event.error, TooSlow)
+        assert not event.pause
+        assert due(connection) is None
+        assert connection.tick(104) == []
+
+
+def test_a_finished_negotiation_has_no_deadline() -> None:
+    pair = opened(Limits(heartbeat=0), Limits(heartbeat=0))
+    assert pair.client.next_deadline is None
+    assert pair.server.next_deadline is None
+    assert pair.server.tick(1e9) == []
+
+
+# Heartbeats
+
+
+def test_heartbeats_go_out_when_nothing_else_does() -> None:
+    pair = opened(BEATING)
+    assert pair.server.heartbeat == pair.client.heartbeat == 10
+    assert pair.server.next_deadline == 5
+    assert pair.server.tick(4.9) == []
+    assert pair.server.output_size == 0
+    pair.server.tick(5)
+    assert output(pair.server) == HEARTBEAT_FRAME
+    assert pair.server.next_deadline == 10
+
+
+def test_any_output_counts_as_a_heartbeat() -> None:
+    pair = opened(BEATING)
+    pair.client.receive(HEARTBEAT_FRAME, 4)
+    pair.client.ack(1, 1)
+    pair.client.take_output()
+    assert pair.client.next_deadline == 9
+
+
+def test_any_octet_counts_as_heard() -> None:
+    pair = opened(BEATING)
+    pair.server.receive(b"\x08", 19)  # not even a whole frame
+    pair.server.tick(20)
+    assert not pair.server.is_closed
+    event = closed(pair.server.tick(39))
+    assert isinstance(event.error, PeerSilent)
+    assert not event.by_peer
+
+
+def test_heartbeats_go_on_while_closing() -> None:
+    pair = opened(BEATING, Limits(close_s=100))
+    pair.client.close()
+    output(pair.client)
+    pair.client.tick(5)
+    assert output(pair.client) == HEARTBEAT_FRAME
+    assert isinstance(closed(pair.client.tick(20)).error, PeerSilent)
+
+
+# Closing, orderly
+
+
+def test_a_client_closes() -> None:
+    pair = opened()
+    pair.client.close()
+    assert pair.client.next_deadline == 10
+    at_server, at_client = pair.flow()
+    assert at_server == [ConnectionClosed(None, True, False)]
+    assert at_client == [ConnectionClosed(None, False, False)]
+    assert pair.client.is_closed
+    assert pair.server.is_closed
+
+
+def test_both_close_at_once() -> None:
+    pair = opened()
+    pair.client.close()
+    pair.server.close(320, "stopping")
+    at_server, at_client = pair.flow()
+    assert at_server == [ConnectionClosed(None, False, False)]
+    assert at_client == [ConnectionClosed(None, False, False)]
+
+
+def test_a_server_closes_by_force() -> None:
+    pair = opened()
+    pair.server.connection_error(ConnectionForced("stopping"))
+    at_server, at_client = pair.flow()
+    heard, said = closed(at_client), closed(at_server)
+    assert isinstance(heard.error, ConnectionForced)
+    assert heard.error.text == "CONNECTION_FORCED - stopping"
+    assert heard.error.blame is Blame.LOCAL
+    assert heard.by_peer
+    assert isinstance(said.error, ConnectionForced)
+    assert not said.by_peer
+
+
+def test_after_close_everything_but_close_ok_is_ignored() -> None:
+    pair = opened()
+    pair.server.close()
+    pair.client.send(1, m.QueueDeclare("q"))
+    data = output(pair.client) + frame(FRAME_METHOD, 1, b"nonsense") + frame(3, 9, b"x") + frame(2, 0, b"")
+    assert pair.server.receive(data, 0) == []
+    said = pair.client
+    said.close_channel(1)  # a close of a channel that was on its way
+    assert pair.server.receive(output(said), 0) == []
+    output(pair.server)
+    assert closed(pair.server.receive(frame(FRAME_METHOD, 0, encode_method(m.ConnectionCloseOk())), 0)).error is None
+    assert pair.server.receive(b"anything", 0) == []
+    assert pair.server.output_size == 0
+
+
+def test_a_close_ok_that_does_not_come_is_given_up() -> None:
+    pair = opened(Limits(close_s=2, heartbeat=0))
+    pair.server.close()
+    assert pair.server.next_deadline == 2
+    assert isinstance(closed(pair.server.tick(2)).error, TooSlow)
+
+
+def test_closing_again_does_nothing() -> None:
+    pair = opened()
+    pair.client.close()
+    size = pair.client.output_size
+    pair.client.close()
+    pair.client.connection_error(InternalError("x"))
+    pair.client.close_channel(1)
+    pair.client.channel_error(1, NotFound("x"))
+    assert pair.client.output_size == size
+    pair.flow()
+    pair.client.close()
+    assert pair.client.output_size == 0
+
+
+def test_a_closing_text_fits() -> None:
+    pair = opened()
+    pair.client.close(200, "é" * 300)
+    _, frame_ = oracle(output(pair.client))[0]
+    assert frame_.reply_text == "é" * 127
+
+
+@pytest.mark.parametrize("connection", [ServerConnection(), ClientConnection()])
+def test_before_start_there_is_nothing_to_say(connection: ServerConnection | ClientConnection) -> None:
+    connection.start(0)
+    connection.take_output()
+    connection.close()
+    assert connection.is_closed
+    assert connection.output_size == 0
+    assert connection.next_deadline == 0  # an event waits
+    assert closed(connection.tick(1)).error is None
+
+
+# Closing, otherwise
+
+
+def test_the_socket_of_an_open_connection_closes() -> None:
+    pair = opened()
+    event = closed(pair.server.receive_eof(1))
+    assert isinstance(event.error, PeerGone)
+    assert pair.server.receive_eof(2) == []
+
+
+def test_the_socket_of_a_closing_connection_closes() -> None:
+    pair = opened()
+    pair.server.connection_error(InternalError("broken"))
+    assert isinstance(closed(pair.server.receive_eof(1)).error, InternalError)
+    pair.client.close()
+    assert closed(pair.client.receive_eof(1)).error is None
+
+
+# Channels
+
+
+def test_a_channel_closes_orderly() -> None:
+    for by in ("client", "server"):
+        pair = opened(channels=2)
+        closing, other = (pair.client, pair.server) if by == "client" else (pair.server, pair.client)
+        closing.close_channel(1, text="done")
+        heard = dict(zip(("server", "client"), pair.flow(), strict=True))
+        assert heard[by] == [ChannelReleased(1)]
+        assert heard["server" if by == "client" else "client"] == [ChannelClosed(1, True, None)]
+        assert closing.open_channels == other.open_channels == [2]
+
+
+def test_a_channel_error_names_the_method() -> None:
+    pair = opened(channels=2)
+    pair.server.channel_error(1, NotFound("no queue 'q'", 50, 10))
+    at_server, at_client = pair.flow()
+    (event,) = at_client
+    assert isinstance(event, ChannelClosed)
+    assert isinstance(event.error, NotFound)
+    assert event.error.ids == (50, 10)
+    assert event.error.text == "NOT_FOUND - no queue 'q'"
+    assert at_server == [ChannelReleased(1)]
+    assert pair.client.open_channels == [2]
+
+
+def test_both_close_a_channel_at_once() -> None:
+    pair = opened()
+    pair.server.channel_error(1, PreconditionFailed("x"))
+    pair.client.close_channel(1)
+    at_server, at_client = pair.flow()
+    assert at_server == [ChannelReleased(1)]
+    assert at_client == [ChannelReleased(1)]
+    assert pair.client.open_channel() == 1
+
+
+def test_a_hard_error_on_a_channel_closes_the_connection() -> None:
+    pair = opened()
+    pair.server.channel_error(1, InternalError("x"))
+    assert isinstance(closed(pair.flow()[1]).error, InternalError)
+
+
+def test_a_soft_error_may_close_the_connection() -> None:
+    pair = opened()
+    pair.server.connection_error(NotFound("x"))
+    assert isinstance(closed(pair.flow()[1]).error, NotFound)
+
+
+def test_an_unknown_reply_code_is_kept() -> None:
+    pair = opened(channels=2)
+    pair.server.close_channel(1, 499, "odd")
+    (event,) = pair.flow()[1]
+    assert isinstance(event, ChannelClosed)
+    assert event.error is not None
+    assert event.error.reply_code == 499
+    pair.server.close(599, "odder")
+    error = closed(pair.flow()[1]).error
+    assert isinstance(error, AmqpError)
+    assert error.reply_code == 599
+
+
+def test_a_channel_number_is_free_again() -> None:
+    pair: Pair = opened()
+    for _ in range(3):
+        pair.client.close_channel(1)
+        pair.flow()
+        assert pair.client.open_channel() == 1
+        pair.flow()
+    assert pair.server.open_channels == [1]

@@ -1,0 +1,279 @@
+"""The server's negotiation, from the protocol header to open, and its commands."""
+
+from typing import Any
+
+import pytest
+
+from semq.amqp import ClientConnection, Limits, ServerConnection, sasl
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
+from semq.amqp.errors import AccessRefused, InvalidPath, LocalMisuse, WrongProtocol
+from semq.amqp.events import (
+    Blocked,
+    Challenged,
+    ConnectionClosed,
+    ConnectionFailed,
+    LoginAnswered,
+    LoginOffered,
+    MethodReceived,
+    OpenRequested,
+    SecretOffered,
+    Tuned,
+    Unblocked,
+)
+from semq.amqp.frames import HEARTBEAT_FRAME, frame
+from semq.amqp.methods import Method
+from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
+from semq.amqp.wire import Table
+from tests.amqp.helpers import Pair, octet_by_octet, opened, oracle, output
+
+
+def said(method: Method, channel: int = 0) -> bytes:
+    return frame(FRAME_METHOD, channel, encode_method(method))
+
+
+def started(**arguments: Any) -> ServerConnection:
+    server = ServerConnection(**arguments)
+    server.start(0)
+    server.receive(PROTOCOL_HEADER, 0)
+    return server
+
+
+# Protocol header
+
+
+def test_the_header_is_answered_with_start() -> None:
+    server = started(server_properties={"product": "SEMQ"}, mechanisms=("EXTERNAL", "PLAIN"))
+    ((channel, start),) = oracle(output(server))
+    assert (channel, start.name) == (0, "Connection.Start")
+    assert (start.version_major, start.version_minor) == (0, 9)
+    assert start.server_properties["product"] == "SEMQ"
+    assert start.server_properties["capabilities"]["basic.nack"] is True
+    assert start.mechanisms in {"EXTERNAL PLAIN", b"EXTERNAL PLAIN"}
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"AMQP\x01\x01\x09\x01",
+        b"AMQP\x00\x00\x09\x00",
+        b"AMQP\x03\x01\x00\x00",
+        b"GET / HTTP/1.1\r\n",
+        b"\x16\x03\x01\x02\x00",
+        b"AMQX",
+        b"\x00",
+    ],
+)
+@pytest.mark.parametrize("cut", [lambda data: [data], octet_by_octet])
+def test_another_header_is_answered_with_ours(greeting: bytes, cut: Any) -> None:
+    server = ServerConnection()
+    server.start(0)
+    (event,) = [event for part in cut(greeting) for event in server.receive(part, 0)]
+    assert isinstance(event, ConnectionClosed)
+    assert isinstance(event.error, WrongProtocol)
+    assert not event.pause
+    assert output(server) == PROTOCOL_HEADER
+    assert server.is_closed
+
+
+def test_the_header_may_come_with_what_follows() -> None:
+    server = ServerConnection()
+    server.start(0)
+    events = server.receive(PROTOCOL_HEADER + said(m.ConnectionStartOk()), 0)
+    assert isinstance(events[0], LoginOffered)
+
+
+# Login
+
+
+def test_a_login_is_offered_to_the_owner() -> None:
+    client_properties: Table = {"product": "pika", "capabilities": {"basic.nack": True, "connection.blocked": False}}
+    server = started()
+    events = server.receive(said(m.ConnectionStartOk(client_properties, "PLAIN", b"\0u\0p", "en_GB")), 0)
+    assert events == [LoginOffered("PLAIN", b"\0u\0p", client_properties, "en_GB")]
+    assert server.peer_properties == client_properties
+    assert server.peer_capabilities == {"basic.nack"}
+
+
+def test_a_mechanism_that_was_not_offered() -> None:
+    server = started()
+    (failed,) = server.receive(said(m.ConnectionStartOk(mechanism="EXTERNAL")), 0)
+    assert isinstance(failed, ConnectionFailed)
+    assert failed.error.reply_code == 503
+    assert failed.pause
+
+
+def test_a_login_in_several_rounds() -> None:
+    pair = Pair()
+    pair.flow()
+    for number in range(3):
+        pair.server.challenge(b"%d?" % number)
+        _, heard = pair.flow()
+        assert heard == [Challenged(b"%d?" % number)]
+        pair.client.answer_challenge(b"%d!" % number)
+        assert pair.flow()[0] == [LoginAnswered(b"%d!" % number)]
+    pair.server.accept_login()
+    assert isinstance(pair.flow()[0][-1], OpenRequested)
+
+
+def test_a_login_has_a_bounded_number_of_rounds() -> None:
+    pair = Pair(ServerConnection(Limits(login_rounds=1)))
+    pair.flow()
+    pair.server.challenge(b"?")
+    pair.flow()
+    pair.client.answer_challenge(b"!")
+    pair.flow()
+    with pytest.raises(LocalMisuse):
+        pair.server.challenge(b"?")
+
+
+def test_a_refused_login_is_told_to_who_can_hear_it() -> None:
+    pair = Pair()
+    pair.flow()
+    pair.server.refuse_login("no such user")
+    at_server, at_client = pair.flow()
+    for events, by_peer in ((at_server, False), (at_client, True)):
+        (closed,) = events
+        assert isinstance(closed, ConnectionClosed)
+        assert isinstance(closed.error, AccessRefused)
+        assert closed.by_peer is by_peer
+
+
+def test_a_refused_login_is_not_told_to_others() -> None:
+    pair = Pair(client=ClientConnection(client_properties={"capabilities": {}}))
+    pair.flow()
+    pair.server.refuse_login("no such user")
+    assert pair.server.output_size == 0
+    assert pair.server.next_deadline == 0
+    (closed,) = pair.server.tick(0)
+    assert isinstance(closed, ConnectionClosed)
+    assert isinstance(closed.error, AccessRefused)
+    assert closed.pause
+
+
+def test_heartbeats_may_come_while_the_owner_decides() -> None:
+    server = started()
+    server.receive(said(m.ConnectionStartOk()), 0)
+    assert server.receive(HEARTBEAT_FRAME, 0) == []
+
+
+def test_garbage_in_the_negotiation_pauses() -> None:
+    server = started()
+    (closed,) = server.receive(bytes(20), 0)
+    assert isinstance(closed, ConnectionClosed)
+    assert closed.pause
+
+
+def test_a_frame_above_the_initial_maximum() -> None:
+    server = started(limits=Limits(initial_frame_max=5000))
+    (failed,) = server.receive(said(m.ConnectionStartOk(response=bytes(5000))), 0)
+    assert isinstance(failed, ConnectionFailed)
+    assert failed.error.reply_code == 501
+    assert failed.pause
+
+
+# Tune and open
+
+
+def tuned(server: ServerConnection) -> None:
+    server.receive(said(m.ConnectionStartOk()), 0)
+    server.accept_login()
+    server.take_output()
+
+
+def test_the_limits_hold_from_tune_ok_on() -> None:
+    server = started(limits=Limits(frame_max=8192, channel_max=5, heartbeat=20))
+    server.receive(said(m.ConnectionStartOk()), 0)
+    output(server)
+    server.accept_login()
+    ((_, tune),) = oracle(output(server))
+    assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (5, 8192, 20)
+    assert server.receive(said(m.ConnectionTuneOk(3, 4096, 7)), 50) == [Tuned(4096, 3, 7)]
+    assert (server.frame_max, server.channel_max, server.heartbeat) == (4096, 3, 7)
+    assert server.next_deadline == 10  # of the negotiation
+
+
+def test_limits_above_the_offer_are_not_allowed() -> None:
+    server = started(limits=Limits(frame_max=8192))
+    tuned(server)
+    (failed,) = server.receive(said(m.ConnectionTuneOk(10, 8193, 0)), 0)
+    assert isinstance(failed, ConnectionFailed)
+    assert failed.error.reply_code == 530
+
+
+def test_no_limit_on_channels_is_the_limit_of_the_wire() -> None:
+    pair = opened(Limits(channel_max=0), Limits(channel_max=0), channels=0)
+    assert pair.client.open_channel(65535) == 65535
+    assert len(pair.flow()[0]) == 1
+
+
+def test_a_virtual_host_can_be_refused() -> None:
+    pair = Pair(client=ClientConnection(virtual_host="nowhere"))
+    pair.flow()
+    pair.server.accept_login()
+    assert pair.flow()[0][-1] == OpenRequested("nowhere")
+    pair.server.connection_error(InvalidPath("no such virtual host", 10, 40))
+    (closed,) = pair.flow()[1]
+    assert isinstance(closed, ConnectionClosed)
+    assert isinstance(closed.error, InvalidPath)
+    assert closed.error.ids == (10, 40)
+
+
+@pytest.mark.parametrize("command", ["accept_login", "accept_open", "accept_secret"])
+def test_answers_have_their_time(command: str) -> None:
+    with pytest.raises(LocalMisuse):
+        getattr(started(), command)()
+    with pytest.raises(LocalMisuse):
+        getattr(opened().server, command)()
+
+
+@pytest.mark.parametrize("command", ["challenge", "refuse_login"])
+def test_answers_with_an_argument_have_their_time(command: str) -> None:
+    with pytest.raises(LocalMisuse):
+        getattr(opened().server, command)(b"x")
+
+
+# Open
+
+
+def test_blocked_and_unblocked() -> None:
+    pair = opened()
+    assert pair.server.block("low on disk")
+    assert pair.server.unblock()
+    assert pair.flow()[1] == [Blocked("low on disk"), Unblocked()]
+
+
+def test_a_consumer_is_cancelled() -> None:
+    pair = opened()
+    assert pair.server.cancel_consumer(1, "c")
+    assert pair.flow()[1] == [MethodReceived(1, m.BasicCancel("c", True))]
+
+
+def test_what_a_client_does_not_know_is_not_sent() -> None:
+    pair = opened(client_properties={"capabilities": {}})
+    assert not pair.server.block("low on disk")
+    assert not pair.server.unblock()
+    assert not pair.server.cancel_consumer(1, "c")
+    assert pair.server.output_size == 0
+
+
+def test_nothing_is_told_to_a_connection_that_is_closing() -> None:
+    pair = opened()
+    pair.server.close()
+    output(pair.server)
+    assert not pair.server.block("low on disk")
+
+
+def test_a_secret_is_renewed() -> None:
+    pair = opened()
+    pair.client.send(0, m.ConnectionUpdateSecret(b"new", "expired"))
+    assert pair.flow()[0] == [SecretOffered(b"new", "expired")]
+    pair.server.accept_secret()
+    with pytest.raises(LocalMisuse):
+        pair.server.accept_secret()
+    assert pair.flow()[1] == [MethodReceived(0, m.ConnectionUpdateSecretOk())]
+
+
+def test_the_login_reaches_the_owner_octet_by_octet() -> None:
+    pair = opened(cut=octet_by_octet, response=sasl.plain("u", "p"))
+    assert pair.server.is_open
