@@ -1,0 +1,126 @@
+"""The weather on a link is what it is said to be: the campaign can only be as good as its faults."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.crash.proxy import Proxy
+
+TEXT = bytes(range(256)) * 200
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[Proxy]:
+    """A proxy in front of a server that says everything back."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while chunk := await reader.read(4096):
+                writer.write(chunk)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    proxy = Proxy("test")
+    await proxy.start()
+    proxy.target = ("127.0.0.1", server.sockets[0].getsockname()[1])
+    yield proxy
+    await proxy.stop()
+    server.close()
+
+
+async def dial(proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", proxy.port)
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """All that comes until the connection ends, however it ends."""
+    octets = b""
+    try:
+        while chunk := await reader.read(4096):
+            octets += chunk
+    except ConnectionError:
+        pass
+    return octets
+
+
+async def test_in_fair_weather_everything_passes(proxy: Proxy) -> None:
+    reader, writer = await dial(proxy)
+    writer.write(TEXT)
+    assert await reader.readexactly(len(TEXT)) == TEXT
+    writer.write_eof()
+    assert await ended(reader) == b""
+    writer.close()
+
+
+@pytest.mark.parametrize("weather", [{"crumb": 7}, {"delay_s": 0.001}, {"octets_per_s": 1e7}])
+async def test_bad_weather_loses_nothing(proxy: Proxy, weather: dict[str, float]) -> None:
+    proxy.change(**weather)
+    reader, writer = await dial(proxy)
+    writer.write(TEXT[:3000])
+    assert await reader.readexactly(3000) == TEXT[:3000]
+    writer.close()
+
+
+async def test_a_cut_ends_both_sides(proxy: Proxy) -> None:
+    reader, writer = await dial(proxy)
+    writer.write(b"x")
+    await reader.readexactly(1)
+    proxy.cut()
+    assert await ended(reader) == b""
+    writer.close()
+
+
+async def test_a_cut_after_some_octets_is_exact(proxy: Proxy) -> None:
+    reader, writer = await dial(proxy)
+    writer.write(b"x")
+    await reader.readexactly(1)
+    proxy.cut_after(150)  # both directions burn the same fuse
+    writer.write(TEXT[:100])
+    assert len(await ended(reader)) <= 50
+    writer.close()
+
+
+async def test_silence_holds_back_and_then_speaks(proxy: Proxy) -> None:
+    reader, writer = await dial(proxy)
+    proxy.change(silent_back=True)
+    writer.write(b"hello")
+    waiting = asyncio.create_task(reader.readexactly(5))
+    other_reader, other_writer = await dial(proxy)  # a turn of the whole machine, so the answer has reached the proxy
+    other_writer.write_eof()
+    proxy.change(silent_there=True)
+    assert not waiting.done()
+    proxy.clear()
+    assert await waiting == b"hello"
+    assert await ended(other_reader) == b""
+    for end in (writer, other_writer):
+        end.close()
+
+
+async def test_a_refusing_proxy_resets(proxy: Proxy) -> None:
+    proxy.change(refuses=True)
+    reader, writer = await dial(proxy)
+    assert await ended(reader) == b""
+    proxy.clear()
+    proxy.target = None
+    other_reader, other_writer = await dial(proxy)
+    assert await ended(other_reader) == b""
+    for end in (writer, other_writer):
+        end.close()
+
+
+async def test_half_open_ends_the_dialler_alone(proxy: Proxy) -> None:
+    reader, writer = await dial(proxy)
+    writer.write(b"x")
+    await reader.readexactly(1)
+    (pair,) = proxy._open
+    proxy.half_open()
+    assert await ended(reader) == b""
+    assert not pair.over
+    proxy.cut()
+    await pair.done.wait()
+    writer.close()

@@ -1,0 +1,247 @@
+"""Failpoints strike at the named step and phase and nowhere else: on a real store, on links, and in a real process."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import psycopg
+import pytest
+
+from semq.clock import SystemClock
+from semq.service import failpoints
+from semq.service.failpoints import AFTER, AMID, BEFORE, Failpoint, NoSuchFailpoint, armed
+from semq.store.postgres import PostgresStore
+from semq.store.rows import Event, LedgerLine, Side
+from semq.store.unit import Needs, Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import LK0, LK1
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+
+HERE, THERE = Address(1, "a"), Address(1, "b")
+NAME = LK0(1, "a", 1, 1, 7, 1)
+
+
+def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
+    return lambda unit: unit.ledger.append(LedgerLine(0, side, event, str(NAME)))
+
+
+class Job:
+    """Work made of a function; knows when it was told."""
+
+    def __init__(self, decide: Callable[[Unit], None]) -> None:
+        self.needs = Needs()
+        self._decide = decide
+        self.told = asyncio.Event()
+        self.error: Exception | None = None
+
+    def decide(self, unit: Unit) -> None:
+        self._decide(unit)
+
+    def committed(self) -> None:
+        self.told.set()
+
+    def failed(self, error: Exception) -> None:
+        self.error = error
+        self.told.set()
+
+
+class Session:
+    """A link that remembers what was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Frame] = []
+
+    def send(self, frame: Frame) -> None:
+        self.sent.append(frame)
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(database, owner="one", clock=SystemClock(), lost=lambda error: None)
+    await store.start()
+    yield store
+    await store.stop()
+
+
+def lines_in(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT count(*) FROM semq_ledger").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+# ------------------------------------------------------------ asked for by the environment
+
+
+def test_without_the_variable_there_is_none() -> None:
+    assert armed({}) is None
+    assert armed({failpoints.VARIABLE: ""}) is None
+
+
+def test_every_step_can_be_asked_for() -> None:
+    points = failpoints.all_failpoints()
+    assert len(set(points)) == len(points)
+    for step, phase in points:
+        point = armed({failpoints.VARIABLE: f"{step}:{phase}:2"})
+        assert point is not None
+        assert (point.step, point.phase, point.count) == (step, phase, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["S1", "S1:after", "S1:after:0", "S1:after:x", "S1:later:1", "X9:after:1", "MSG:amid:1", ":::", "S1:after:-1"],
+)
+def test_what_is_no_failpoint_is_refused(text: str) -> None:
+    with pytest.raises(NoSuchFailpoint):
+        armed({failpoints.VARIABLE: text})
+
+
+def test_it_ends_the_process_as_a_power_cut_does() -> None:
+    code = "import sys\nfrom semq.service.failpoints import end_now\ntry:\n end_now()\nfinally:\n print('still here')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert ended.stdout == b""
+
+
+# ------------------------------------------------------------ commits
+
+
+@pytest.mark.parametrize(("phase", "durable"), [(BEFORE, {0}), (AMID, {0, 1}), (AFTER, {1})])
+async def test_a_commit_has_three_phases(store: PostgresStore, database: str, phase: str, durable: set[int]) -> None:
+    job = Job(line(Event.ACCEPTED))
+    struck: list[tuple[bool, int]] = []
+    point = Failpoint("S1", phase, 1, lambda: struck.append((job.told.is_set(), lines_in(database))))
+    point.watch_store(store)
+    store.post(job)
+    await job.told.wait()
+    assert job.error is None
+    ((told, lines),) = struck
+    assert not told
+    assert lines in durable
+
+
+async def test_only_the_named_step_counts_and_it_counts_down(store: PostgresStore) -> None:
+    struck: list[str] = []
+    point = Failpoint("S5", AFTER, 2, lambda: struck.append("now"))
+    point.watch_store(store)
+    for event in (Event.ACCEPTED, Event.DELIVERED, Event.STORED):
+        await done(store, line(event))
+    await done(store, line(Event.REJECTED, Side.RECEIVER))
+    assert struck == []
+    await done(store, line(Event.REJECTED))
+    assert struck == ["now"]
+    await done(store, line(Event.DELIVERED))
+    assert struck == ["now"]
+
+
+async def test_deletions_count_by_their_table(store: PostgresStore) -> None:
+    struck: list[str] = []
+    for step in ("S13", "R9", "MSG"):
+        Failpoint(step, BEFORE, 1, lambda step=step: struck.append(step)).watch_store(store)  # type: ignore[misc]
+    await done(store, line(Event.ACCEPTED))
+    assert struck == []
+    # There are no such rows, so Postgres refuses: but that is after the step.
+    await posted(store, lambda unit: unit.deleted_pending.add(5))
+    assert struck == ["R9"]
+    await posted(store, lambda unit: unit.deleted_outbound.add(5))
+    assert struck == ["R9", "S13"]
+
+
+async def test_a_failed_piece_of_work_hears_so(store: PostgresStore) -> None:
+    def refuse(unit: Unit) -> None:
+        raise NoSuchFailpoint
+
+    Failpoint("S1", AFTER, 1, lambda: None).watch_store(store)
+    assert isinstance((await posted(store, refuse)).error, NoSuchFailpoint)
+
+
+@pytest.mark.parametrize(("phase", "boots"), [(BEFORE, 1), (AFTER, 2)])
+async def test_the_opening_of_the_store_is_a_step(store: PostgresStore, database: str, phase: str, boots: int) -> None:
+    seen: list[int] = []
+
+    def look() -> None:
+        with psycopg.connect(database) as connection:
+            row = connection.execute("SELECT boot FROM semq_meta").fetchone()
+            assert row is not None
+            seen.append(row[0])
+
+    Failpoint(failpoints.BOOT, phase, 1, look).watch_store(store)
+    await store.start()
+    assert seen == [boots]
+
+
+async def posted(store: PostgresStore, decide: Callable[[Unit], None]) -> Job:
+    job = Job(decide)
+    store.post(job)
+    await job.told.wait()
+    return job
+
+
+async def done(store: PostgresStore, decide: Callable[[Unit], None]) -> None:
+    assert (await posted(store, decide)).error is None
+
+
+# ------------------------------------------------------------ frames
+
+
+def message(lk1: LK1 | None = None) -> Data:
+    return Data(Envelope(source=HERE, target=THERE, lk0=NAME, attributes=Attributes(), sid=0, lk1=lk1), b"x")
+
+
+def receipt(primitive: Primitive, **facts: object) -> Packet:
+    record = Receipt(ident=str(NAME), **facts)  # type: ignore[arg-type]
+    return Packet(HERE, THERE, Function.RECEIPTS, primitive, [record])
+
+
+# step | the frame that it means
+FRAMES: dict[str, Frame] = {
+    "MSG": message(),
+    "MSG-stored": message(LK1(1, 1, 4)),
+    "Ack-Fwd": receipt(Primitive.INDICATION, flag=Note.FORWARDED),
+    "Ack-Save": receipt(Primitive.INDICATION, flag=Note.STORED),
+    "Ack": receipt(Primitive.INDICATION, ack_flag=AckFlag.TRANSPORT),
+    "Ack2": receipt(Primitive.INDICATION, ack_flag=AckFlag.END_TO_END),
+    "ReAck": receipt(Primitive.RESPONSE, ack_flag=AckFlag.TRANSPORT),
+    "ReAck2": receipt(Primitive.RESPONSE, ack_flag=AckFlag.END_TO_END),
+    "Inquiry": Packet(HERE, THERE, Function.INQUIRIES, Primitive.REQUEST, [Inquiry(role=Role.S)]),
+    "Answer": Packet(HERE, THERE, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(answer=Answer.NOT)]),
+}
+
+
+def test_every_frame_has_a_step() -> None:
+    assert FRAMES.keys() == failpoints.SENDS.keys()
+
+
+@pytest.mark.parametrize("step", FRAMES)
+def test_only_the_named_frame_counts(step: str) -> None:
+    meant = [name for name, frame in FRAMES.items() if failpoints.SENDS[step](frame)]
+    assert meant == [step]
+
+
+@pytest.mark.parametrize(("phase", "sent"), [(BEFORE, 0), (AFTER, 1)])
+async def test_a_frame_has_two_phases(phase: str, sent: int) -> None:
+    class Engine:
+        """Takes links, as both engines do."""
+
+        def link_up(self, link: Session) -> None:
+            self.link = link
+
+    session, engine, struck = Session(), Engine(), asyncio.Event()
+    seen: list[int] = []
+
+    def strike() -> None:
+        seen.append(len(session.sent))
+        struck.set()
+
+    Failpoint("Ack2", phase, 1, strike).watch_engine(engine)
+    engine.link_up(session)
+    assert engine.link is session
+    engine.link.send(FRAMES["ReAck2"])
+    session.sent.clear()
+    engine.link.send(FRAMES["Ack2"])
+    await struck.wait()
+    assert seen == [sent]
+    assert session.sent == [FRAMES["Ack2"]]
