@@ -1,0 +1,88 @@
+"""Limits and corners of definitions; the rest is tried through clients in test_commands."""
+
+import pytest
+
+from semq.amqp.errors import AccessRefused, CommandInvalid, NotAllowed, PreconditionFailed
+from semq.broker.definitions import VhostLimits
+from semq.broker.services import ServiceExchange, ServiceQueue
+from tests.broker.pure import Model
+
+
+def test_there_is_room_for_so_much() -> None:
+    model = Model()
+    vhost = model.vhost
+    vhost.limits = VhostLimits(queues_max=2, exchanges_max=8, bindings_max=2)
+    queues = [model.queue(name) for name in ("a", "b")]
+    with pytest.raises(NotAllowed, match=r"queue limit \(2\)"):
+        model.queue("c")
+    assert model.queue("a") is queues[0]
+    vhost.declare_exchange("x", "direct", False, False, False, {})
+    vhost.declare_exchange("y", "direct", False, False, False, {})
+    with pytest.raises(NotAllowed, match=r"exchange limit \(8\)"):
+        vhost.declare_exchange("z", "direct", False, False, False, {})
+    for key in ("1", "2", "2"):
+        vhost.bind(vhost.exchanges["x"], queues[0], key, {})
+    with pytest.raises(NotAllowed, match=r"binding limit \(2\)"):
+        vhost.bind(vhost.exchanges["x"], queues[0], "3", {})
+    vhost.remove_queue(queues[0])
+    vhost.bind(vhost.exchanges["x"], queues[1], "3", {})
+    assert vhost.bindings == 1
+
+
+def test_bindings_are_equal_whatever_the_order_of_their_arguments() -> None:
+    model = Model()
+    queue, exchange = model.queue(), model.vhost.exchanges["amq.match"]
+    model.vhost.bind(exchange, queue, "", {"a": 1, "b": 2})
+    model.vhost.bind(exchange, queue, "", {"b": 2, "a": 1})
+    assert model.vhost.bindings == 1
+    assert not model.vhost.unbind(exchange, queue, "", {"a": 1})
+    model.vhost.unbind(exchange, queue, "", {"b": 2, "a": 1})
+    assert (model.vhost.bindings, queue.incoming) == (0, {})
+
+
+def test_deleting_an_exchange_takes_its_bindings_on_both_sides() -> None:
+    model = Model()
+    vhost, queue = model.vhost, model.queue(durable=True)
+    vhost.declare_exchange("e", "fanout", True, False, False, {})
+    vhost.bind(vhost.exchanges["e"], queue, "", {})
+    vhost.bind(vhost.exchanges["amq.fanout"], vhost.exchanges["e"], "", {})
+    model.flush()
+    assert len(model.store.bindings) == 2
+    assert vhost.delete_exchange("e", False)
+    model.flush()
+    assert (vhost.bindings, queue.incoming, model.store.bindings, model.store.exchanges) == (0, {}, {}, {})
+
+
+def test_an_auto_delete_exchange_goes_with_its_last_binding_and_a_chain_of_them_too() -> None:
+    model = Model()
+    vhost, queue = model.vhost, model.queue()
+    for name in ("first", "second"):
+        vhost.declare_exchange(name, "fanout", False, True, False, {})
+    vhost.bind(vhost.exchanges["first"], vhost.exchanges["second"], "", {})
+    vhost.bind(vhost.exchanges["second"], queue, "", {})
+    vhost.remove_queue(queue)
+    assert {"first", "second"} & set(vhost.exchanges) == set()
+
+
+def test_what_belongs_to_the_node_stays_as_it_is() -> None:
+    model = Model()
+    vhost = model.vhost
+    vhost.register(ServiceExchange("semq", "x-semq"))
+    vhost.register(ServiceQueue("inbox"))
+    queue = model.queue()
+    vhost.declare_exchange("semq", "x-semq", True, False, False, {})
+    assert vhost.declare_queue("inbox", True, False, None, {}, None)[0].is_service
+    with pytest.raises(PreconditionFailed, match="inequivalent arg 'type'"):
+        vhost.declare_exchange("semq", "topic", True, False, False, {})
+    with pytest.raises(CommandInvalid):
+        vhost.declare_exchange("mine", "x-semq", True, False, False, {})
+    for act in (
+        lambda: vhost.delete_exchange("semq", False),
+        lambda: vhost.delete_queue(vhost.queues["inbox"], False, False),
+        lambda: vhost.bind(vhost.exchanges["semq"], queue, "", {}),
+        lambda: vhost.bind(vhost.exchanges["amq.topic"], vhost.exchanges["semq"], "", {}),
+        lambda: vhost.bind(vhost.exchanges["amq.topic"], vhost.queues["inbox"], "", {}),
+        lambda: vhost.unbind(vhost.exchanges["amq.topic"], vhost.queues["inbox"], "", {}),
+    ):
+        with pytest.raises(AccessRefused, match="belongs to the node"):
+            act()

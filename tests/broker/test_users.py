@@ -1,0 +1,74 @@
+"""Passwords, permissions and the built-in table of users."""
+
+import pytest
+
+from semq.amqp.sasl import Credentials
+from semq.broker.users import Permissions, Right, User, UserTable, check_password, hash_password
+from semq.transport.peer import PeerInfo
+
+HERE, FAR = PeerInfo("127.0.0.1", 1), PeerInfo("10.0.0.1", 1)
+ANN = User("ann", hash_password("secret", b"salt"), {"/": Permissions("", "^a", ".*")})
+BOB = User("bob", hash_password("secret", b"other"), loopback_only=True)
+EVE = User("eve")
+
+
+def test_a_password_fits_its_own_line_only() -> None:
+    kept = hash_password("pässword", b"salt")
+    assert kept != hash_password("pässword", b"pepper")
+    assert check_password("pässword".encode(), kept)
+    assert not check_password("password", kept)
+    for other in ("", "scrypt$", "md5$00$00", "scrypt$00"):
+        assert not check_password("pässword", other)
+
+
+@pytest.mark.parametrize(
+    ("right", "name", "allowed"),
+    [
+        (Right.CONFIGURE, "a", False),
+        (Right.CONFIGURE, "", False),
+        (Right.WRITE, "abc", True),
+        (Right.WRITE, "b", False),
+        (Right.WRITE, "", True),  # the default exchange is amq.default
+        (Right.READ, "anything", True),
+    ],
+)
+def test_permissions_search_names(right: Right, name: str, allowed: bool) -> None:
+    assert Permissions("", "^a", ".*").allow(right, name) is allowed
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "credentials", "peer", "who"),
+    [
+        ("PLAIN", Credentials("ann", b"secret"), FAR, "ann"),
+        ("AMQPLAIN", Credentials("ann", b"secret"), FAR, "ann"),
+        ("PLAIN", Credentials("ann", b"wrong"), HERE, None),
+        ("PLAIN", Credentials("nobody", b"secret"), HERE, None),
+        ("PLAIN", Credentials("eve", b""), HERE, None),
+        ("PLAIN", Credentials("ann", None), HERE, None),
+        ("PLAIN", Credentials("bob", b"secret"), HERE, "bob"),
+        ("PLAIN", Credentials("bob", b"secret"), FAR, None),
+        ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),
+        ("EXTERNAL", Credentials("ann", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),
+        ("EXTERNAL", Credentials("ann", None), HERE, None),
+        ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), None),
+    ],
+)
+async def test_who_is_let_in(mechanism: str, credentials: Credentials, peer: PeerInfo, who: str | None) -> None:
+    table = UserTable([ANN, BOB, EVE])
+    for _ in range(2):  # the second time from memory
+        assert await table.authenticate(mechanism, credentials, peer) == who
+
+
+async def test_a_changed_password_counts_at_once() -> None:
+    table = UserTable([User("ann", hash_password("old", b"1"))])
+    assert await table.authenticate("PLAIN", Credentials("ann", b"old"), HERE) == "ann"
+    table.users["ann"].password_hash = hash_password("new", b"1")
+    assert await table.authenticate("PLAIN", Credentials("ann", b"old"), HERE) is None
+    assert await table.authenticate("PLAIN", Credentials("ann", b"new"), HERE) == "ann"
+
+
+def test_where_a_user_may_go() -> None:
+    table = UserTable([ANN])
+    assert table.permissions("ann", "/") == Permissions("", "^a", ".*")
+    assert table.permissions("ann", "other") is None
+    assert table.permissions("nobody", "/") is None
