@@ -58,7 +58,8 @@ class Sweep:
     @property
     def next_due(self) -> float | None:
         """When ``tick`` has something to do, or None."""
-        due = None if self._busy else self.schedule.next_due
+        # While nobody can be asked nothing is due: a driver that ticks when told would spin.
+        due = None if self._busy or not self._ready() else self.schedule.next_due
         return None if due is None else max(due, self._not_before)
 
 

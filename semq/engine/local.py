@@ -146,8 +146,8 @@ class LocalEngine:
     def next_due(self) -> float | None:
         """When ``tick`` has something to do (monotonic seconds), or None."""
         dues = (
-            self.asker.sweep.next_due if self.link else None,
-            self.owing.sweep.next_due if self.link else None,
+            self.asker.sweep.next_due,
+            self.owing.sweep.next_due,
             self.cleaner.next_due,
             self.operating.next_due,
         )
