@@ -7,7 +7,7 @@ publishes to ``umx`` is heard in batches, everything of one turn together.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, cast
 
 import structlog
 
@@ -31,6 +31,7 @@ from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.version import PROPERTY, agree
 
 UMX = "umx"
+MESSAGES_MAX = 1024  # for a node that sets no bound of its own
 log = structlog.get_logger("semq.links")
 
 
@@ -44,6 +45,12 @@ def control_name(node: Address) -> str:
     return f"node.{node}.control"
 
 
+class NodeConsumer(ServiceConsumer, Protocol):
+    """A consumer with the credit that its client gave it: so many messages out and not acknowledged."""
+
+    prefetch: int
+
+
 class NodeLink:
     """A present node, as the engine sees it: one session with its two consumers."""
 
@@ -54,14 +61,20 @@ class NodeLink:
         self.session = session
         self.data = data
         self.control = control
+        self._messages_max = cast(NodeConsumer, data).prefetch or MESSAGES_MAX
         self._bytes_max = bytes_max
-        self._bytes = 0
+        self._out = 0  # messages delivered and not acknowledged
+        self._bytes = 0  # of these
         self.is_up = True
 
     @property
     def room(self) -> int:
-        """How many messages the session takes now: the credit of its consumer, bounded in bytes too."""
-        return self.data.credit if self.is_up and self._bytes < self._bytes_max else 0
+        """How many messages the session takes now: what it asked for with its prefetch, bounded in bytes too.
+
+        A socket that is full for the moment does not count. To store what it cannot take at once costs many times
+        more than to let it wait here, within the same bounds, and would turn a hiccup into a backlog.
+        """
+        return self._messages_max - self._out if self.is_up and self._bytes < self._bytes_max else 0
 
     def send(self, frame: Frame) -> None:
         """Deliver a frame to its consumer; nothing once the session is over."""
@@ -69,6 +82,7 @@ class NodeLink:
             return
         routing_key, header, body = write_frame(frame)
         if isinstance(frame, Data):
+            self._out += 1
             self._bytes += len(body)
             self.data.deliver(UMX, routing_key, header, body, False, len(body))
         else:
@@ -76,6 +90,7 @@ class NodeLink:
 
     def settled(self, sizes: list[int]) -> None:
         """The node has taken messages: their bytes no longer count."""
+        self._out -= len(sizes)
         self._bytes -= sum(sizes)
 
 
@@ -250,7 +265,7 @@ class NodeQueue(ServiceQueue):
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
         link = self._links.links.get(str(self._node))
         if link is not None and consumer is link.data:
-            link.settled([size for size in tokens if size])
+            link.settled(tokens)
             self._links.wake(self._node)
 
     def counts(self) -> tuple[int, int]:
