@@ -48,7 +48,7 @@ class Clockwork:
     def start(self) -> None:
         """Begin to tick."""
         for job in self._jobs:
-            self._scheduler.add_job(job.run, "interval", seconds=job.every_s, id=job.name, name=job.name)
+            self._scheduler.add_job(_run, "interval", [job], seconds=job.every_s, id=job.name, name=job.name)
         self._scheduler.start()
 
     def stop(self) -> None:
@@ -65,3 +65,10 @@ class Clockwork:
 
     def _tick(self) -> None:
         self._engine().tick()
+
+
+async def _run(job: Job) -> None:
+    """Run a job in the event loop. As a coroutine: plain functions would be run in threads, beside the engine."""
+    awaitable = job.run()
+    if awaitable is not None:
+        await awaitable
