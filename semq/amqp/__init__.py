@@ -19,7 +19,8 @@ The owner (semq/transport) has the socket and the clock; time comes in as ``now`
 Attributes to read: ``is_open``, ``is_closed``, ``frame_max``, ``channel_max``, ``heartbeat`` (as negotiated),
 ``peer_properties``, ``peer_capabilities`` (frozenset of the names that are true), ``open_channels`` (sorted list),
 ``body_frame_max`` (octets of body in one frame), ``may_send_content(channel)`` (False while the peer has stopped it
-by channel.flow).
+by channel.flow, or while ``send_chunk`` is not done). Call ``receive`` no more while ``output_size`` is above what you
+can spare: a peer that asks without reading the answers is held back by TCP.
 
 **Negotiation, server**: ``LoginOffered`` -> ``accept_login()`` | ``refuse_login(text)`` | ``challenge(data)`` ->
 ``LoginAnswered`` …; then ``Tuned``; ``OpenRequested`` -> ``accept_open()`` | ``connection_error(exc)``. The answer

@@ -177,9 +177,9 @@ class Lifecycle(Sender):
         self._events.append(ChannelClosed(channel.number, False, error))
 
     def _fail(self, error: AmqpError) -> None:
-        if self._state in MUTE or self._state is ConnectionState.CLOSING:
+        if self._state in MUTE:
             self._terminate(error)
-        else:
+        elif self._state is not ConnectionState.CLOSING:  # after close nothing but its answer is of interest
             self._events.append(ConnectionFailed(error, self._pause))
             self.connection_error(error)
 

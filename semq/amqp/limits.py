@@ -20,7 +20,7 @@ class Limits:
     Raises ``LocalMisuse`` if a value is out of its range.
     """
 
-    frame_max: int = 131_072  # octets with frame overhead; 0: no limit
+    frame_max: int = 131_072  # octets with frame overhead; 0: no limit, for peers that are trusted only
     channel_max: int = 2047  # highest channel number; 0: no limit (65,535)
     heartbeat: int = 60  # seconds; 0: none
     initial_frame_max: int = 8192  # until frame-max is negotiated; a login may carry a long token

@@ -90,8 +90,9 @@ class Sender:
         return channel
 
     def may_send_content(self, channel: int) -> bool:
-        """False while the peer has stopped the content on this channel by channel.flow."""
-        return self._open_channel(channel).flowing
+        """False while the peer has stopped content by channel.flow, or while another body is being sent in chunks."""
+        state = self._open_channel(channel)
+        return state.flowing and not state.streaming
 
     # Methods
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pamqp.commands
+import pika.spec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +65,22 @@ def test_the_oracle_reads_what_we_write(kind: type[Method], data: st.DataObject)
     renamed = RENAMED | RENAMED_IN.get(kind, {})
     for name in kind.names:
         assert plain(getattr(theirs, renamed.get(name, name))) == plain(getattr(method, name))
+
+
+PIKA_RENAMED = {"no_wait": "nowait", "global_": "global_qos"}
+
+
+@pytest.mark.parametrize("kind", METHODS.values())
+@settings(max_examples=15)
+@given(data=st.data())
+def test_a_client_library_writes_the_same_octets(kind: type[Method], data: st.DataObject) -> None:
+    method = data.draw(arguments_of(kind, LENIENT))
+    arguments = {PIKA_RENAMED.get(name, name): plain(getattr(method, name)) for name in kind.names}
+    theirs = pika.spec.methods[kind.ids[0] << 16 | kind.ids[1]](**arguments)
+    octets = encode_method(method)
+    assert b"".join(theirs.encode()) == octets[4:]
+    theirs.decode(octets[4:])
+    assert {name: plain(getattr(theirs, name)) for name in arguments} == arguments
 
 
 def plain(value: Any) -> Any:

@@ -139,7 +139,7 @@ both_roles = pytest.mark.parametrize(
 def test_every_octet_changed_gives_the_same_on_both_roads(made: Callable[[bool], Any], data: bytes) -> None:
     fast_state, slow_state = made(True), made(False)
     for at in range(len(data)):
-        for octet in {0, data[at] ^ 1, data[at] ^ 0x80, 0xFF}:
+        for octet in {data[at] ^ 1, 0xFF}:
             changed = data[:at] + bytes([octet]) + data[at + 1 :]
             assert outcome(fast_state, changed, made, True) == outcome(slow_state, changed, made, False)
 

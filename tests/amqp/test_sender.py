@@ -144,6 +144,8 @@ def test_everything_else_on_the_channel_waits_for_the_body() -> None:
     server = pair.server
     server.start_content(1, m.BasicDeliver("c", 1, False, "e", "k"), declared(6))
     server.send_chunk(1, b"abc")
+    assert not server.may_send_content(1)
+    assert server.may_send_content(2)
     server.send_content(1, m.BasicDeliver("c", 2, False, "e", "k"), header_of(b"2"), b"2")
     server.ack(1, 9)
     server.ack(2, 8)
