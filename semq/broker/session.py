@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from semq.amqp import events as e
+from semq.amqp import methods as m
 from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, InternalError, LocalMisuse
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_REQUESTS = {**DEFINITIONS, **MESSAGES}
 _RIGHTS_CACHE_MAX = 4096
 
 
@@ -349,12 +349,22 @@ def _flow_changed(channel: Channel, event: e.FlowChanged) -> None:
         channel.wake(channel.consumers.values())
 
 
+def _heard_flow_ok(channel: Channel, ask: m.ChannelFlowOk) -> None:
+    """The client has heard channel.flow, which stops what we would have stopped anyway."""
+
+
 def _method(channel: Channel, event: e.MethodReceived) -> None:
     handler = _REQUESTS.get(type(event.method))
     if handler is None:
         raise refusals.not_implemented(f"{event.method.row.name} is not served")
     handler(channel, event.method)
 
+
+_REQUESTS: dict[type[m.Method], Callable[[Channel, Any], None]] = {
+    **DEFINITIONS,
+    **MESSAGES,
+    m.ChannelFlowOk: _heard_flow_ok,
+}
 
 _METHOD_IDS: dict[type[e.Event], tuple[int, int]] = {
     e.Published: (60, 40),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader
-from semq.amqp.errors import AmqpError, NotFound
+from semq.amqp.errors import AmqpError, LocalMisuse, UnexpectedFrame
 from semq.amqp.events import (
     Acked,
     ChannelClosed,
@@ -73,7 +73,12 @@ class ClientChannel:
     @property
     def may_publish(self) -> bool:
         """False while the socket is full, the server is short of resources, or it has stopped this channel."""
-        return self._link.is_writable and not self._owner.is_blocked and self._machine.may_send_content(self.number)
+        if not self.is_open or self._owner.is_blocked or not self._link.is_writable:
+            return False
+        try:
+            return self._machine.may_send_content(self.number)
+        except LocalMisuse:
+            return False  # the peer has closed the channel; the news is on its way to us
 
     @property
     def unconfirmed(self) -> int:
@@ -156,18 +161,24 @@ class ClientChannel:
         await self.call(m.BasicQos(0, prefetch_count, per_channel), m.BasicQosOk)
 
     def ack(self, delivery_tag: int, multiple: bool = False) -> None:
-        self._check_open()
-        self._machine.ack(self.number, delivery_tag, multiple)
-        self._link.touch()
+        """basic.ack. On a channel that has ended this and its two sisters do nothing: their tags ended with it."""
+        self._settle_delivery(lambda: self._machine.ack(self.number, delivery_tag, multiple))
 
     def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
-        self._check_open()
-        self._machine.nack(self.number, delivery_tag, multiple, requeue)
-        self._link.touch()
+        """basic.nack."""
+        self._settle_delivery(lambda: self._machine.nack(self.number, delivery_tag, multiple, requeue))
 
     def reject(self, delivery_tag: int, requeue: bool = True) -> None:
-        self._check_open()
-        self._machine.reject(self.number, delivery_tag, requeue)
+        """basic.reject."""
+        self._settle_delivery(lambda: self._machine.reject(self.number, delivery_tag, requeue))
+
+    def _settle_delivery(self, send: Callable[[], None]) -> None:
+        if not self.is_open:
+            return
+        try:
+            send()
+        except LocalMisuse:
+            return  # the peer has closed the channel; the news is on its way to us
         self._link.touch()
 
     async def get(self, queue: str, no_ack: bool = False) -> Got | None:
@@ -181,7 +192,7 @@ class ClientChannel:
         """Send a method and wait for its answer. Raises the AmqpError that closed the channel instead, or LinkLost."""
         answer = await self._ask(method)
         if not isinstance(answer, reply):
-            raise NotFound(f"{method.row.name} was answered by {answer!r}")
+            raise UnexpectedFrame(f"{method.row.name} was answered by {answer!r}")
         return answer
 
     async def confirm_select(self) -> None:
@@ -205,14 +216,14 @@ class ClientChannel:
 
     async def close(self) -> None:
         """Close in order; what is not acknowledged goes back to its queue."""
-        if self.is_open:
-            self.close_soon()
-            self.ended(None)
+        self.close_soon()
 
     def close_soon(self) -> None:
-        """Send channel.close without waiting for the answer."""
-        self._machine.close_channel(self.number)
-        self._link.touch()
+        """The same for callers that cannot wait; neither waits for the answer of the peer."""
+        if self.is_open:
+            self._machine.close_channel(self.number)
+            self._link.touch()
+            self.ended(None)
 
     # From the connection.
 

@@ -27,7 +27,7 @@ class Taker:
         self.channel = channel
         self.got: list[tuple[bytes, bool, int]] = []
         self.tags: list[int] = []
-        self.consumer_tag = channel.basic_consume(queue, self._take, **settings)  # type: ignore[arg-type]
+        self.consumer_tag = channel.basic_consume(queue, self._take, **settings)
 
     def _take(self, _: object, method: object, properties: BasicProperties, body: bytes) -> None:
         before = (properties.headers or {}).get("x-delivery-count", 0)

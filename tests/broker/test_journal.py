@@ -20,7 +20,8 @@ class Publisher:
 
 @pytest.mark.parametrize("failure", [None, OSError("disk full")])
 def test_publishers_and_waiters_hear_after_the_store(failure: OSError | None) -> None:
-    model, publisher, heard = Model(), Publisher(), []
+    model, publisher = Model(), Publisher()
+    heard: list[BaseException | None] = []
     model.store.failure = failure
     journal = model.journal
     journal.add(row(1))

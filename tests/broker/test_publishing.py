@@ -130,7 +130,7 @@ def test_direct_replies(broker: Served) -> None:
     )
     answering.queue_bind(answering_queue, "amq.topic", "rpc")
     asking.basic_publish("amq.topic", "rpc", b"question", BasicProperties(reply_to="amq.rabbitmq.reply-to"))
-    method = None
+    method, properties, body = None, BasicProperties(), b""
     while method is None:
         method, properties, body = answering.basic_get(answering_queue, auto_ack=True)
     assert body == b"question"

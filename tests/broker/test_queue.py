@@ -1,6 +1,7 @@
 """One queue, against a plain list; and each of its arguments."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -31,8 +32,9 @@ class AgainstAList(RuleBasedStateMachine):
     @initialize(limit=st.none() | st.integers(0, 4), ttl=st.none() | st.integers(0, 5000), durable=st.booleans())
     def begin(self, limit: int | None, ttl: int | None, durable: bool) -> None:
         self.model = Model()
-        arguments = {} if limit is None else {"max_length": limit}
-        self.queue = self.model.queue(durable=durable, **arguments, **({} if ttl is None else {"message_ttl": ttl}))
+        given = {"max_length": limit, "message_ttl": ttl}
+        arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self.queue = self.model.queue("q", durable, None, **arguments)
         self.limit, self.ttl, self.durable = limit, ttl, durable
         self.consumer: Notes | None = None
         self.waiting: list[Row] = []

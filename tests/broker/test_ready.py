@@ -73,7 +73,7 @@ class AgainstAList(RuleBasedStateMachine):
         assert list(self.ready) == self.expected()
         assert len(self.ready) == len(self.waiting)
         assert self.ready.bytes == sum(entry.message.size for entry in self.waiting)
-        assert self.ready.head() is (self.expected() or [None])[0]
+        assert self.ready.head() is next(iter(self.expected()), None)
 
 
 AgainstAList.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -1,0 +1,65 @@
+"""A server and dialled links to it in one event loop."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.limits import Limits
+from semq.broker.limits import BrokerLimits
+from semq.broker.persist import MessageStore
+from semq.broker.server import AmqpServer, ServerConfig
+from semq.broker.users import Permissions, User, UserTable, hash_password
+from semq.clock import SystemClock
+from semq.transport.client import ClientLink
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.listener import ListenerConfig
+from semq.transport.turn import Turn
+
+GUEST = User("guest", hash_password("guest", b"pepper"), {"/": Permissions()})
+
+
+class Pair:
+    """A running server; ``dial`` connects to it."""
+
+    def __init__(self, server: AmqpServer, turn: Turn) -> None:
+        self.server = server
+        self.turn = turn
+        self.links: list[ClientLink] = []
+
+    async def dial(self, **settings: Any) -> ClientLink:
+        config = DialConfig("127.0.0.1", self.server.port, **{"user": "guest", "password": "guest", **settings})
+        link = await dial(config, self.server.clock, self.turn)
+        self.links.append(link)
+        return link
+
+
+@asynccontextmanager
+async def pair(
+    store: MessageStore | None = None,
+    limits: BrokerLimits | None = None,
+    connection: Limits | None = None,
+    prepare: Callable[[AmqpServer], None] = lambda _: None,
+    drain_s: float = 5.0,
+    **listener: Any,
+) -> AsyncIterator[Pair]:
+    turn = Turn()
+    config = ServerConfig(
+        listener=ListenerConfig(port=0, **{"pause_s": 0.02, **listener}),
+        connection=connection or Limits(),
+        limits=limits or BrokerLimits(),
+    )
+    server = AmqpServer(config, UserTable([GUEST]), SystemClock(), store, turn)
+    prepare(server)
+    await server.start()
+    both = Pair(server, turn)
+    try:
+        yield both
+    finally:
+        for link in both.links:
+            await link.close()
+        await server.stop(drain_s)
+
+
+def header(body: bytes, **properties: Any) -> ContentHeader:
+    return ContentHeader.build(len(body), Properties(**properties))

@@ -1,0 +1,91 @@
+"""A dialled connection: blocking, loss, and what callers hear."""
+
+import asyncio
+
+import pytest
+
+from semq.amqp.errors import ConnectionForced, NotAllowed
+from semq.broker.limits import BrokerLimits
+from semq.transport.errors import LinkLost
+from tests.transport.pair import header, pair
+
+
+async def test_when_the_server_closes_everybody_hears_why() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        await channel.confirm_select()
+        heard: list[object] = []
+        link.on_closed = heard.append
+        channel.on_closed = heard.append
+        waiting = asyncio.ensure_future(channel.get("none"))
+        (session,) = both.server.sessions
+        session.info.close(NotAllowed("replaced by a newer connection"))
+        error = await link.wait_closed()
+        assert isinstance(error, NotAllowed)
+        assert heard == [error, error]
+        with pytest.raises(NotAllowed):
+            await waiting
+        with pytest.raises(NotAllowed):
+            channel.publish("", "q", header(b""), b"")
+        with pytest.raises(NotAllowed):
+            await link.open_channel()
+
+
+async def test_a_lost_socket_is_a_lost_link() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        await channel.confirm_select()
+        opening = asyncio.ensure_future(link.open_channel())
+        confirm = asyncio.ensure_future(channel.publish_and_wait("", "q", header(b"1"), b"1"))
+        await asyncio.sleep(0)
+        link.link.abort()
+        assert isinstance(await link.wait_closed(), LinkLost)
+        for waiting in (opening, confirm):
+            with pytest.raises(LinkLost):
+                await waiting
+        assert not channel.is_open
+
+
+async def test_the_server_stops_and_says_so() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        await both.server.stop(5.0)
+        assert isinstance(await link.wait_closed(), ConnectionForced)
+
+
+async def test_a_channel_that_nobody_waits_for_any_more_is_closed_again() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        opening = asyncio.ensure_future(link.open_channel())
+        await asyncio.sleep(0)
+        opening.cancel()
+        await link.open_channel()
+        await link.open_channel()
+        assert sorted(link.channels) == [2, 3]
+
+
+async def test_a_blocked_publisher_knows_and_goes_on_when_there_is_room() -> None:
+    limits = BrokerLimits(memory_high=2_000_000, memory_low=1_000_000)
+    async with pair(limits=limits) as both:
+        publisher, consumer = await both.dial(), await both.dial()
+        blocked: list[str | None] = []
+        publisher.on_blocked = blocked.append
+        channel = await publisher.open_channel()
+        await channel.declare_queue("q")
+        ready: list[int] = []
+        channel.on_ready = lambda: ready.append(1)
+        body = bytes(100_000)
+        while not blocked:
+            channel.publish("", "q", header(body), body)
+            await asyncio.sleep(0)
+        assert not channel.may_publish
+        waiting = asyncio.ensure_future(channel.ready())
+        taker = await consumer.open_channel()
+        assert both.server.counts()["memory_bytes"] < 4_000_000
+        await taker.consume("q", lambda batch: taker.ack(batch[-1].delivery_tag, multiple=True))
+        await waiting
+        assert blocked == ["low on memory", None]
+        assert ready
+        assert both.server.counts()["alarms"] == 1

@@ -1,0 +1,198 @@
+"""A dialled channel: requests, confirms, deliveries in batches, ends."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from semq.amqp import methods as m
+from semq.amqp.errors import NotFound, PreconditionFailed
+from semq.amqp.events import Delivered, Returned
+from semq.transport.client_channel import ClientChannel
+from semq.transport.errors import LinkLost
+from tests.transport.pair import header, pair
+
+
+class Batches:
+    """Takes deliveries and can wait for them."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.got: list[Delivered] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, batch: list[Delivered]) -> None:
+        self.sizes.append(len(batch))
+        self.got += batch
+        self._news.set()
+
+    async def until(self, count: int) -> list[bytes]:
+        while len(self.got) < count:
+            self._news.clear()
+            await self._news.wait()
+        return [event.body for event in self.got]
+
+
+async def published(channel: ClientChannel, count: int) -> list[tuple[Any, bool]]:
+    """Publish so many with tokens and wait for all confirms."""
+    heard: list[tuple[Any, bool]] = []
+    done = asyncio.Event()
+
+    def settled(pairs: list[tuple[Any, bool]]) -> None:
+        heard.extend(pairs)
+        if len(heard) >= count:
+            done.set()
+
+    channel.on_settled = settled
+    for number in range(count):
+        assert channel.publish("", "q", header(b"x"), b"x", token=f"t{number}") == number + 1
+    assert channel.unconfirmed == count
+    await done.wait()
+    return heard
+
+
+async def test_publishes_are_confirmed_by_token_and_deliveries_come_in_batches() -> None:
+    async with pair() as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.declare_queue("q", exclusive=True)
+        await channel.confirm_select()
+        assert await published(channel, 500) == [(f"t{number}", True) for number in range(500)]
+        assert channel.unconfirmed == 0
+        batches = Batches()
+        await channel.qos(1000)
+        await channel.consume("q", batches)
+        await batches.until(500)
+        assert len(batches.sizes) < 100
+        channel.ack(batches.got[-1].delivery_tag, multiple=True)
+        assert (await channel.declare_queue("q", passive=True)).message_count == 0
+
+
+async def test_waiting_for_one_confirm_and_a_return_before_it() -> None:
+    async with pair() as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.declare_queue("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+        await channel.confirm_select()
+        returned: list[Returned] = []
+        channel.on_returned = returned.append
+        assert await channel.publish_and_wait("", "nowhere", header(b"1", app_id="a"), b"1", mandatory=True)
+        (event,) = returned
+        assert (event.reply_code, event.routing_key, event.header.app_id, event.body) == (312, "nowhere", "a", b"1")
+        assert not await channel.publish_and_wait("", "full", header(b"1"), b"1")
+
+
+async def test_without_confirms_publishes_have_no_number() -> None:
+    async with pair() as both:
+        channel = await (await both.dial()).open_channel()
+        assert channel.publish("", "nowhere", header(b""), b"") == 0
+        assert channel.unconfirmed == 0
+
+
+async def test_getting_rejecting_and_nacking() -> None:
+    async with pair() as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.declare_exchange("e", "topic", auto_delete=True)
+        await channel.declare_queue("q", exclusive=True)
+        await channel.bind_queue("q", "e", "a.*")
+        assert await channel.get("q") is None
+        channel.publish("e", "a.b", header(b"1"), b"1")
+        first = await channel.get("q")
+        assert first is not None
+        channel.reject(first.delivery_tag)
+        second = await channel.get("q")
+        assert second is not None
+        assert (second.redelivered, second.exchange, second.routing_key) == (True, "e", "a.b")
+        channel.nack(second.delivery_tag, requeue=False)
+        assert await channel.get("q") is None
+
+
+async def test_cancelled_by_us_and_by_the_server() -> None:
+    async with pair() as both:
+        channel = await (await both.dial()).open_channel()
+        cancelled: list[str] = []
+        channel.on_cancelled = cancelled.append
+        await channel.declare_queue("q")
+        batches = Batches()
+        tag = await channel.consume("q", batches)
+        await channel.cancel(tag)
+        tag = await channel.consume("q", batches, consumer_tag="mine", no_ack=True, exclusive=True)
+        channel.publish("", "q", header(b"last"), b"last")
+        await channel.call(m.QueueDelete("q"), m.QueueDeleteOk)
+        assert cancelled == ["mine"]
+        assert await batches.until(1) == [b"last"]
+
+
+async def test_an_error_ends_the_channel_and_only_it() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel, neighbour = await link.open_channel(), await link.open_channel()
+        ended: list[object] = []
+        channel.on_closed = ended.append
+        with pytest.raises(NotFound, match="no queue 'none'"):
+            await channel.consume("none", Batches())
+        assert isinstance(channel.error, NotFound)
+        assert ended == [channel.error]
+        with pytest.raises(NotFound):
+            await channel.qos(1)
+        with pytest.raises(NotFound):
+            await channel.ready()
+        channel.ack(1)
+        assert not channel.is_open
+        await neighbour.qos(1)
+        neighbour.ack(99)
+        with pytest.raises(PreconditionFailed):
+            await neighbour.qos(1)
+        assert (await link.open_channel()).is_open
+
+
+async def test_closing_gives_back_what_is_out() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel, other = await link.open_channel(), await link.open_channel()
+        await other.declare_queue("q", exclusive=True)
+        other.publish("", "q", header(b"1"), b"1")
+        assert await channel.get("q") is not None
+        await channel.close()
+        await channel.close()
+        again = await other.get("q")
+        assert again is not None
+        assert again.redelivered
+        with pytest.raises(LinkLost):
+            await channel.qos(1)
+
+
+async def test_a_caller_that_gives_up_does_not_mix_up_the_answers() -> None:
+    async with pair() as both:
+        channel = await (await both.dial()).open_channel()
+        given_up = asyncio.ensure_future(channel.declare_queue("one", exclusive=True))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        assert (await channel.declare_queue("two", exclusive=True)).queue == "two"
+
+
+async def test_content_is_stopped_and_started_by_flow() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        (session,) = both.server.sessions
+        session.machine.send(1, m.ChannelFlow(False))
+        session.touch()
+        while channel.may_publish:
+            await asyncio.wait_for(channel.qos(0), 5)
+        waiting = asyncio.ensure_future(channel.ready())
+        await asyncio.sleep(0)
+        session.machine.send(1, m.ChannelFlow(True))
+        session.touch()
+        await waiting
+        assert channel.may_publish
+
+
+async def test_waiting_to_publish_ends_with_the_channel() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        link.is_blocked = True
+        waiting = asyncio.ensure_future(channel.ready())
+        await asyncio.sleep(0)
+        await channel.close()
+        with pytest.raises(LinkLost):
+            await waiting

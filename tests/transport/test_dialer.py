@@ -1,0 +1,66 @@
+"""Dialling: who is let in, and what it says when there is no way."""
+
+import asyncio
+import socket
+
+import pytest
+
+from semq.amqp.errors import AccessRefused, NotAllowed
+from semq.clock import SystemClock
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.errors import DialFailed
+from semq.transport.turn import Turn
+from tests.transport.pair import pair
+
+
+async def test_it_opens_the_virtual_host_and_closes_in_order() -> None:
+    async with pair() as both:
+        link = await both.dial(client_properties={"node": "10008"})
+        assert link.machine.peer_properties["product"] == "SEMQ"
+        (session,) = both.server.sessions
+        assert session.info.client_properties["node"] == "10008"
+        assert session.info.client_properties["product"] == "SEMQ"
+        await link.close()
+        assert await link.wait_closed() is None
+        await link.close()
+
+
+async def test_a_refusal_is_the_servers_error() -> None:
+    async with pair() as both:
+        with pytest.raises(AccessRefused):
+            await both.dial(password="wrong")
+        with pytest.raises(AccessRefused):
+            await both.dial(password=None)
+        with pytest.raises(NotAllowed, match="vhost nowhere not found"):
+            await both.dial(virtual_host="nowhere")
+
+
+async def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(DialFailed) as caught:
+        await dial(DialConfig("127.0.0.1", port, user="a", password="b"), SystemClock(), Turn())
+    assert caught.value.facts["port"] == port
+    assert "ConnectionRefusedError" in caught.value.facts["cause"]
+
+
+@pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+async def test_somebody_else_listens(answer: bytes | None) -> None:
+    """None: a peer that says nothing at all."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        if answer is not None:
+            writer.write(answer)
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    config = DialConfig("127.0.0.1", port, user="a", password="b", connect_s=0.2)
+    with pytest.raises(Exception, match="SEMQ-4"):
+        await dial(config, SystemClock(), Turn())
+    for writer in writers:
+        writer.close()
+    server.close()
+    await server.wait_closed()

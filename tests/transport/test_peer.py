@@ -1,0 +1,58 @@
+"""Who is at the other end."""
+
+from typing import Any
+
+import pytest
+
+from semq.transport.peer import PeerInfo, peer_of
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("", True),
+        ("10.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("2001:db8::1", False),
+        ("127.evil.example", False),
+    ],
+)
+def test_loopback(host: str, is_loopback: bool) -> None:
+    assert PeerInfo(host, 1).is_loopback is is_loopback
+
+
+@pytest.mark.parametrize(("host", "shown"), [("10.0.0.1", "10.0.0.1:5"), ("::1", "[::1]:5")])
+def test_shown(host: str, shown: str) -> None:
+    assert str(PeerInfo(host, 5)) == shown
+
+
+class Transport:
+    def __init__(self, **info: Any) -> None:
+        self.info = info
+
+    def get_extra_info(self, name: str) -> Any:
+        return self.info.get(name)
+
+
+class Tls:
+    def __init__(self, certificate: dict[str, Any]) -> None:
+        self.certificate = certificate
+
+    def getpeercert(self, binary_form: bool = False) -> Any:
+        return b"der" if binary_form else self.certificate
+
+
+def test_read_from_a_transport() -> None:
+    assert peer_of(Transport(peername=("10.0.0.1", 5, 0, 0))) == PeerInfo("10.0.0.1", 5)
+    assert peer_of(Transport(peername="/run/socket")) == PeerInfo("", 0)
+    assert peer_of(Transport(peername=("a", 1), ssl_object=Tls({}))) == PeerInfo("a", 1)
+    subject = ((("organizationName", "o"),), (("commonName", "node"),))
+    assert peer_of(Transport(peername=("a", 1), ssl_object=Tls({"subject": subject}))) == PeerInfo(
+        "a", 1, "node", b"der"
+    )
+    nameless = peer_of(Transport(peername=("a", 1), ssl_object=Tls({"subject": ((("organizationName", "o"),),)})))
+    assert nameless == PeerInfo("a", 1, None, b"der")

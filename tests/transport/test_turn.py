@@ -1,0 +1,76 @@
+"""The end of a turn: hooks first, links once, nobody disturbs another."""
+
+import asyncio
+import logging
+
+import pytest
+
+from semq.transport.turn import Turn
+
+
+class Note:
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def flush(self) -> None:
+        self.log.append(self.name)
+
+
+async def test_hooks_come_before_links_and_everything_once() -> None:
+    turn = Turn()
+    log: list[str] = []
+    link = Note("link", log)
+
+    def first() -> None:
+        log.append("first")
+        turn.before_flush(second)
+        turn.mark(link)
+
+    def second() -> None:
+        log.append("second")
+
+    turn.mark(link)
+    turn.mark(link)
+    turn.before_flush(first)
+    turn.before_flush(first)
+    assert log == []
+    await asyncio.sleep(0)
+    assert log == ["first", "second", "link"]
+    await asyncio.sleep(0)
+    assert log == ["first", "second", "link"]
+
+
+async def test_one_that_fails_does_not_take_the_others_turn(caplog: pytest.LogCaptureFixture) -> None:
+    turn = Turn()
+    log: list[str] = []
+
+    def fails() -> None:
+        raise ValueError("broken")
+
+    class Bad(Note):
+        def flush(self) -> None:
+            raise ValueError("broken too")
+
+    turn.before_flush(fails)
+    turn.mark(Bad("bad", log))
+    turn.mark(Note("good", log))
+    with caplog.at_level(logging.ERROR):
+        await asyncio.sleep(0)
+    assert log == ["good"]
+    assert len(caplog.records) == 2
+
+
+async def test_what_is_marked_while_flushing_has_a_turn_of_its_own() -> None:
+    turn = Turn()
+    log: list[str] = []
+
+    class Again(Note):
+        def flush(self) -> None:
+            super().flush()
+            if len(log) < 3:
+                turn.mark(self)
+
+    turn.mark(Again("again", log))
+    for expected in (1, 2, 3, 3):
+        await asyncio.sleep(0)
+        assert len(log) == expected
