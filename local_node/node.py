@@ -16,6 +16,7 @@ from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.engine.local import LocalEngine
 from semq.engine.ports import ClearOpener
+from semq.engine.stuck import Surroundings
 from semq.errors import Misconfigured
 from semq.service.admin import Handler
 from semq.service.clockwork import Job
@@ -110,6 +111,18 @@ class LocalNode(Node[LocalEngine]):
             for node, allowed in self.engine.partners.allowed.items()
         }
         return base
+
+    def surroundings(self) -> Surroundings:
+        """What is known beside the rows, for the causes of what is stuck."""
+        engine = self.engine
+        return Surroundings(
+            now_ms=engine.core.now_ms(),
+            overdue_ms=int(self.settings.protocol.overdue_s * 1000),
+            link_up=engine.link is not None,
+            online={node for node, online in engine.partners.online.items() if online} | {str(self.address)},
+            asked=engine.sender.asked,
+            blocked={order.blocked for order in engine.handing.orders.values() if order.blocked},
+        )
 
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts

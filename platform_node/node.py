@@ -9,6 +9,7 @@ from semq.amqp.errors import ConnectionForced
 from semq.broker.users import Authenticator, Permissions, User
 from semq.broker.vhost import SessionHooks
 from semq.engine.hub import HubEngine
+from semq.engine.stuck import Surroundings
 from semq.service.admin import Handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.reading import reading_handlers
@@ -65,6 +66,14 @@ class PlatformNode(Node[HubEngine]):
             }
             for node in self.directory.nodes()
         ]
+
+    def surroundings(self) -> Surroundings:
+        """What is known beside the rows, for the causes of what is stuck."""
+        return Surroundings(
+            now_ms=self.engine.core.now_ms(),
+            overdue_ms=int(self.settings.protocol.overdue_s * 1000),
+            online=frozenset(self.engine.sessions),
+        )
 
     def _life(self, node: str) -> dict[str, Any]:
         life = self.links.lives.get(node)

@@ -136,6 +136,7 @@ class OutboundAsker:
         if not self.sender.reaches(row.target.node):
             return
         nonce = self.sender.nonces[row.object_id] = self.core.new_nonce()
+        self.sender.asked[row.object_id] = self.sender.asked.get(row.object_id, 0) + 1
         floor = self.rows.floor(row).value if row.save_fwd is SaveFwd.MUST else 0
         facts: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "sid": row.sid, "floor": floor, "nonce": nonce}
         if deed is SenderDeed.ask_custodian and row.custodian is not None and link is not None:

@@ -262,6 +262,8 @@ class _GiveOrdered(Step):
         waiting = next(unit.pending_found(self._query), None)
         if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self._handing.out:
             return
+        if _is_overtaking(unit, row):
+            return  # we look again: recording that one has asked for it
         if not _may_follow(unit, row):
             self._blocked = row.bref
         elif row.status is not Arrival.RECV:
@@ -288,6 +290,11 @@ class _GiveOrdered(Step):
 
     def failed(self, error: Exception) -> None:
         self._order.looking = False
+
+
+def _is_overtaking(unit: Unit, row: Pending) -> bool:
+    """Whether the one before was recorded earlier in this very unit: no query shows its row yet, but it comes first."""
+    return row.prev is not None and Slot(InStreamKey(row.lk0.store, row.prev.inc), row.prev.sid) in unit.new_recorded
 
 
 def _may_follow(unit: Unit, row: Pending) -> bool:

@@ -47,6 +47,7 @@ class Sender:
         self.rows = rows
         self.link: Link | None = None
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
+        self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
         self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
         self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
         rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent, rows.gone)
@@ -102,7 +103,7 @@ class Sender:
 
     def forget(self, row: Outbound) -> None:
         """A row has ended: nothing volatile is kept about it."""
-        for volatile in (self.nonces, self.unanswered, self.away_since):
+        for volatile in (self.nonces, self.asked, self.unanswered, self.away_since):
             volatile.pop(row.object_id, None)
 
 
@@ -281,6 +282,7 @@ class _HearAnswers(_OwnRows):
         for lk0, record in self._records:
             row = self._row(unit, lk0)
             if row is not None and record.answer is not None:
+                self._sender.asked.pop(row.object_id, None)
                 self._answer(unit, row, lk0, record, record.answer)
 
     def _answer(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:

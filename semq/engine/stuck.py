@@ -9,8 +9,8 @@ operator set (overdue, never called failed for it), or when only a person can mo
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from semq.store.rows import Outbound, Pending
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 
@@ -60,48 +60,54 @@ class Surroundings:
 
 SILENT_AFTER = 3  # so many inquiries without an answer are no chance
 CANNOT_OPEN_CODES = "SEMQ-5"  # codes 5000–5999: identity and secrecy
+Facts = Mapping[str, Any]  # a row as ``semq.store.reading`` shows it
 
 
-def why_outbound(row: Outbound, around: Surroundings) -> Cause | None:
-    """Why a row of tb_0031 does not move, or None if it is not stuck."""
-    if row.outcome is Outcome.REJECTED:
-        opened = row.reason is None or not row.reason[0].startswith(CANNOT_OPEN_CODES)
-        return Cause.REFUSED if opened else Cause.CANNOT_OPEN
-    if row.outcome is not None:
+def why(row: Facts, around: Surroundings) -> Cause | None:
+    """Why a row of tb_0031 or tb_0030 does not move, or None if it is not stuck."""
+    return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
+
+
+def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
+    if row["outcome"] == Outcome.REJECTED.name:
+        cannot_open = row["reason"] and str(row["reason"][0]).startswith(CANNOT_OPEN_CODES)
+        return Cause.CANNOT_OPEN if cannot_open else Cause.REFUSED
+    if row["outcome"] is not None:
         return None
-    if row.held:
+    if row["held"]:
         return Cause.HELD
-    if row.parked:
+    if row["parked"]:
         return Cause.NEVER_ANSWERED
-    if around.now_ms - row.accepted_at < around.overdue_ms:
+    if around.now_ms - row["accepted_at"] < around.overdue_ms:
         return None
-    if row.direction is Direction.RELAYED:
-        return Cause.NO_ACK2 if row.dest in around.online else Cause.TARGET_OFFLINE
+    if row["direction"] == Direction.RELAYED.name:
+        return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
     return _why_own(row, around)
 
 
-def _why_own(row: Outbound, around: Surroundings) -> Cause:
+def _why_own(row: Facts, around: Surroundings) -> Cause:
     if not around.link_up:
         return Cause.LINK_DOWN
-    if (around.asked or {}).get(row.object_id, 0) >= SILENT_AFTER:
+    if (around.asked or {}).get(row["id"], 0) >= SILENT_AFTER:
         return Cause.INQUIRY_SILENT
-    if row.ss_status is SendStatus.SS_INIT:
+    if row["ss_status"] == SendStatus.SS_INIT.name:
         return Cause.NOT_SENT
-    if row.ss_status is SendStatus.SS_SENT:
+    if row["ss_status"] == SendStatus.SS_SENT.name:
         return Cause.NO_TRANSPORT_ACK
-    if row.dest not in around.online:
-        return Cause.TARGET_OFFLINE
-    return Cause.NO_ACK2
+    return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
 
 
-def why_pending(row: Pending, around: Surroundings) -> Cause | None:
-    """Why a row of tb_0030 does not move, or None if it is not stuck."""
-    if row.app_status is AppStatus.PARKED:
+def _is_online(row: Facts, around: Surroundings) -> bool:
+    return str(row["target"]).partition("/")[0] in around.online
+
+
+def _why_inbound(row: Facts, around: Surroundings) -> Cause | None:
+    if row["app_status"] == AppStatus.PARKED.name:
         return Cause.PARKED
-    if around.now_ms - row.received_at < around.overdue_ms:
+    if around.now_ms - row["received_at"] < around.overdue_ms:
         return None
-    if row.app_status is AppStatus.NEW:
-        return Cause.BLOCKED_BY_ORDER if row.bref in around.blocked else Cause.NOT_CONSUMED
-    owes_platform = row.lk1 is not None and row.p_ack_status is AckStatus.AS_INIT
-    owes_sender = row.save_fwd is SaveFwd.MUST and row.s_ack_status is AckStatus.AS_INIT
+    if row["app_status"] == AppStatus.NEW.name:
+        return Cause.BLOCKED_BY_ORDER if row["id"] in around.blocked else Cause.NOT_CONSUMED
+    owes_platform = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
+    owes_sender = row["save_fwd"] == SaveFwd.MUST and row["s_ack_status"] == AckStatus.AS_INIT.name
     return Cause.REACK_MISSING if owes_platform or owes_sender else None

@@ -1,2 +1,122 @@
-def reading_handlers(node):
-    return {}
+"""Operations of ``semq.admin`` that look: lists, one message, its trace, its body, counts, what is stuck and why."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from semq.engine.errors import NotThere
+from semq.engine.stuck import Cause, Surroundings, why
+from semq.service.admin import BadArguments, Handler
+from semq.store import reading
+from semq.store.postgres import PostgresStore
+
+LIMIT_MAX = 1000
+
+
+class Looking(Protocol):
+    """What the operations need of a node."""
+
+    store: PostgresStore
+
+    def surroundings(self) -> Surroundings:
+        """What the node knows beside the rows, for the causes of what is stuck."""
+
+
+def reading_handlers(node: Looking) -> dict[str, Handler]:
+    """Operation | handler."""
+    operations = Reading(node)
+    return {
+        "msg.list": operations.messages,
+        "msg.show": operations.show,
+        "msg.trace": operations.trace,
+        "msg.body": operations.body,
+        "queue.counts": operations.counts,
+        "queue.partners": operations.partners,
+        "stuck.list": operations.stuck,
+        "stuck.explain": operations.explain,
+    }
+
+
+class Reading:
+    """The handlers."""
+
+    def __init__(self, node: Looking) -> None:
+        self._node = node
+
+    async def messages(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Messages in the queues, the newest first."""
+        known = reading.Filter.__dataclass_fields__
+        unknown = [name for name in arguments if name not in known]
+        if unknown:
+            raise BadArguments(f"msg.list has no argument {unknown[0]}.")
+        wanted = {name: value for name, value in arguments.items() if value is not None}
+        wanted["limit"] = max(1, min(int(wanted.get("limit", 50)), LIMIT_MAX))
+        return await self._node.store.read(reading.list_messages, reading.Filter(**wanted))
+
+    async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """One message: its row, and why it is stuck if it is."""
+        row = await self._one(str(arguments["id"]))
+        cause = self._why(row)
+        return row | ({"stuck": _told(cause)} if cause else {})
+
+    async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Every line of the ledger about one message."""
+        name = str(arguments["id"])
+        found = await self._node.store.read(reading.find_messages, name)
+        lk0s = sorted({row["lk0"] for row in found}) or await self._node.store.read(reading.find_in_ledger, name)
+        if not lk0s:
+            raise NotThere(id=name)
+        if len(lk0s) > 1:
+            raise BadArguments("The name fits several messages; give an LK0.", found=lk0s[:5])
+        return {"lk0": lk0s[0], "events": await self._node.store.read(reading.trace, lk0s[0])}
+
+    async def body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The payload of a message that is still in a queue."""
+        row = await self._one(str(arguments["id"]))
+        payload = await self._node.store.read(reading.body_of, row)
+        if payload is None:
+            raise NotThere("The row keeps no body any more.", id=row["lk0"])
+        return {"lk0": row["lk0"], "body_base64": b64encode(payload).decode(), "digest": row["digest"]}
+
+    async def counts(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """How many rows stand where."""
+        return await self._node.store.read(reading.queue_counts)
+
+    async def partners(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What waits for each partner."""
+        return await self._node.store.read(reading.waiting_by_partner)
+
+    async def stuck(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What does not move, each with its cause and a next step."""
+        around = self._node.surroundings()
+        limit = max(1, min(int(arguments.get("limit") or 200), LIMIT_MAX))
+        rows = await self._node.store.read(reading.stuck_candidates, around.now_ms - around.overdue_ms, limit)
+        told = [(row, self._why(row)) for row in rows]
+        wanted = arguments.get("cause")
+        return [
+            row | {"stuck": _told(cause)}
+            for row, cause in told
+            if cause is not None and (wanted is None or cause.name == str(wanted).upper())
+        ]
+
+    async def explain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """One message: whether it is stuck, why, what to do, and what happened to it last."""
+        row = await self._one(str(arguments["id"]))
+        events = await self._node.store.read(reading.trace, row["lk0"])
+        cause = self._why(row)
+        return {"message": row, "stuck": _told(cause) if cause else None, "last_events": events[-5:]}
+
+    async def _one(self, name: str) -> dict[str, Any]:
+        found = await self._node.store.read(reading.find_messages, name)
+        if not found:
+            raise NotThere(id=name)
+        if len({row["lk0"] for row in found}) > 1:
+            raise BadArguments("The name fits several messages; give an LK0.", found=[r["lk0"] for r in found[:5]])
+        return found[0]
+
+    def _why(self, row: Mapping[str, Any]) -> Cause | None:
+        return why(row, self._node.surroundings())
+
+
+def _told(cause: Cause) -> dict[str, str]:
+    return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step}

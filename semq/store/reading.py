@@ -1,0 +1,291 @@
+"""Looking: read-only queries for people and tools. Nothing here locks, changes or consumes.
+
+Each function takes a connection of the reader (``PostgresStore.read``) and gives plain dictionaries whose keys are a
+contract with the command line and the console: names of columns, statuses by name, times in milliseconds since 1970 UTC.
+Queues are cleaned when messages are done; the ledger is not, so that a trace tells of messages that are long gone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, func, or_, select
+from sqlalchemy.sql.elements import ColumnElement
+
+from semq.store.rows import Event, Side
+from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+
+OUT, IN = tb_0031.c, tb_0030.c
+NAMES: dict[str, Any] = {
+    "ss_status": SendStatus,
+    "outcome": Outcome,
+    "direction": Direction,
+    "p_ack_status": AckStatus,
+    "s_ack_status": AckStatus,
+    "app_status": AppStatus,
+    "status": Arrival,
+}
+TRACE_MAX = 10_000  # lines of one trace
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which messages to list; what is None does not matter."""
+
+    side: str = "all"  #: outbound, inbound or all
+    state: str | None = None  #: name of a status or an outcome
+    partner: str | None = None  #: the institution at the other end
+    type: str | None = None  #: data type of the AppKey
+    key: str | None = None  #: beginning of the key of the AppKey
+    since_ms: int | None = None
+    limit: int = 50
+
+
+def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
+    """Rows of tb_0031 and tb_0030, the newest first."""
+    rows: list[dict[str, Any]] = []
+    if wanted.side in ("all", "outbound"):
+        query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
+        rows += [outbound_facts(row) for row in connection.execute(query)]
+    if wanted.side in ("all", "inbound"):
+        query = select(tb_0030).where(*_inbound_conditions(wanted)).order_by(IN.bref.desc()).limit(wanted.limit)
+        rows += [inbound_facts(row) for row in connection.execute(query)]
+    return sorted(rows, key=lambda row: row["at"], reverse=True)[: wanted.limit]
+
+
+def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
+    """The messages that a name may mean: a full LK0, a record id, or an AppKey (whole, or its last part)."""
+    out, inbound = _named(name, OUT, OUT.object_id), _named(name, IN, IN.bref)
+    rows = [outbound_facts(row) for row in connection.execute(select(tb_0031).where(out).limit(limit))]
+    rows += [inbound_facts(row) for row in connection.execute(select(tb_0030).where(inbound).limit(limit))]
+    return rows
+
+
+def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
+    """The LK0 of messages that the ledger knows by an LK0 or an AppKey, also those that were cleaned long ago."""
+    c = semq_ledger.c
+    parts = name.split("/", 3)
+    by_key = and_(c.app_key == parts[-1], c.app_key != "")
+    if len(parts) == 4:
+        by_key = and_(by_key, c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])
+    found = connection.execute(select(c.lk0).where(c.lk0 == name).limit(1)).scalars().all()
+    if not found:
+        known = by_key & c.event.in_([Event.ACCEPTED, Event.RECEIVED])
+        found = connection.execute(select(c.lk0).where(known).distinct().limit(limit)).scalars().all()
+    return list(found)
+
+
+def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
+    """Every line of this node's ledger about one message, in the order of time."""
+    c = semq_ledger.c
+    query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
+    return [_line(row) for row in connection.execute(query)]
+
+
+def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
+    """The payload beside a row, or None if the row has none any more."""
+    if facts["side"] == "inbound":
+        query = select(tb_0030_body.c.payload).where(tb_0030_body.c.bref == facts["id"])
+    else:
+        query = select(tb_0031_body.c.payload).where(tb_0031_body.c.object_id == facts["id"])
+    payload = connection.execute(query).scalar()
+    return bytes(payload) if payload is not None else None
+
+
+def queue_counts(connection: Connection) -> dict[str, Any]:
+    """How many rows stand where: tb_0031 by status or outcome, tb_0030 by state, the dedup ledger as a whole."""
+    standing = func.coalesce(OUT.outcome, OUT.ss_status)
+    sent = connection.execute(select(standing, func.count()).group_by(standing))
+    received = connection.execute(select(IN.app_status, func.count()).group_by(IN.app_status))
+    remembered = connection.execute(select(func.count()).select_from(tb_0030_ledger)).scalar_one()
+    return {
+        "tb_0031": {_standing(number): count for number, count in sent},
+        "tb_0030": {AppStatus(number).name: count for number, count in received},
+        "tb_0030_ledger": remembered,
+    }
+
+
+def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
+    """What waits for each partner: rows, bytes, and since when."""
+    query = (
+        select(OUT.dest, func.count(), func.sum(OUT.size), func.min(OUT.accepted_at))
+        .where(OUT.outcome.is_(None))
+        .group_by(OUT.dest)
+        .order_by(OUT.dest)
+    )
+    return [
+        {"partner": dest, "rows": count, "bytes": int(size or 0), "oldest_at": _ms(oldest)}
+        for dest, count, size, oldest in connection.execute(query)
+    ]
+
+
+def stuck_candidates(connection: Connection, before_ms: int, limit: int) -> list[dict[str, Any]]:
+    """Rows that may be stuck: old ones, and those that only a person can move. Why they are is decided elsewhere."""
+    late = func.to_timestamp(before_ms / 1000)
+    out = or_(
+        and_(OUT.outcome.is_(None), or_(OUT.accepted_at < late, OUT.held, OUT.parked)), OUT.outcome == Outcome.REJECTED
+    )
+    owes = or_(
+        and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT),
+        and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT),
+    )
+    waits = and_(IN.received_at < late, or_(IN.app_status == AppStatus.NEW, owes))
+    inbound = or_(waits, IN.app_status == AppStatus.PARKED)
+    rows = [
+        outbound_facts(row)
+        for row in connection.execute(select(tb_0031).where(out).order_by(OUT.object_id).limit(limit))
+    ]
+    rows += [
+        inbound_facts(row) for row in connection.execute(select(tb_0030).where(inbound).order_by(IN.bref).limit(limit))
+    ]
+    return rows
+
+
+def outbound_facts(row: Row[Any]) -> dict[str, Any]:
+    """A row of tb_0031 for people."""
+    facts = _facts(row, "outbound")
+    facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
+    facts["source"] = ".".join(row.lk0.split(".")[:2])
+    return facts
+
+
+def inbound_facts(row: Row[Any]) -> dict[str, Any]:
+    """A row of tb_0030 for people."""
+    facts = _facts(row, "inbound")
+    facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
+    return facts
+
+
+# ---------------------------------------------------------------------------------------------------- inside
+
+
+def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
+    if wanted.partner:
+        yield OUT.dest == _node(wanted.partner)
+    if wanted.since_ms is not None:
+        yield OUT.accepted_at >= func.to_timestamp(wanted.since_ms / 1000)
+    if wanted.state is not None:
+        yield _has_state(wanted.state, {"ss_status": SendStatus, "outcome": Outcome}, OUT)
+    yield from _key_conditions(wanted, OUT)
+
+
+def _inbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
+    if wanted.partner:
+        yield IN.store.startswith(_node(wanted.partner) + ".", autoescape=True)
+    if wanted.since_ms is not None:
+        yield IN.received_at >= func.to_timestamp(wanted.since_ms / 1000)
+    if wanted.state is not None:
+        yield _has_state(wanted.state, {"app_status": AppStatus, "status": Arrival}, IN)
+    yield from _key_conditions(wanted, IN)
+
+
+def _key_conditions(wanted: Filter, c: Any) -> Iterable[ColumnElement[bool]]:
+    if wanted.type:
+        yield c.app_type == wanted.type
+    if wanted.key:
+        yield c.app_key.startswith(wanted.key, autoescape=True)
+
+
+def _has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
+    """A status by its name; one that the table does not know fits no row."""
+    fits = [c[column] == kind[name.upper()] for column, kind in columns.items() if name.upper() in kind.__members__]
+    return or_(False, *fits)
+
+
+def _named(name: str, c: Any, number: ColumnElement[int]) -> ColumnElement[bool]:
+    conditions: list[ColumnElement[bool]] = [c.lk0 == name]
+    if name.isascii() and name.isdigit() and len(name) < 19:
+        conditions.append(number == int(name))
+    parts = name.split("/", 3)
+    by_key = and_(c.app_key == parts[-1], c.app_key != "")
+    if len(parts) == 4:
+        by_key = and_(by_key, c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])
+    return or_(*conditions, by_key)
+
+
+def _node(partner: str) -> str:
+    return partner if "." in partner else f"1.{partner}"
+
+
+def _address(node: str, user: str) -> str:
+    return f"{node}/{user}" if user else node
+
+
+def _standing(number: int) -> str:
+    return (Outcome if number in Outcome._value2member_map_ else SendStatus)(number).name
+
+
+def _ms(moment: Any) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
+
+
+def _facts(row: Row[Any], side: str) -> dict[str, Any]:
+    values = row._asdict()
+    facts: dict[str, Any] = {"side": side}
+    for name, value in values.items():
+        if name in LEFT_OUT or name.startswith(("app_domain", "app_type", "app_subtype", "prev_", "reason_")):
+            continue
+        if name in NAMES:
+            facts[name] = None if value is None else NAMES[name](value).name
+        elif name.endswith("_at"):
+            facts[name] = _ms(value)
+        elif name == "digest":
+            facts[name] = bytes(value).hex()
+        else:
+            facts[name] = value
+    key = (values["app_domain"], values["app_type"], values["app_subtype"], values["app_key"])
+    facts["app_key"] = "/".join(key) if any(key) else ""
+    facts["reason"] = [values["reason_code"], values["reason_text"]] if values["reason_code"] else None
+    return facts
+
+
+def _line(row: Row[Any]) -> dict[str, Any]:
+    key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
+    return {
+        "at": _ms(row.at),
+        "side": Side(row.side).name.lower(),
+        "event": Event(row.event).name,
+        "words": WORDS[Event(row.event)],
+        "att": row.att,
+        "target": row.target,
+        "lk1": row.lk1,
+        "app_key": "/".join(key) if any(key) else "",
+        "digest": bytes(row.digest).hex(),
+        "size": row.size,
+        "detail": row.detail.strip(),
+    }
+
+
+# What each line of the ledger says, for people.
+WORDS: dict[Event, str] = {
+    Event.ACCEPTED: "accepted from an application",
+    Event.SENT: "sent",
+    Event.FORWARDED: "forwarded to the target, which is online",
+    Event.STORED: "stored by the platform, which now has custody",
+    Event.DELIVERED: "the receiver has it",
+    Event.REJECTED: "refused by the receiver or the platform",
+    Event.CANCELLED: "ended by its void marker",
+    Event.LOST: "lost with a platform store",
+    Event.UNKNOWN: "its end cannot be known",
+    Event.DROPPED: "discarded, the target is offline",
+    Event.AGAIN: "to be sent again",
+    Event.INQUIRED: "asked about",
+    Event.ANSWERED: "an inquiry was answered",
+    Event.VOIDED: "to be cancelled",
+    Event.RELEASED: "the platform's copy is no longer needed",
+    Event.REFUSED: "refused by the platform",
+    Event.RECEIVED: "received and recorded",
+    Event.DUPLICATE: "another copy came, and was dropped",
+    Event.PLATFORM_ACKED: "the platform has noted our acknowledgement",
+    Event.SENDER_ACKED: "the sender has noted our acknowledgement",
+    Event.GIVEN: "given to the application",
+    Event.DONE: "the application has it for good",
+    Event.PARKED: "set aside for a person",
+    Event.MISMATCH: "the same message came with other bytes: an alarm",
+    Event.VIOLATION: "a peer sent what cannot be true; refused",
+    Event.OPERATOR: "a person acted",
+}
