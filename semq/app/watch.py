@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from semq.app.errors import NotDelivered, NotYetKnown
+from semq.app.past import look
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
 from semq.app.values import Event, Fate, reason_text
@@ -58,7 +59,7 @@ class Watch:
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
-            fate = read_fate(lk0, await self._requests.operate("msg.show", {"id": lk0}, max(left, 1.0)))
+            fate = read_fate(lk0, await look(self._requests, lk0, max(left, 1.0)))
             if fate is not None:
                 return fate
             done, _ = await asyncio.wait((known,), timeout=min(left, LOOK_S))
@@ -89,6 +90,6 @@ class Watch:
 
 
 def read_fate(lk0: str, shown: dict[str, Any]) -> Fate | None:
-    """How a document ended, from the answer of ``msg.show``; None while it has not."""
+    """How a document ended, from what its node knows of it; None while it has not."""
     outcome = shown.get("outcome")
     return Fate(lk0, str(outcome), reason_text(shown.get("reason"))) if outcome else None

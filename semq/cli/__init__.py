@@ -1,18 +1,19 @@
 """The command line, ``semq``: send and receive, look and act on messages, run and check nodes. An application like
 any other.
 
-| file       | commands                                                        |
-|------------|-----------------------------------------------------------------|
-| `groups`   | the table of groups; other packages add theirs there            |
-| `msg`      | send, receive, list, show, trace, body                          |
-| `acting`   | cancel, hold, release, resend                                   |
-| `queue`    | list                                                            |
-| `node`     | status, incarnation, drain, list                                |
-| `running`  | platform run, local run                                         |
-| `config`   | check, show                                                     |
-| `db`       | upgrade, check, current                                         |
-| `errors`   | list, lookup                                                    |
-| `about`    | version, completion                                             |
+| file          | commands                                                     |
+|---------------|--------------------------------------------------------------|
+| `groups`      | the table of groups; other packages add theirs there         |
+| `msg`         | send, receive, list, show, trace, body                       |
+| `acting`      | cancel, hold, release, resend                                |
+| `queue`       | list, partners                                               |
+| `stuck`       | list, explain                                                |
+| `node`        | status, incarnation, drain, list                             |
+| `running`     | platform run, local run                                      |
+| `config`      | check, show                                                  |
+| `db`          | upgrade, check, current                                      |
+| `errors_list` | list, lookup                                                 |
+| `about`       | version, completion                                          |
 
 `desk` gives a command its node, its output and its time limit; `output` prints tables or JSON; `main` turns errors
 into one line and an exit status.

@@ -5,13 +5,14 @@ from typing import Any
 
 import typer
 
-from semq.cli import about, config, db, errors_list, msg, node, queue, running
+from semq.cli import about, config, db, errors_list, msg, node, queue, running, stuck
 from semq.cli import acting as acting  # registers its commands with msg
 
 # name | group | what it is for | hidden (an older name)
 GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
     ("msg", msg.group, "Send, receive, look at and act on messages.", False),
     ("queue", queue.group, "How many messages stand where.", False),
+    ("stuck", stuck.group, "Messages that do not move, why, and what to do.", False),
     ("node", node.group, "What a node is and how it does.", False),
     ("local", running.local, "Run an institution's node.", False),
     ("platform", running.platform, "Run the hub.", False),

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 import typer
+from typer.completion import completion_init  # type: ignore[attr-defined]  # its own options would crowd ours
 
 from semq.cli.groups import GROUPS, TOP
 from semq.errors import Misconfigured, SemqError, Unavailable
@@ -39,6 +40,7 @@ def make() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
+    completion_init()
     for name, group, help_, hidden in GROUPS:
         whole.add_typer(group, name=name, help=help_, no_args_is_help=True, hidden=hidden)
     for command in TOP:

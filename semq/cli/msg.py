@@ -144,7 +144,7 @@ async def list_(
 @on_node
 async def show(desk: Desk, id: Id) -> None:
     """Everything that a node knows of one message."""
-    shown = await desk.ask("msg.show", id=id)
+    shown = await desk.client.look(id, timeout_s=desk.timeout_s)
     if desk.out.as_json:
         desk.out.data(shown)
     else:

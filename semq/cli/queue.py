@@ -6,14 +6,10 @@ from typing import Any
 import typer
 
 from semq.cli.desk import Desk, on_node
+from semq.cli.output import moment, size
 from semq.cli.shown import WORDS
 
 group = typer.Typer()
-
-
-@group.callback()
-def _queue() -> None:
-    """The queues of a node."""
 
 
 @group.command("list")
@@ -25,6 +21,24 @@ async def list_(desk: Desk) -> None:
         desk.out.data(counts)
     else:
         desk.out.table((("queue", "<"), ("status", "<"), ("in words", "<"), ("messages", ">")), rows_of(counts))
+
+
+@group.command()
+@on_node
+async def partners(desk: Desk) -> None:
+    """What waits for each partner: messages, octets, and since when."""
+    rows = await desk.ask("queue.partners")
+    if desk.out.as_json:
+        desk.out.data(rows)
+    else:
+        columns = (("partner", "<"), ("messages", ">"), ("size", ">"), ("oldest", "<"))
+        desk.out.table(
+            columns,
+            (
+                (str(row["partner"]).removeprefix("1."), row["rows"], size(row["bytes"]), moment(row["oldest_at"]))
+                for row in rows
+            ),
+        )
 
 
 def rows_of(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:

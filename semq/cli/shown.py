@@ -26,14 +26,14 @@ WORDS = {
     "DELIVERED": "delivered",
     "REJECTED": "rejected",
     "CANCELLED": "cancelled",
-    "LOST": "lost",
+    "LOST": "lost with a store of the hub",
     "UNKNOWN": "outcome unknown",
     "DROPPED": "dropped, the target was offline",
     "NEW": "waits for the application",
     "DONE": "the application has it",
     "PARKED": "set aside for a person",
 }
-TIMES = ("accepted_at", "received_at", "expires_at", "submitted_at", "at")
+TIMES = ("accepted_at", "received_at", "expires_at", "submitted_at", "ended_at", "at")
 
 
 def status_of(row: Mapping[str, Any]) -> str:

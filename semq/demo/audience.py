@@ -38,6 +38,9 @@ class Audience(Protocol):
     def show(self, items: Sequence[Item]) -> None:
         """These documents have changed."""
 
+    def received(self, item: Item) -> None:
+        """The application of 56001 has this one."""
+
     def close(self) -> None:
         """The curtain: nothing moves any more."""
 
@@ -74,6 +77,10 @@ class PlainLines:
             self._last = line
             self.say(line)
 
+    def received(self, item: Item) -> None:
+        if len(self._board.items) <= LINES_MAX:
+            self.say(f"{item.number:4} {item.paper.name}  read and acknowledged by the application of 56001")
+
     def close(self) -> None:
         """Nothing moves here."""
 
@@ -93,6 +100,9 @@ class LiveTable:
     def show(self, items: Sequence[Item]) -> None:
         self._live.update(self._picture())
 
+    def received(self, item: Item) -> None:
+        self._live.update(self._picture())
+
     def close(self) -> None:
         self._live.update(self._picture(), refresh=True)
         self._live.stop()
@@ -105,24 +115,27 @@ class LiveTable:
 
 def table(items: Sequence[Item]) -> Table:
     """Documents and their states, 80 columns wide."""
-    drawn = Table(box=None, pad_edge=False, expand=False)
+    drawn = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     drawn.add_column("#", justify="right", width=5)
-    drawn.add_column("document", width=27, no_wrap=True, overflow="ellipsis")
+    drawn.add_column("document", width=24, no_wrap=True, overflow="ellipsis")
     drawn.add_column("status", width=10)
     drawn.add_column("in words", width=22, no_wrap=True)
-    drawn.add_column("ms", justify="right", width=8)
+    drawn.add_column("ms", justify="right", width=7)
+    drawn.add_column("read", width=4)
     for item in items:
         status, words = STATES[item.state]
         took = f"{item.took_ms:.1f}" if item.state == "delivered" else ""
-        drawn.add_row(str(item.number), item.paper.name, status, words, took, style=COLOURS.get(item.state))
+        read = "yes" if item.was_received else ""
+        drawn.add_row(str(item.number), item.paper.name, status, words, took, read, style=COLOURS.get(item.state))
     return drawn
 
 
 def summary(board: Board) -> str:
     """How many documents are in which state."""
     states = Counter(item.state for item in board.items if item.state != "new")
+    read = sum(item.was_received for item in board.items)
     told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
-    return f"{sum(states.values())} of {len(board.items)} documents: {told or 'none sent yet'}"
+    return f"{sum(states.values())} of {len(board.items)} documents: {told or 'none sent yet'}; {read} read"
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:

@@ -24,11 +24,11 @@ Show = Callable[[Sequence[Item]], None]
 class Reader:
     """An application of 56001: takes each document, writes it to a file, then acknowledges it."""
 
-    def __init__(self, client: Client, board: Board, folder: Path, show: Show) -> None:
+    def __init__(self, client: Client, board: Board, folder: Path, received: Callable[[Item], None]) -> None:
         self._client = client
         self._board = board
         self._folder = folder
-        self._show = show
+        self._received = received
 
     async def read(self) -> None:
         """For ever; a restart of the node is bridged by the library."""
@@ -44,7 +44,7 @@ class Reader:
                 except AlreadyGone:
                     continue  # it comes again, marked
                 if item is not None:
-                    self._show([item])
+                    self._received(item)
 
 
 class Ears:
@@ -72,7 +72,7 @@ class Ears:
             silent = [item for item in self._board.open() if item.lk0 and now - item.heard > SILENCE_S]
             for item in silent[:ASK_MAX]:
                 try:
-                    shown = await self._client.request("msg.show", {"id": item.lk0}, timeout_s=10)
+                    shown = await self._client.look(item.lk0, timeout_s=10)
                 except SemqError:
                     break  # the node is away: the next round asks again
                 self._look(item, shown)

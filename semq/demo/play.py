@@ -118,7 +118,7 @@ class Play:
         for client in self._clients.values():
             self._exits.push_async_callback(client.close)
         await self._wait("10008 to see 56001 online", self._is_receiver_online)
-        reader = Reader(self._clients[RECEIVER], self._board, self._folder / "received", self._audience.show)
+        reader = Reader(self._clients[RECEIVER], self._board, self._folder / "received", self._audience.received)
         ears = Ears(self._clients[SENDER], self._board, self._clock, self._audience.show)
         for listening in (reader.read(), ears.hear(), ears.ask()):
             self._exits.push_async_callback(_cancel, asyncio.create_task(listening))

@@ -1,0 +1,195 @@
+"""Documents from the application of one institution to that of another, as the library's users see it."""
+
+import asyncio
+from hashlib import sha256
+from uuid import uuid4
+
+import pytest
+
+from semq.app import AppKey, Client, Document, Event, NotYetKnown, RefusedByNode, Sent
+from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
+
+
+async def take(receiver: Client, *sents: Sent) -> list[Document]:
+    """Take these documents, and acknowledge whatever else lies before them."""
+    wanted, found = {sent.lk0 for sent in sents}, []
+    async with receiver.receive(idle_s=30) as documents:
+        async for document in documents:
+            await document.ack()
+            if document.lk0 in wanted:
+                found.append(document)
+                wanted.discard(document.lk0)
+            if not wanted:
+                break
+    return found
+
+
+async def test_a_document_arrives_with_all_that_was_said_of_it(sender: Client, receiver: Client) -> None:
+    body = "货品清单 №1".encode()
+    key = AppKey("trade", "order", "standard", str(uuid4()))
+    sent = await sender.send(
+        "56001", body, app_key=key, order_key="S1", content_type="text/plain", headers={"x-own": 7}, priority=3
+    )
+    assert sent.digest == sha256(body).hexdigest()
+    [document] = await take(receiver, sent)
+    assert (document.lk0, document.payload, document.app_key) == (sent.lk0, body, key)
+    assert document.source == "1.10008"
+    assert document.is_intact
+    assert not document.redelivered
+    assert (document.order_key, document.content_type, document.headers) == ("S1", "text/plain", {"x-own": 7})
+
+
+async def test_the_sender_comes_to_know_that_the_receiver_has_it(sender: Client) -> None:
+    sent = await sender.send("56001", b"to be delivered")
+    fate = await sender.wait_for_delivery(sent.lk0, 30)
+    assert fate.is_delivered
+    assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also when it has ended long ago
+
+
+async def test_silence_is_not_failure(sender: Client) -> None:
+    sent = await sender.send(ABSENT, b"nobody is there")
+    with pytest.raises(NotYetKnown) as caught:
+        await sender.wait_for_delivery(sent.lk0, 0.5)
+    assert caught.value.facts["lk0"] == sent.lk0
+
+
+async def test_events_tell_the_way_of_a_document(sender: Client) -> None:
+    heard: list[Event] = []
+    async with sender.events("*.56001.waybill") as events:
+        sent = await sender.send("56001", b"on its way", app_key="trade/waybill/sea/W1")
+        async for event in events:
+            heard.append(event)
+            if event.is_final:
+                break
+    assert {event.lk0 for event in heard} == {sent.lk0}
+    assert (heard[0].kind, heard[-1].kind, heard[-1].outcome) == ("sent", "delivered", "DELIVERED")
+    assert heard[-1].app_key == AppKey("trade", "waybill", "sea", "W1")
+
+
+async def test_a_token_makes_a_repeat_safe(sender: Client) -> None:
+    first = await sender.send("56001", b"once", token=str(uuid4()))
+    again = await sender.send("56001", b"once", token=first.token)
+    assert (again.lk0, again.repeated, first.repeated) == (first.lk0, True, False)
+    with pytest.raises(RefusedByNode) as caught:
+        await sender.send("56001", b"something else", token=first.token)
+    assert caught.value.code == "SEMQ-1205"
+
+
+async def test_what_is_given_back_comes_again_and_is_marked(sender: Client, receiver: Client) -> None:
+    sent = await sender.send("56001", b"twice")
+    seen = []
+    async with receiver.receive(prefetch=1, idle_s=30) as documents:
+        async for document in documents:
+            if document.lk0 != sent.lk0:
+                await document.ack()
+                continue
+            seen.append((document.redelivered, document.deliveries))
+            if len(seen) == 2:
+                await document.ack()
+                break
+            await document.requeue()
+    assert seen == [(False, 1), (True, 2)]
+
+
+async def test_what_was_not_acknowledged_comes_again_after_the_connection_has_ended(
+    network: Network, sender: Client, receiver: Client
+) -> None:
+    sent = await sender.send("56001", b"left lying")
+    async with Client(network.receiver.url) as first, first.receive(prefetch=100) as documents:
+        async for document in documents:
+            if document.lk0 == sent.lk0:
+                break
+    [document] = await take(receiver, sent)
+    assert document.redelivered
+
+
+async def test_what_is_rejected_is_not_given_again(sender: Client, receiver: Client) -> None:
+    bad = await sender.send("56001", b"cannot be read")
+    async with receiver.receive(idle_s=30) as documents:
+        async for document in documents:
+            if document.lk0 == bad.lk0:
+                await document.reject()
+                break
+            await document.ack()
+    good = await sender.send("56001", b"can be read")
+    assert [document.lk0 for document in await take(receiver, good)] == [good.lk0]
+
+
+async def test_a_user_of_an_institution_is_no_other_user(sender: Client, receiver: Client) -> None:
+    sent = await sender.send("56001/buyer", b"for the buyer")
+    async with receiver.receive("buyer", idle_s=30) as documents:
+        async for document in documents:
+            await document.ack()
+            assert (document.lk0, document.target) == (sent.lk0, "1.56001/buyer")
+            break
+
+
+async def test_an_institution_may_write_to_itself(sender: Client) -> None:
+    sent = await sender.send("10008", b"to ourselves")
+    assert [document.payload for document in await take(sender, sent)] == [b"to ourselves"]
+
+
+async def test_many_at_once_arrive_once_each(sender: Client, receiver: Client) -> None:
+    sents = await asyncio.gather(*(sender.send("56001", b"number %d" % number) for number in range(200)))
+    assert len({sent.lk0 for sent in sents}) == 200
+    documents = await take(receiver, *sents)
+    assert sorted(document.payload for document in documents) == sorted(b"number %d" % n for n in range(200))
+
+
+@pytest.mark.parametrize(
+    ("target", "attributes", "code"),
+    [
+        ("99999", {}, "SEMQ-1201"),
+        (STRANGER, {}, "SEMQ-1202"),
+        ("no such address!", {}, "SEMQ-1101"),
+        ("", {}, "SEMQ-1101"),
+        ("56001", {"save_fwd": 7}, "SEMQ-1102"),
+        ("56001", {"headers": {"@SaveFwdd": 3}}, "SEMQ-1102"),
+        ("56001", {"app_key": "order"}, "SEMQ-1103"),
+        ("56001", {"app_key": "a/b/c/" + 129 * "k"}, "SEMQ-1103"),
+        ("56001", {"reliable": False}, "SEMQ-1104"),
+        ("56001", {"order_key": "k", "save_fwd": 2}, "SEMQ-1104"),
+        ("56001", {"expires_at": 1}, "SEMQ-1206"),
+    ],
+)
+async def test_bad_input_is_refused_with_its_code(
+    sender: Client, target: str, attributes: dict[str, object], code: str
+) -> None:
+    with pytest.raises(RefusedByNode) as caught:
+        await sender.send(target, b"x", **attributes)  # type: ignore[arg-type]
+    assert caught.value.code == code
+    assert caught.value.remedy
+
+
+async def test_a_document_over_the_size_limit_is_refused(sender: Client) -> None:
+    with pytest.raises(RefusedByNode) as caught:
+        await sender.send("56001", bytes(DOCUMENT_MAX + 1))
+    assert caught.value.code == "SEMQ-1203"
+
+
+async def test_a_message_over_the_limit_of_the_connection_hurts_nobody_else(sender: Client) -> None:
+    too_large = sender.send("56001", bytes(5_000_000))
+    small = [sender.send("56001", b"small") for _ in range(20)]
+    refused, *sents = await asyncio.gather(too_large, *small, return_exceptions=True)
+    assert isinstance(refused, RefusedByNode)
+    assert refused.code == "SEMQ-4311"
+    assert all(isinstance(sent, Sent) for sent in sents)
+
+
+async def test_a_large_document_arrives(sender: Client, receiver: Client) -> None:
+    body = bytes(range(256)) * (DOCUMENT_MAX // 256)
+    [document] = await take(receiver, await sender.send("56001", body))
+    assert document.is_intact
+    assert document.payload == body
+
+
+async def test_an_unknown_operation_is_refused(sender: Client) -> None:
+    with pytest.raises(RefusedByNode) as caught:
+        await sender.request("msg.frobnicate")
+    assert caught.value.code == "SEMQ-2101"
+
+
+async def test_an_empty_document_is_a_document(sender: Client, receiver: Client) -> None:
+    [document] = await take(receiver, await sender.send("56001", b""))
+    assert document.payload == b""
+    assert document.is_intact

@@ -1,0 +1,23 @@
+"""Errors that a node reports keep the node's code, and are told apart by who can do something about them."""
+
+from semq.app import NodeBusy, RefusedByNode
+from semq.app.errors import theirs
+from semq.errors import BadInput, Unavailable
+
+
+def test_a_refusal_speaks_for_the_node() -> None:
+    error = theirs({"code": "SEMQ-1201", "text": "No such target.", "remedy": "Look.", "facts": {"target": "9"}})
+    assert isinstance(error, RefusedByNode)
+    assert isinstance(error, BadInput)
+    assert error.advice() == "SEMQ-1201 No such target. (target='9') — Look."
+
+
+def test_not_now_may_be_repeated() -> None:
+    error = theirs({"code": "SEMQ-1230", "text": "Stopping.", "retry": True})
+    assert isinstance(error, NodeBusy)
+    assert isinstance(error, Unavailable)
+    assert (error.code, error.remedy) == ("SEMQ-1230", NodeBusy.remedy)
+
+
+def test_a_node_that_says_nothing_is_still_an_error() -> None:
+    assert theirs({}).code == RefusedByNode.code

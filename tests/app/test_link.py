@@ -1,0 +1,67 @@
+"""Addresses of nodes, and what a client hears when there is none behind them."""
+
+import asyncio
+
+import pytest
+
+from semq.app import BadUrl, Client, LoginRefused, NodeUnreachable
+from semq.app.link import read_url
+from semq.demo.stage import free_ports
+from tests.app.network import Network
+
+
+def test_an_address_is_read() -> None:
+    config = read_url("amqp://an%40app:a%2Fb@hub.example:5680/a%20host")
+    assert (config.host, config.port, config.virtual_host) == ("hub.example", 5680, "a host")
+    assert (config.user, config.password) == ("an@app", "a/b")
+    assert config.tls is None
+
+
+def test_what_is_left_out_has_its_usual_value() -> None:
+    config = read_url("amqp://localhost")
+    assert (config.port, config.virtual_host, config.user, config.password) == (5672, "/", "guest", "guest")
+    assert read_url("amqps://localhost").port == 5671
+    assert read_url("amqps://localhost").tls is not None
+
+
+@pytest.mark.parametrize("url", ["", "http://host", "amqp://", "amqp://host:port", "amqp://host:70000", "host:5672"])
+def test_a_bad_address_is_refused_and_shows_no_password(url: str) -> None:
+    with pytest.raises(BadUrl) as caught:
+        Client(url.replace("//", "//user:hidden@"))
+    assert "hidden" not in caught.value.advice()
+
+
+async def test_nobody_listens() -> None:
+    [port] = free_ports(1)
+    with pytest.raises(NodeUnreachable) as caught:
+        await Client(f"amqp://app:secret@127.0.0.1:{port}").connect(timeout_s=0.3)
+    assert caught.value.facts["address"] == f"127.0.0.1:{port}"
+
+
+async def test_something_else_listens() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NodeUnreachable):
+            await Client(f"amqp://app:secret@127.0.0.1:{port}").connect(timeout_s=0.5)
+
+
+@pytest.mark.parametrize("wrong", ["app:wrong@{}", "nobody:secret@{}", "app:secret@{}/nowhere"])
+async def test_a_login_is_refused(network: Network, wrong: str) -> None:
+    url = "amqp://" + wrong.format(f"127.0.0.1:{network.sender.place.port}")
+    with pytest.raises(LoginRefused) as caught:
+        await Client(url).connect(timeout_s=30)
+    assert caught.value.code == "SEMQ-1302"
+
+
+async def test_a_closed_client_dials_no_more(network: Network) -> None:
+    client = Client(network.sender.url)
+    await client.connect()
+    await client.close()
+    with pytest.raises(NodeUnreachable):
+        await client.request("node.status", timeout_s=1)

@@ -1,0 +1,59 @@
+"""Iterating over documents goes on when the node is killed and started again, and so does sending."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from semq.app import AlreadyGone, Client, RefusedByNode
+from tests.app.network import Network
+
+
+@pytest.fixture
+def receiver_down(network: Network) -> Iterator[Network]:
+    yield network
+    if network.receiver.process is None:
+        network.receiver.start()
+
+
+async def test_a_killed_node_is_bridged(receiver_down: Network, sender: Client, receiver: Client) -> None:
+    node = receiver_down.receiver
+    async with receiver.receive(prefetch=1) as documents:
+        first = await sender.send("56001", b"before the kill")
+        while (document := await anext(documents)).lk0 != first.lk0:
+            await document.ack()
+        await asyncio.to_thread(node.end, signal.SIGKILL)
+        second = await sender.send("56001", b"while it is down")
+        await asyncio.to_thread(node.start)
+        seen = {}
+        while second.lk0 not in seen:
+            again = await anext(documents)
+            seen[again.lk0] = again.redelivered
+            await again.ack()
+        assert seen == {first.lk0: True, second.lk0: False}
+        with pytest.raises(AlreadyGone):
+            await document.ack()
+        assert documents.opened == 2
+
+
+async def test_iteration_ends_when_nothing_comes(receiver: Client) -> None:
+    async with receiver.receive("nobody-writes-to-him", idle_s=0.2) as documents:
+        assert [document async for document in documents] == []
+
+
+async def test_a_closed_iteration_ends(receiver: Client) -> None:
+    documents = receiver.receive("nobody-writes-to-him")
+    await documents.open()
+    waiting = asyncio.create_task(anext(documents, None))
+    await asyncio.sleep(0)
+    await documents.aclose()
+    assert await waiting is None
+
+
+async def test_a_queue_of_another_is_refused(receiver: Client) -> None:
+    async with Client(f"amqp://app:secret@{receiver.address}") as other, other.events(queue="only-mine") as mine:
+        await mine.open()
+    with pytest.raises(RefusedByNode) as caught:
+        await receiver.events(queue="amq.reserved").open()
+    assert caught.value.code == "SEMQ-4403"

@@ -1,0 +1,56 @@
+"""Deliveries as values: what is missing or odd in a message never keeps a document from being read."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.amqp.wire import Table
+from semq.app import AlreadyGone, AppKey
+from semq.app.values import EPOCH, Document, Fate, moment, read_document, read_event, reason_text
+from tests.app.without_node import closed_channel
+
+
+def delivered(properties: Properties, body: bytes = b"body") -> Delivered:
+    return Delivered(1, "tag", 7, True, "semq", "1.56001", ContentHeader.build(len(body), properties), body)
+
+
+def test_a_document_without_headers_is_a_document() -> None:
+    document = read_document(closed_channel(), delivered(Properties()))
+    assert (document.lk0, document.source, document.app_key, document.deliveries) == ("", "", AppKey(), 1)
+    assert (document.redelivered, document.submitted_at) == (True, EPOCH)
+
+
+def test_headers_of_the_sender_are_kept_apart_from_attributes() -> None:
+    headers: Table = {"@Source": b"1.10008", "@AppKey": "a/b/c/d", "@SubmittedAt": 1500, "own": "kept"}
+    document = read_document(closed_channel(), delivered(Properties(headers=headers, message_id="lk0")))
+    assert (document.source, document.app_key, document.headers) == ("1.10008", AppKey(*"abcd"), {"own": "kept"})
+    assert document.submitted_at == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+
+
+def test_changed_bytes_are_noticed() -> None:
+    assert not read_document(closed_channel(), delivered(Properties(headers={"@Digest": "00"}))).is_intact
+
+
+@pytest.mark.parametrize("act", ["ack", "requeue", "reject"])
+async def test_a_document_of_a_lost_connection_cannot_be_settled(act: str) -> None:
+    document = read_document(closed_channel(), delivered(Properties()))
+    with pytest.raises(AlreadyGone):
+        await getattr(document, act)()
+    with pytest.raises(AlreadyGone):
+        await getattr(Document("lk0", "", "", AppKey(), b"", ""), act)()
+
+
+def test_an_event_is_read() -> None:
+    told = {"event": "failed", "lk0": "x", "app_key": "a/b/c/d", "at": 1000, "reason": ["SEMQ-1209", "unreadable"]}
+    event = read_event(closed_channel(), delivered(Properties(), json.dumps(told).encode()))
+    assert (event.kind, event.app_key, event.reason) == ("failed", AppKey(*"abcd"), "SEMQ-1209 unreadable")
+    assert event.is_final
+    assert event.fate == Fate("x", "UNKNOWN", "SEMQ-1209 unreadable")
+
+
+def test_odd_moments_and_reasons_do_no_harm() -> None:
+    assert moment(None) == moment("soon") == EPOCH
+    assert (reason_text(None), reason_text("why"), reason_text(["a", "b"])) == ("", "why", "a b")

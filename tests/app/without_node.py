@@ -1,0 +1,10 @@
+"""What tests need of a channel when no node is there: one that has ended."""
+
+from semq.transport.client_channel import ClientChannel
+
+
+def closed_channel() -> ClientChannel:
+    """A channel whose connection is gone."""
+    channel = ClientChannel.__new__(ClientChannel)
+    channel.is_open = False
+    return channel

@@ -1,0 +1,1 @@
+"""Tests of the demo, at last the demo itself with processes that are killed."""

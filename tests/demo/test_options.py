@@ -1,0 +1,25 @@
+"""The command line of the demo."""
+
+from pathlib import Path
+
+import pytest
+
+from semq.demo.options import SAMPLES, read_options
+
+
+def test_without_anything_the_samples_are_sent() -> None:
+    options = read_options([])
+    assert (options.documents, options.count, options.keep, options.json) == (SAMPLES, None, False, False)
+    assert SAMPLES.is_dir()
+
+
+def test_a_data_dir_is_kept(tmp_path: Path) -> None:
+    assert read_options(["--data-dir", str(tmp_path)]).keep
+    assert read_options(["--keep"]).keep
+
+
+@pytest.mark.parametrize("argv", [["--documents", "/nowhere"], ["--count", "0"], ["--count", "x"], ["--nope"]])
+def test_a_bad_command_line_ends_with_2(argv: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        read_options(argv)
+    assert caught.value.code == 2

@@ -1,0 +1,68 @@
+"""The demo as people run it, and with processes that are killed in the middle."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = [sys.executable, "-P", "-m", "semq.demo"]
+
+
+@pytest.mark.parametrize("victim", ["hub", "10008", "56001"])
+def test_the_demo_ends_well_though_a_process_is_killed(tmp_path: Path, victim: str) -> None:
+    for number in range(4):
+        (tmp_path / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
+    options = ["--json", "--documents", str(tmp_path), "--count", "40"]
+    demo = subprocess.Popen([*DEMO, *options], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert demo.stdout is not None
+    assert demo.stderr is not None
+    pids, told = {}, ""
+    for line in demo.stderr:
+        told += line
+        if found := re.search(r"(\w+) +is process (\d+), port", line):
+            pids[found[1]] = int(found[2])
+        if "SS_ACK2" in line and victim in pids:
+            os.kill(pids.pop(victim), signal.SIGKILL)
+    assert demo.wait() == 0, told
+    verdict = json.loads(demo.stdout.read().splitlines()[-1])
+    expected = {
+        "accepted": 80,
+        "delivered": 80,
+        "duplicated": 0,
+        "lost": 0,
+        "left_in_queues": 0,
+        "digest_mismatches": 0,
+    }
+    assert verdict | expected == verdict
+    assert verdict["restarts"] >= 1
+    for stream in (demo.stdout, demo.stderr):
+        stream.close()
+
+
+def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
+    command = [*DEMO, "--data-dir", str(tmp_path)]
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert demo.stdout is not None
+    pids = []
+    for line in demo.stdout:
+        if found := re.search(r"is process (\d+), port", line):
+            pids.append(int(found[1]))
+        if len(pids) == 3:
+            break
+    demo.send_signal(signal.SIGINT)
+    rest = demo.stdout.read()
+    assert demo.wait() == 130, rest
+    demo.stdout.close()
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+    assert not list(tmp_path.glob("*/postgres/data/postmaster.pid"))
+
+
+def test_nothing_to_send_is_said_before_anything_starts(tmp_path: Path) -> None:
+    done = subprocess.run([*DEMO, "--documents", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "SEMQ-2301" in done.stderr

@@ -1,0 +1,22 @@
+"""The configuration that the demo writes is one that nodes read."""
+
+from pathlib import Path
+
+from semq.config import load
+from semq.demo.stage import HUB, RECEIVER, SENDER, build, free_ports
+
+
+def test_the_configurations_are_right(tmp_path: Path) -> None:
+    places = build(tmp_path / "deep" / "down")
+    settings = {name: load(place.config, {}) for name, place in places.items()}
+    assert settings[HUB].nodes.keys() == {SENDER, RECEIVER}
+    for name in (SENDER, RECEIVER):
+        hub = settings[name].hub
+        assert hub is not None
+        assert hub.url.endswith(f":{places[HUB].port}")
+        assert hub.password == settings[HUB].nodes[name].password
+        assert settings[name].data_dir == places[name].data_dir.resolve()
+
+
+def test_ports_are_different() -> None:
+    assert len(set(free_ports(50))) == 50
