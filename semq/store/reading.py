@@ -1,7 +1,7 @@
 """Looking: read-only queries for people and tools. Nothing here locks, changes or consumes.
 
 Each function takes a connection of the reader (``PostgresStore.read``) and gives plain dictionaries whose keys are a
-contract with the command line and the console: names of columns, statuses by name, times in milliseconds since 1970 UTC.
+contract with the command line and the console: names of columns, statuses by name, times in ms since 1970 UTC.
 Queues are cleaned when messages are done; the ledger is not, so that a trace tells of messages that are long gone.
 """
 
