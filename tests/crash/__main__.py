@@ -5,8 +5,10 @@ import asyncio
 import json
 import logging
 import secrets
+import signal
 import sys
 import warnings
+from collections.abc import Callable
 
 from tests.crash import campaign
 
@@ -30,7 +32,11 @@ def main() -> int:
         print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
     say(f"seed {seed}, {arguments.cycles} cycles")
-    report = asyncio.run(campaign.run(arguments.cycles, seed, say, arguments.group))
+    try:
+        report = asyncio.run(_run(arguments.cycles, seed, say, arguments.group))
+    except asyncio.CancelledError:
+        say("ended before its time; nothing is left running")
+        return 130
     for line in report.details:
         say(line)
     if not report.good:
@@ -42,6 +48,13 @@ def main() -> int:
         summary = {name: value for name, value in report.as_json().items() if name not in ("details", "failpoints")}
         say("\n".join(f"{name:>14}  {value}" for name, value in summary.items()))
     return 0 if report.good else 1
+
+
+async def _run(cycles: int, seed: int, say: Callable[[str], None], group: int) -> campaign.Report:
+    """A campaign that takes its processes with it when it is asked to end."""
+    running = asyncio.ensure_future(campaign.run(cycles, seed, say, group))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    return await running
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""A seed draws the same faults again, and every fault of the table can be carried out."""
+
+from itertools import islice
+from pathlib import Path
+
+from semq.service import failpoints
+from tests.crash.faults import KINDS, Fault, Harm, failpoints_by_turn, plan
+from tests.crash.world import NODES, World
+
+
+def plans(seed: int, cycles: int) -> list[list[Fault]]:
+    points = failpoints_by_turn(seed)
+    return [plan(seed, number, points) for number in range(1, cycles + 1)]
+
+
+def test_a_seed_draws_the_same_faults_again() -> None:
+    assert plans(7, 50) == plans(7, 50)
+    assert plans(7, 50) != plans(8, 50)
+
+
+def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
+    world = World(tmp_path, 1)
+    able = Harm(world)._kinds.keys()
+    for book in world.books.values():
+        book.close()
+    drawn = {fault.kind for faults in plans(1, 400) for fault in faults}
+    assert drawn == {kind for _, kind, _ in KINDS} == set(able)
+
+
+def test_every_failpoint_comes_round_once_before_any_comes_again() -> None:
+    count = len(set(islice(failpoints_by_turn(3), 2000)))
+    turn = list(islice(failpoints_by_turn(3), count))
+    assert len(set(turn)) == count
+    steps = {tuple(point.split(":")) for _, point in turn}
+    assert steps == set(failpoints.all_failpoints())
+    assert {node for node, _ in turn} == set(NODES)
+
+
+def test_nodes_understand_the_failpoints_they_are_given() -> None:
+    texts = [fault.text for faults in plans(5, 300) for fault in faults if fault.kind == "failpoint"]
+    assert texts
+    assert all(failpoints.armed({failpoints.VARIABLE: text}) is not None for text in texts)
