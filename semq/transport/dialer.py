@@ -8,6 +8,7 @@ from typing import Any
 
 from semq.amqp import sasl
 from semq.amqp.client import ClientConnection
+from semq.amqp.errors import Broken
 from semq.amqp.limits import Limits
 from semq.clock import Clock
 from semq.transport.client import ClientLink
@@ -49,7 +50,7 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
                 server_hostname=config.server_hostname if config.tls else None,
             )
             await owner.opened()
-    except (OSError, TimeoutError, LinkLost) as error:
+    except (OSError, TimeoutError, LinkLost, Broken) as error:
         _give_up(owner)
         raise DialFailed(host=config.host, port=config.port, cause=repr(error)) from error
     except BaseException:

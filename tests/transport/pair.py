@@ -45,7 +45,7 @@ async def pair(
 ) -> AsyncIterator[Pair]:
     turn = Turn()
     config = ServerConfig(
-        listener=ListenerConfig(port=0, **{"pause_s": 0.02, **listener}),
+        listener=ListenerConfig(**{"port": 0, "pause_s": 0.02, **listener}),
         connection=connection or Limits(),
         limits=limits or BrokerLimits(),
     )

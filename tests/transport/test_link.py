@@ -1,0 +1,151 @@
+"""One socket against a server: garbage, pauses, silence, slow readers."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from semq.amqp.events import Delivered
+from semq.amqp.limits import Limits
+from semq.amqp.spec import PROTOCOL_HEADER
+from semq.broker.limits import BrokerLimits
+from semq.transport.client_channel import ClientChannel
+from semq.transport.link import Link
+from tests.transport.pair import Pair, header, pair
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the loop turn until something is true."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - what is waited for is plain state that tells nobody
+            await asyncio.sleep(0.001)
+
+
+async def talk(both: Pair, *pieces: bytes) -> bytes:
+    """Send octets and read until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x01\x01\x08\x00", b"\0" * 8, b"AMQP\x00\x00\x09\x02"]
+)
+async def test_a_wrong_beginning_is_answered_with_a_right_one_and_a_close(
+    garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with pair() as both:
+        neighbour = await both.dial()
+        with caplog.at_level(logging.WARNING):
+            assert await talk(both, garbage) == PROTOCOL_HEADER
+        assert neighbour.is_open
+        assert "SEMQ-4" in caplog.text
+        assert await talk(both, *(bytes([octet]) for octet in garbage)) == PROTOCOL_HEADER
+
+
+@pytest.mark.parametrize("frame", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
+async def test_frames_that_cannot_be_told_apart_end_the_connection(frame: bytes) -> None:
+    async with pair(connection=Limits(close_s=0.1)) as both:
+        neighbour = await both.dial()
+        await talk(both, PROTOCOL_HEADER + frame)
+        assert neighbour.is_open
+
+
+async def test_a_failed_login_is_answered_only_after_the_pause() -> None:
+    async with pair(pause_s=3600) as both:
+        dialling = asyncio.ensure_future(both.dial(password="wrong", connect_s=5.0))
+        await until(lambda: both.server.counters.logins_refused > 0)
+        await both.dial()
+        assert not dialling.done()
+        (session,) = [session for session in both.server.sessions if not session.is_open]
+        session.link.abort()
+        with pytest.raises(Exception, match="SEMQ-4910"):
+            await dialling
+
+
+async def test_whoever_does_not_finish_the_negotiation_is_dropped() -> None:
+    async with pair(connection=Limits(handshake_s=0.05)) as both:
+        assert await talk(both) == b""
+        assert (await talk(both, PROTOCOL_HEADER)).startswith(b"\x01\0\0")
+        assert both.server.sessions == {}
+
+
+async def test_a_silent_peer_is_noticed_and_a_living_one_is_kept() -> None:
+    async with pair(connection=Limits(heartbeat=1)) as both:
+        quiet, living = await both.dial(), await both.dial()
+        quiet.link._turn = Mute()  # type: ignore[assignment]  # its heartbeats are never written
+        quiet.link.flush = lambda: None  # type: ignore[method-assign]
+        error = await asyncio.wait_for(quiet.wait_closed(), 10)
+        assert error is not None
+        assert living.is_open
+
+
+class Mute:
+    """A turn that never comes."""
+
+    def mark(self, link: object) -> None:
+        """Do nothing."""
+
+
+async def test_a_slow_reader_costs_little_and_disturbs_nobody() -> None:
+    async with pair(limits=BrokerLimits(output_bytes=64 * 1024)) as both:
+        slow, fast = await both.dial(), await both.dial()
+        publisher = await (await both.dial()).open_channel()
+        await publisher.confirm_select()
+        for name in ("slow", "fast"):
+            await publisher.declare_queue(name)
+            await publisher.bind_queue(name, "amq.fanout")
+        channels = [await link.open_channel() for link in (slow, fast)]
+        late, got = (Count(channel) for channel in channels)
+        await channels[0].consume("slow", late)
+        await channels[1].consume("fast", got)
+        slow.link.pause_reading("test")
+        body = bytes(64 * 1024)
+        for _ in range(400):
+            assert await publisher.publish_and_wait("amq.fanout", "", header(body), body)
+        await got.until(400)
+        (session,) = [s for s in both.server.sessions if s.info.peer.port == local_port(slow.link)]
+        assert not session.is_writable
+        assert session.link.waiting_octets < 2_000_000
+        slow.link.resume_reading("test")
+        await late.until(400)
+
+
+def local_port(link: Link) -> int:
+    return int(link._transport.get_extra_info("sockname")[1])
+
+
+class Count:
+    """Counts and acknowledges."""
+
+    def __init__(self, channel: ClientChannel) -> None:
+        self.channel = channel
+        self.count = 0
+        self._news = asyncio.Event()
+
+    def __call__(self, batch: list[Delivered]) -> None:
+        self.count += len(batch)
+        self.channel.ack(batch[-1].delivery_tag, multiple=True)
+        self._news.set()
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while self.count < count:
+                self._news.clear()
+                await self._news.wait()
+
+
+async def test_a_peer_that_never_reads_its_good_bye_is_dropped() -> None:
+    async with pair(connection=Limits(close_s=0.1), drain_s=5.0) as both:
+        with socket.create_connection(("127.0.0.1", both.server.port)) as deaf:
+            deaf.sendall(PROTOCOL_HEADER)
+            await until(lambda: bool(both.server.sessions))
+            await asyncio.wait_for(both.server.stop(0.2), 10)
+            assert both.server.sessions == {}

@@ -1,0 +1,111 @@
+"""How many may come, from where, and how they end."""
+
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from semq.broker.users import Permissions, User
+from semq.transport.errors import DialFailed
+from tests.transport.pair import pair
+
+
+async def test_no_more_than_so_many_connections() -> None:
+    async with pair(connections_max=2) as both:
+        first = await both.dial()
+        await both.dial()
+        with pytest.raises(DialFailed):
+            await both.dial()
+        assert both.server.counts()["connections_refused"] == 1
+        await first.close()
+        await both.dial()
+        assert both.server.counts()["connections"] == 2
+
+
+async def test_no_more_than_so_many_from_one_address() -> None:
+    async with pair(connections_per_address_max=1) as both:
+        first = await both.dial()
+        with pytest.raises(DialFailed):
+            await both.dial()
+        assert len(both.server.sessions) == 1
+        await first.close()
+        await both.dial()
+
+
+async def test_a_port_in_use_is_said_at_the_start() -> None:
+    async with pair() as both:
+        with pytest.raises(OSError, match="address already in use"):
+            async with pair(port=both.server.port):
+                pass
+
+
+async def test_stopping_waits_for_whoever_answers_and_accepts_nobody() -> None:
+    async with pair() as both:
+        links = [await both.dial() for _ in range(3)]
+        stopping = asyncio.ensure_future(both.server.stop(10.0))
+        errors = [await link.wait_closed() for link in links]
+        await stopping
+        assert [error.reply_code for error in errors if error is not None and hasattr(error, "reply_code")] == [320] * 3
+        with pytest.raises(DialFailed):
+            await both.dial()
+
+
+def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None") -> Path:
+    """A key and a certificate in one file, signed by the issuer or by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    signer = issuer[1] if issuer else key
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer[0].subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    path = folder / f"{name}.pem"
+    plain = serialization.NoEncryption()
+    octets = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    path.write_bytes(octets + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For the server and for a client, with one authority for both."""
+    authority = certificate(folder, "authority", None)
+    octets = authority.read_bytes()
+    key = serialization.load_pem_private_key(octets, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    issuer = (x509.load_pem_x509_certificate(octets), key)
+    made = []
+    for purpose, name in ((ssl.Purpose.CLIENT_AUTH, "server"), (ssl.Purpose.SERVER_AUTH, "node.10008")):
+        context = ssl.create_default_context(purpose, cafile=str(authority))
+        context.load_cert_chain(certificate(folder, name, issuer))
+        context.verify_mode = ssl.CERT_REQUIRED
+        made.append(context)
+    return made[0], made[1]
+
+
+async def test_tls_and_the_login_by_certificate(tmp_path: Path) -> None:
+    server, client = contexts(tmp_path)
+    async with pair(tls=server) as both:
+        table = both.server.authenticator
+        table.users["node.10008"] = User("node.10008", None, {"/": Permissions()})  # type: ignore[attr-defined]
+        link = await both.dial(tls=client, server_hostname="127.0.0.1", user="", password=None)
+        assert link.machine.is_open
+        (session,) = both.server.sessions
+        assert (session.info.user, session.info.peer.certificate_subject) == ("node.10008", "node.10008")
+        with pytest.raises(DialFailed):
+            await both.dial(connect_s=0.5)
