@@ -85,13 +85,10 @@ def _content(
 
 def _text(octets: bytes) -> str | None:
     """The text of a short string; None if it is none."""
-    text = known_texts.get(octets)
-    if text is None:
-        try:
-            return text_of(octets)
-        except SyntaxFault:
-            return None
-    return text
+    try:
+        return text_of(octets)
+    except SyntaxFault:
+        return None
 
 
 def _published(reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int) -> Event | None:
@@ -99,8 +96,12 @@ def _published(reader: FrameReader, start: int, stop: int, channel: int, body_ma
     middle = start + 7 + data[start + 6] if stop - start >= 9 else stop
     if middle >= stop or middle + 2 + data[middle] != stop:
         return None
-    exchange = _text(data[start + 7 : middle])
-    routing_key = _text(data[middle + 1 : stop - 1])
+    exchange = known_texts.get(data[start + 7 : middle])  # without a call where it is known
+    if exchange is None:
+        exchange = _text(data[start + 7 : middle])
+    routing_key = known_texts.get(data[middle + 1 : stop - 1])
+    if routing_key is None:
+        routing_key = _text(data[middle + 1 : stop - 1])
     if exchange is None or routing_key is None:
         return None
     content = _content(reader, stop + 1, channel, body_max, depth)
