@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-AHEAD_DAYS = 14
+AHEAD_DAYS = 3
 LOCK_WAIT_MS = 2000
 OTHER = "semq_ledger_other"
 

@@ -12,6 +12,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 import migrations
@@ -63,7 +64,7 @@ def head() -> str:
 def _connect(url: str) -> Connection:
     try:
         return engine_of(url).connect()
-    except psycopg.Error as error:
+    except (psycopg.Error, DBAPIError) as error:
         raise StoreUnavailable(fault=str(error).strip()) from error
 
 

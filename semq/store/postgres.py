@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
@@ -105,7 +105,7 @@ class PostgresStore:
         self._close()
         try:
             return await self._open()
-        except psycopg.Error as error:
+        except (psycopg.Error, DBAPIError) as error:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
     async def restart(self) -> Recovered:

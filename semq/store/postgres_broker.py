@@ -33,9 +33,7 @@ BROKER: dict[str, str] = {
     "Unbind": "DELETE FROM broker_binding WHERE identity = $1",
     "drop_messages": "DELETE FROM broker_message WHERE queue_id = $1 AND position = ANY($2::bigint[])",
     "mark_delivered": """
-        UPDATE broker_message m SET delivery_count = n.delivery_count
-        FROM unnest($2::bigint[], $3::bigint[]) AS n (position, delivery_count)
-        WHERE m.queue_id = $1 AND m.position = n.position""",
+        UPDATE broker_message SET delivery_count = $2 WHERE queue_id = $1 AND position = ANY($3::bigint[])""",
 }
 
 
@@ -104,9 +102,11 @@ class Net:
             ("drop_messages", [int8(queue), int8s(positions)]) for queue, positions in self.dropped.items() if positions
         ]
         for queue, marked in self.marked.items():
-            stored = {position: times for position, times in marked.items() if position not in self.added[queue]}
-            if stored:
-                batch.append(("mark_delivered", [int8(queue), int8s(stored), int8s(stored.values())]))
+            alike: dict[int, list[int]] = defaultdict(list)
+            for position, times in marked.items():
+                if position not in self.added[queue]:
+                    alike[times].append(position)
+            batch += [("mark_delivered", [int8(queue), int4(times), int8s(places)]) for times, places in alike.items()]
         return batch
 
     def messages(self) -> list[Sequence[Param]]:

@@ -10,9 +10,7 @@ class StoreUnavailable(Unavailable):
     """The store cannot be reached, or did not say whether it committed."""
 
     code = "SEMQ-3001"
-    remedy = (
-        "Look whether Postgres runs and has room; the node comes back by itself."
-    )
+    remedy = "Look whether Postgres runs and has room; the node comes back by itself."
 
 
 class StoreFenced(StoreUnavailable):
@@ -33,9 +31,7 @@ class StaleRow(SemqError):
     """A row is not as it was when the decision was taken; nothing of this work was written."""
 
     code = "SEMQ-3004"
-    remedy = (
-        "Nothing is lost, the row is looked at again. If it repeats, something else writes here."
-    )
+    remedy = "Nothing is lost, the row is looked at again. If it repeats, something else writes here."
 
 
 class RowRefused(BadInput):

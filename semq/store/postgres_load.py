@@ -4,6 +4,7 @@ unit.
 Only statements that the needs require are sent. One row is one object in the whole unit, however it was found, so
 that a piece of work sees what an earlier one changed."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,11 @@ class Load:
             keys = getattr(needs, name)
             if keys:
                 self._add(*plan(list(keys)))
+        by_stream: dict[InStreamKey, list[int]] = defaultdict(list)
+        for stream, sid in needs.recorded:
+            by_stream[stream].append(sid)
+        for stream, sids in by_stream.items():
+            self._add(*_recorded(stream, sids))
         for query in needs.queries:
             self._add(*_query(query))
 
@@ -125,12 +131,11 @@ def _in_streams(keys: list[InStreamKey]) -> tuple[Ask, Put]:
     return ("in_streams", [texts([str(key.store) for key in keys]), int8s([key.inc for key in keys])]), put
 
 
-def _recorded(keys: list[Slot]) -> tuple[Ask, Put]:
+def _recorded(stream: InStreamKey, sids: list[int]) -> tuple[Ask, Put]:
     def put(unit: Unit, rows: Rows) -> None:
-        unit.recorded.update((keys[values[0] - 1], recorded_of(values[1:])) for values in rows)
+        unit.recorded.update((Slot(stream, values[0]), recorded_of(values[1:])) for values in rows)
 
-    stores = texts([str(key.stream.store) for key in keys])
-    return ("recorded", [stores, int8s([key.stream.inc for key in keys]), int8s([key.sid for key in keys])]), put
+    return ("recorded", [str(stream.store).encode(), int8(stream.inc), int8s(sids)]), put
 
 
 def _seen(keys: list[str]) -> tuple[Ask, Put]:
@@ -162,7 +167,6 @@ _PLANS: dict[str, Callable[[list[Any]], tuple[Ask, Put]]] = {
     "out_streams": _out_streams,
     "last_pos": _last_pos,
     "in_streams": _in_streams,
-    "recorded": _recorded,
     "seen": _seen,
     "pending": _pending,
     "bodies": _bodies,

@@ -11,7 +11,7 @@ from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
 
 EPOCH_MS = 946_684_800_000  # Postgres counts microseconds from the year 2000
-OID_BOOL, OID_BYTEA, OID_INT8, OID_INT2, OID_INT4, OID_TEXT, OID_TIMESTAMPTZ = 16, 17, 20, 21, 23, 25, 1184
+OID_INT8, OID_TEXT = 20, 25
 
 Param = bytes | None
 
@@ -21,7 +21,6 @@ int2 = Struct("!h").pack
 float8 = Struct("!d").pack
 _array = Struct("!5i").pack
 _int8_element = Struct("!iq").pack
-_int2_element = Struct("!ih").pack
 _read_int8 = Struct("!q").unpack
 
 TRUE, FALSE = b"\x01", b"\x00"
@@ -50,19 +49,9 @@ def int8s(values: Collection[int]) -> bytes:
     return _head(OID_INT8, len(values)) + b"".join([_int8_element(8, value) for value in values])
 
 
-def int2s(values: Collection[int]) -> bytes:
-    """A ``smallint[]`` without NULLs."""
-    return _head(OID_INT2, len(values)) + b"".join([_int2_element(2, value) for value in values])
-
-
 def texts(values: Collection[str]) -> bytes:
-    """A ``text[]`` without NULLs."""
-    return array(OID_TEXT, [value.encode() for value in values])
-
-
-def array(oid: int, elements: Collection[Param]) -> bytes:
-    """An array of anything, from packed elements."""
-    return _head(oid, len(elements)) + _framed(elements)
+    """A ``text[]``."""
+    return _head(OID_TEXT, len(values)) + _framed([value.encode() for value in values])
 
 
 def copy_row(params: Sequence[Param]) -> bytes:
@@ -76,8 +65,8 @@ def copy_data(rows: Iterable[Sequence[Param]]) -> bytes:
 
 
 def _head(oid: int, count: int) -> bytes:
-    # One dimension, NULLs allowed, lower bound 1; the empty array has no dimension at all.
-    return _array(1, 1, oid, count, 1) if count else pack("!3i", 0, 0, oid)
+    # One dimension, no NULLs, lower bound 1; the empty array has no dimension at all.
+    return _array(1, 0, oid, count, 1) if count else pack("!3i", 0, 0, oid)
 
 
 def _framed(values: Iterable[Param]) -> bytes:

@@ -25,7 +25,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome,
 Values = tuple[Any, ...]
 
 # Status numbers, packed and unpacked: a look-up costs a tenth of a call of the enum.
-_INT2 = {
+STATUS = {
     int(status): int2(int(status))
     for statuses in (SendStatus, Outcome, AckStatus, AppStatus, Arrival, SaveFwd, Direction)
     for status in statuses
@@ -75,15 +75,15 @@ def pack_outbound(row: Outbound) -> list[Param]:
     custodian, outcome = row.custodian, row.outcome
     return [
         int8(row.object_id),
-        _INT2[row.direction],
+        STATUS[row.direction],
         str(lk0).encode(),
         int8(lk0.inc),
         int8(row.sid),
         f"{target.type}.{target.id}".encode(),
         target.user.encode(),
-        _INT2[row.save_fwd],
+        STATUS[row.save_fwd],
         TRUE if row.ack2 else FALSE,
-        _INT2[row.ss_status],
+        STATUS[row.ss_status],
         _count(row.att),
         *_pack_pos(row.prev),
         row.order_key.encode(),
@@ -95,7 +95,7 @@ def pack_outbound(row: Outbound) -> list[Param]:
         TRUE if row.has_payload else FALSE,
         TRUE if row.held else FALSE,
         TRUE if row.parked else FALSE,
-        None if outcome is None else _INT2[outcome],
+        None if outcome is None else STATUS[outcome],
         *_pack_reason(row.reason),
         row.digest,
         int8(row.size),
@@ -108,7 +108,7 @@ def pack_changes(row: Outbound) -> tuple[Param, ...]:
     """What may change of a row of tb_0031, in the order of ``postgres_sql.CHANGES``."""
     custodian, outcome = row.custodian, row.outcome
     return (
-        _INT2[row.ss_status],
+        STATUS[row.ss_status],
         _count(row.att),
         None if custodian is None else str(custodian).encode(),
         TRUE if row.void else FALSE,
@@ -116,7 +116,7 @@ def pack_changes(row: Outbound) -> tuple[Param, ...]:
         TRUE if row.has_payload else FALSE,
         TRUE if row.held else FALSE,
         TRUE if row.parked else FALSE,
-        None if outcome is None else _INT2[outcome],
+        None if outcome is None else STATUS[outcome],
         *_pack_reason(row.reason),
         row.digest,
         int8(row.size),
@@ -173,13 +173,13 @@ def pack_pending(row: Pending) -> list[Param]:
         int8(row.sid),
         f"{target.type}.{target.id}".encode(),
         target.user.encode(),
-        _INT2[row.save_fwd],
+        STATUS[row.save_fwd],
         TRUE if row.ack2 else FALSE,
-        _INT2[row.status],
+        STATUS[row.status],
         None if lk1 is None else str(lk1).encode(),
-        _INT2[row.p_ack_status],
-        _INT2[row.s_ack_status],
-        _INT2[row.app_status],
+        STATUS[row.p_ack_status],
+        STATUS[row.s_ack_status],
+        STATUS[row.app_status],
         _count(row.deliveries),
         *_pack_pos(row.prev),
         row.order_key.encode(),
@@ -223,7 +223,7 @@ def pending_of(values: Values) -> Pending:
 
 def pack_recorded(stream: int, sid: int, entry: Recorded) -> list[Param]:
     """A row of tb_0030_ledger."""
-    return [int8(stream), int8(sid), _INT2[entry.status], entry.digest, *_pack_reason(entry.reason)]
+    return [int8(stream), int8(sid), STATUS[entry.status], entry.digest, *_pack_reason(entry.reason)]
 
 
 def recorded_of(values: Values) -> Recorded:

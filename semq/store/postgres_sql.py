@@ -44,6 +44,8 @@ def copy_in(table: str) -> str:
 OUT = names(tables.tb_0031)
 PEND = names(tables.tb_0030)
 
+# No plan may depend on how large Postgres believes a table to be: queues are empty one minute and hold millions the
+# next. Rows by one key come by ``= ANY``; where two sets meet, LATERAL with OFFSET 0 keeps the order of the join.
 LOAD: dict[str, str] = {
     "outbound": f"SELECT {OUT} FROM tb_0031 WHERE object_id = ANY($1::bigint[])",
     "relayed": f"SELECT {OUT} FROM tb_0031 WHERE direction = {RELAYED} AND lk0 = ANY($1::text[])",
@@ -51,21 +53,22 @@ LOAD: dict[str, str] = {
     "out_streams": """
         SELECT s.dest, s.inc, s.next_sid
         FROM unnest($1::text[], $2::bigint[]) AS k (dest, inc)
-        JOIN tb_0031_stream s ON s.dest = k.dest AND s.inc = k.inc""",
+        CROSS JOIN LATERAL (SELECT * FROM tb_0031_stream t WHERE t.dest = k.dest AND t.inc = k.inc OFFSET 0) s""",
     "last_pos": """
         SELECT o.dest, o.order_key, o.inc, o.sid
         FROM unnest($1::text[], $2::text[]) AS k (dest, order_key)
-        JOIN tb_0031_order o ON o.dest = k.dest AND o.order_key = k.order_key""",
+        CROSS JOIN LATERAL (
+            SELECT * FROM tb_0031_order t WHERE t.dest = k.dest AND t.order_key = k.order_key OFFSET 0
+        ) o""",
     # The number of the key, not the key, comes back: nothing has to be read or hashed again.
     "in_streams": """
         SELECT k.place, s.number, s.floor, s.closed
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
-        JOIN tb_0030_stream s ON s.store = k.store AND s.inc = k.inc""",
+        CROSS JOIN LATERAL (SELECT * FROM tb_0030_stream t WHERE t.store = k.store AND t.inc = k.inc OFFSET 0) s""",
     "recorded": """
-        SELECT k.place, l.status, l.digest, l.reason_code, l.reason_text
-        FROM unnest($1::text[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS k (store, inc, sid, place)
-        JOIN tb_0030_stream s ON s.store = k.store AND s.inc = k.inc
-        JOIN tb_0030_ledger l ON l.stream = s.number AND l.sid = k.sid""",
+        SELECT sid, status, digest, reason_code, reason_text FROM tb_0030_ledger
+        WHERE stream = (SELECT number FROM tb_0030_stream WHERE store = $1::text AND inc = $2::bigint)
+            AND sid = ANY($3::bigint[])""",
     "seen": "SELECT ident FROM tb_0030_seen WHERE ident = ANY($1::text[])",
     "pending": f"SELECT {PEND} FROM tb_0030 WHERE bref = ANY($1::bigint[])",
     "bodies": "SELECT object_id, envelope, payload FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
@@ -81,7 +84,8 @@ def _with_bodies(table: str, key: str, rows: str) -> str:
         FROM (
             SELECT r.*, b.envelope, b.payload,
                 sum(r.size) OVER (ORDER BY r.{key}) - r.size AS bytes_before
-            FROM ({rows}) r LEFT JOIN {table}_body b ON b.{key} = r.{key}
+            FROM ({rows}) r
+            LEFT JOIN LATERAL (SELECT * FROM {table}_body b WHERE b.{key} = r.{key} OFFSET 0) b ON true
         ) AS read
         WHERE bytes_before < $4::bigint
         ORDER BY {key}"""
@@ -142,7 +146,7 @@ def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
-# What may change of a row of tb_0031, with its type in the arrays of one UPDATE; all else is settled at accept.
+# What may change of a row of tb_0031; all else is settled at accept. Rows that change alike share one UPDATE.
 CHANGES = (
     ("ss_status", "smallint"),
     ("att", "int"),
@@ -159,6 +163,7 @@ CHANGES = (
     ("size", "bigint"),
     ("expires_at", "timestamptz"),
 )
+OUTCOME_AT = 3 + CHANGES.index(("outcome", "smallint"))
 
 WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -170,13 +175,9 @@ WRITE: dict[str, str] = {
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),
     "change_outbound": _expect(
-        f"""UPDATE tb_0031 t SET {", ".join(f"{name} = n.{name}" for name, _ in CHANGES)}
-            FROM unnest($1::bigint[], $2::smallint[], {
-            ", ".join(f"${i}::{t}[]" for i, (_, t) in enumerate(CHANGES, 3))
-        })
-                AS n (object_id, before, {", ".join(name for name, _ in CHANGES)})
-            WHERE t.object_id = n.object_id AND t.ss_status = n.before
-                AND (t.outcome IS NULL OR t.outcome = n.outcome)""",
+        f"""UPDATE tb_0031 SET {", ".join(f"{name} = ${i}::{type_}" for i, (name, type_) in enumerate(CHANGES, 3))}
+            WHERE object_id = ANY($1::bigint[]) AND ss_status = $2::smallint
+                AND (outcome IS NULL OR outcome = ${OUTCOME_AT}::smallint)""",
         "cardinality($1::bigint[])",
     ),
     "delete_outbound": _expect("DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[])", "cardinality($1::bigint[])"),
@@ -200,9 +201,9 @@ WRITE: dict[str, str] = {
         ON CONFLICT (dest, order_key) DO UPDATE SET inc = excluded.inc, sid = excluded.sid""",
     # Before the floor itself is raised: only what lies between the old floor and the new is looked at.
     "forget": """
-        DELETE FROM tb_0030_ledger l
-        USING unnest($1::bigint[], $2::bigint[]) AS f (number, floor), tb_0030_stream s
-        WHERE s.number = f.number AND l.stream = f.number AND l.sid >= s.floor AND l.sid < f.floor""",
+        DELETE FROM tb_0030_ledger
+        WHERE stream = $1::bigint AND sid >= (SELECT floor FROM tb_0030_stream WHERE number = $1::bigint)
+            AND sid < $2::bigint""",
     "in_stream": """
         INSERT INTO tb_0030_stream AS s (number, store, inc, floor, closed) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (store, inc) DO UPDATE
@@ -214,9 +215,7 @@ WRITE: dict[str, str] = {
     "sender_acked": f"""
         UPDATE tb_0030 SET s_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND s_ack_status = {OWED}""",
     "given": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY($1::bigint[])",
-    "handled": """
-        UPDATE tb_0030 t SET app_status = n.app_status
-        FROM unnest($1::bigint[], $2::smallint[]) AS n (bref, app_status) WHERE t.bref = n.bref""",
+    "handled": "UPDATE tb_0030 SET app_status = $2::smallint WHERE bref = ANY($1::bigint[])",
     "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
     "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
     "new_dead": """

@@ -10,40 +10,15 @@ from collections.abc import Sequence
 from itertools import count
 
 from semq.store.postgres_broker import Net
-from semq.store.postgres_pack import (
-    OID_BOOL,
-    OID_BYTEA,
-    OID_INT2,
-    OID_INT4,
-    OID_INT8,
-    OID_TEXT,
-    OID_TIMESTAMPTZ,
-    Param,
-    array,
-    copy_data,
-    int2s,
-    int8,
-    int8s,
-    texts,
-)
-from semq.store.postgres_rows import pack_changes, pack_line, pack_outbound, pack_pending, pack_recorded
-from semq.store.postgres_sql import CHANGES, INSERTED, copy_in
+from semq.store.postgres_pack import Param, copy_data, int8, int8s, texts
+from semq.store.postgres_rows import STATUS, pack_changes, pack_line, pack_outbound, pack_pending, pack_recorded
+from semq.store.postgres_sql import INSERTED, copy_in
 from semq.store.unit import Unit
-from semq.umx_t.status import Arrival
+from semq.umx_t.status import AppStatus, Arrival
 
 Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Param]]]  # table to packed rows
 
-_OIDS = {
-    "smallint": OID_INT2,
-    "int": OID_INT4,
-    "bigint": OID_INT8,
-    "text": OID_TEXT,
-    "boolean": OID_BOOL,
-    "bytea": OID_BYTEA,
-    "timestamptz": OID_TIMESTAMPTZ,
-}
-_CHANGE_OIDS = [_OIDS[type_] for _, type_ in CHANGES]
 _TABLES = [table.name for table in INSERTED]
 # Fields of Unit in which a change can be staged: a unit in which all of these are empty is only read.
 STAGED = (
@@ -83,12 +58,10 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
         gone = [int8s(unit.deleted_outbound)]
         batch += [("delete_outbound", gone), ("delete_body", gone)]
     if unit.changed_outbound:
-        rows = [pack_changes(unit.outbound[object_id]) for object_id in unit.changed_outbound]
-        columns = [array(oid, column) for oid, column in zip(_CHANGE_OIDS, zip(*rows, strict=True), strict=True)]
-        batch.append((
-            "change_outbound",
-            [int8s(unit.changed_outbound), int2s(unit.changed_outbound.values()), *columns],
-        ))  # fmt: skip
+        alike: dict[tuple[Param, ...], list[int]] = defaultdict(list)
+        for object_id, before in unit.changed_outbound.items():
+            alike[STATUS[before], *pack_changes(unit.outbound[object_id])].append(object_id)
+        batch += [("change_outbound", [int8s(ids), *change]) for change, ids in alike.items()]
     if unit.dropped_bodies:
         batch.append(("drop_payload", [int8s(unit.dropped_bodies)]))
     for object_id, body in unit.new_bodies.items():
@@ -120,9 +93,9 @@ def _stream_changes(unit: Unit, batch: Batch) -> None:
                 int8s([pos.sid for _, pos in places]),
             ],
         ))  # fmt: skip
-    if unit.raised_floors:
-        risen = [unit.in_streams[key] for key in unit.raised_floors]
-        batch.append(("forget", [int8s([s.number for s in risen]), int8s([s.floor for s in risen])]))
+    for in_key in unit.raised_floors:
+        risen = unit.in_streams[in_key]
+        batch.append(("forget", [int8(risen.number), int8(risen.floor)]))
     for in_key in unit.changed_in_streams:
         stream = unit.in_streams[in_key]
         closed = None if stream.closed is None else int8(stream.closed)
@@ -139,9 +112,11 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
         brefs = getattr(unit, name) - unit.new_pending.keys()
         if brefs:
             batch.append((name, [int8s(brefs)]))
-    handled = {bref: status for bref, status in unit.handled.items() if bref not in unit.new_pending}
-    if handled:
-        batch.append(("handled", [int8s(handled), int2s(handled.values())]))
+    handled: dict[AppStatus, list[int]] = defaultdict(list)
+    for bref, status in unit.handled.items():
+        if bref not in unit.new_pending:
+            handled[status].append(bref)
+    batch += [("handled", [int8s(brefs), STATUS[status]]) for status, brefs in handled.items()]
     if unit.new_seen:
         batch.append(("new_seen", [texts(unit.new_seen), texts([str(lk0.store) for lk0 in unit.new_seen.values()])]))
     for bref, row in unit.new_pending.items():

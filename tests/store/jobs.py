@@ -28,6 +28,7 @@ from semq.store.unit import (
     Expired,
     FirstInOrder,
     Needs,
+    Query,
     StreamsTo,
     Unfinished,
     Unit,
@@ -199,7 +200,9 @@ def receive(unit: Unit, number: int, variant: int) -> None:
     reason = ("SEMQ-5001", "cannot open") if status is Arrival.REJ else None
     unit.record(slot, Recorded(status, b"digest", reason))
     unit.insert_pending(_pending(number, source, SaveFwd.MUST, status, variant), body_of(number))
-    unit.ledger.append(LedgerLine(NOW, Side.RECEIVER, Event.RECEIVED, f"lk0-{number}", app_key=AppKey("a", "b", "c", "d")))
+    unit.ledger.append(
+        LedgerLine(NOW, Side.RECEIVER, Event.RECEIVED, f"lk0-{number}", app_key=AppKey("a", "b", "c", "d"))
+    )
 
 
 def receive_class_2(unit: Unit, number: int, variant: int) -> None:
@@ -302,7 +305,7 @@ def _all_needs() -> Needs:
 
 ALL_NEEDS = _all_needs()
 
-QUERIES = (
+QUERIES: tuple[Query, ...] = (
     *(Unsent(str(dest.node), after, limit, octets) for dest in DESTS for after in (0, 4) for limit in (2, 99)
       for octets in (3000, 1 << 62)),
     Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
