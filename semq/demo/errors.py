@@ -20,7 +20,7 @@ class WillNotStart(Unavailable):
 
 
 class TookTooLong(Unavailable):
-    """The demo did not come to its end in the time given."""
+    """Something in the demo did not happen in the time given."""
 
     code = "SEMQ-2303"
     remedy = "The table shows how far each document has come; a slow machine needs a longer --patience."

@@ -29,11 +29,13 @@ class Reader:
         self._board = board
         self._folder = folder
         self._received = received
+        self.ready = asyncio.Event()
 
     async def read(self) -> None:
         """For ever; a restart of the node is bridged by the library."""
         self._folder.mkdir(exist_ok=True)
         async with self._client.receive(prefetch=50) as documents:
+            self.ready.set()
             async for document in documents:
                 item = self._board.given(document)
                 # The name is the locator's: written twice after a crash, it is still one file.

@@ -123,11 +123,12 @@ class Play:
         for listening in (reader.read(), ears.hear(), ears.ask()):
             self._exits.push_async_callback(_cancel, asyncio.create_task(listening))
         await ears.ready.wait()
+        await reader.ready.wait()
 
     async def _send_online(self) -> None:
         self._audience.say("10008 sends while 56001 is online")
         await self._send("online")
-        await self._wait("56001 to have all of them", self._all(lambda item: item.is_final))
+        await self._all_delivered_and_read()
 
     async def _send_while_away(self) -> None:
         self._audience.say("56001 is stopped (SIGTERM)")
@@ -141,23 +142,17 @@ class Play:
         self._audience.say("56001 is started again")
         await self._actors[RECEIVER].start()
         self._audience.say(f"56001 is process {self._actors[RECEIVER].pid}")
-        await self._wait("56001 to have all of them", self._all(lambda item: item.is_final))
-        await self._wait(
-            "the application of 56001 to have read them", self._all(lambda item: item.was_received or not item.lk0)
-        )
+        await self._all_delivered_and_read()
 
     async def _look_into_the_queues(self) -> Verdict:
-        self._audience.say("all are delivered; the queues are cleaned")
+        self._audience.say("all are delivered and read; the queues are being cleaned")
         left: dict[str, int] = {}
 
         async def are_clean() -> bool:
             left.update(await self._left())
             return not any(left.values())
 
-        try:
-            await self._wait("every queue to be clean", are_clean)
-        except TookTooLong as error:
-            self._audience.say(error.advice())
+        await self._wait("every queue to be clean", are_clean)
         return count(self._board, left, sum(actor.deaths for actor in self._actors.values()))
 
     async def _stay(self) -> None:
@@ -196,11 +191,19 @@ class Play:
         if self._console.is_terminal and len(self._board.items) < MANY:
             await asyncio.sleep(PACE_S)
 
+    async def _all_delivered_and_read(self) -> None:
+        is_read = self._all(lambda item: item.was_received or item.state in ("failed", "refused"))
+        await self._wait("56001 to have all of them", self._all(lambda item: item.is_final))
+        await self._wait("the application of 56001 to have read them", is_read)
+
     async def _wait(self, what: str, is_so: Callable[[], Awaitable[bool]]) -> None:
+        """Until it is so; what is still not so in the end goes into the verdict."""
         until = self._clock.monotonic() + self._options.patience_s
         while not await is_so():
             if self._clock.monotonic() > until:
-                raise TookTooLong(f"Waited too long for {what}.", seconds=self._options.patience_s)
+                error = TookTooLong(f"Waited in vain for {what}.", seconds=self._options.patience_s)
+                self._audience.say(error.advice())
+                return
             await asyncio.sleep(POLL_S)
 
     def _all(self, fits: Callable[[Item], bool], round_: str | None = None) -> Callable[[], Awaitable[bool]]:

@@ -1,0 +1,23 @@
+"""Versions, and completion that completes."""
+
+import os
+import subprocess
+import sys
+
+from tests.cli.command import semq
+
+
+def test_the_version() -> None:
+    told = semq("version", "--json").data
+    assert semq("version").out.startswith(f"semq {told['semq']} (Python {told['python']}")
+
+
+def test_completion_knows_the_commands() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "semq" in semq("completion", shell).out
+    assert semq("completion", "abacus").status == 2
+    asked = {"_SEMQ_COMPLETE": "complete_bash", "COMP_WORDS": "semq msg re", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-m", "semq.cli"], capture_output=True, text=True, env={**os.environ, **asked}, check=False
+    )
+    assert done.stdout.split() == ["receive", "release", "resend"]

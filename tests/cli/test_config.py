@@ -1,0 +1,40 @@
+"""Configurations are checked without starting anything; every fault at once, no secret shown."""
+
+from pathlib import Path
+
+from tests.cli.command import semq
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "config"
+
+
+def test_the_examples_are_right() -> None:
+    for file in sorted(EXAMPLES.glob("*.toml")):
+        assert semq("config", "check", "--config", str(file), "--json").data["ok"]
+        assert "nothing wrong" in semq("config", "check", "--config", str(file)).out
+
+
+def test_every_fault_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('[node]\nkind = "local"\nid = "1"\n[hub]\nurl = "x"\npasword = "hidden"\n')
+    said = semq("config", "check", "--config", str(file))
+    said.fails(78, "SEMQ-2011")
+    assert "did you mean hub.password" in said.err
+    assert "hub.url" in said.err
+    assert "hidden" not in said.err
+
+
+def test_an_unreadable_file(tmp_path: Path) -> None:
+    semq("config", "check", "--config", str(tmp_path / "none.toml")).fails(78, "SEMQ-2010")
+    (tmp_path / "bad.toml").write_bytes(b"\xff = [")
+    semq("config", "check", "--config", str(tmp_path / "bad.toml")).fails(78, "SEMQ-2010")
+
+
+def test_settings_are_shown_with_their_origin_and_without_secrets() -> None:
+    file = str(EXAMPLES / "a.toml")
+    rows = {row["key"]: row for row in semq("config", "show", "--config", file, "--json", SEMQ_LOG__LEVEL="debug").data}
+    assert (rows["log.level"]["value"], rows["log.level"]["origin"]) == ("debug", "SEMQ_LOG__LEVEL")
+    assert rows["hub.password"]["value"] == "********"
+    assert rows["protocol.inquiry_s"]["origin"] == "default"
+    assert "log.level" in semq("config", "show", "--config", file, "--origin").out
+    assert "protocol.window" not in semq("config", "show", "--config", file).out
+    assert "protocol.window" in semq("config", "show", "--config", file, "--all").out

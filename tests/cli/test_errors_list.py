@@ -1,0 +1,24 @@
+"""Every error has a code, a sentence and a remedy, and can be looked up."""
+
+from semq.cli.errors_list import all_errors, describe
+from tests.cli.command import semq
+
+
+def test_every_error_says_what_it_means_and_what_to_do() -> None:
+    rows = [describe(error) for error in all_errors()]
+    assert len(rows) > 60
+    assert [row for row in rows if not all(row.values())] == []
+    assert len({row["code"] for row in rows}) == len(rows)
+
+
+def test_a_code_is_looked_up_in_both_forms() -> None:
+    for code in ("SEMQ-1201", "semq-1201", "1201"):
+        assert semq("errors", "lookup", code, "--json").data["name"] == "UnknownTarget"
+    assert "no such institution" in semq("errors", "lookup", "1201").out
+    semq("errors", "lookup", "0").fails(1, "SEMQ-2204")
+
+
+def test_errors_of_all_floors_are_listed() -> None:
+    codes = {row["code"][5] for row in semq("errors", "list", "--json").data}
+    assert codes >= set("1234")
+    assert "SEMQ-1201" in semq("errors", "list").out

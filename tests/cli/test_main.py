@@ -1,0 +1,88 @@
+"""Usage, exit statuses, and nodes that are not there."""
+
+from pathlib import Path
+
+import pytest
+
+from semq.cli.main import status_of
+from semq.config import ConfigUnreadable
+from semq.demo.stage import free_ports
+from semq.errors import BadInput, Misconfigured, ProtocolViolation, SemqError, Unavailable
+from tests.app.network import Network
+from tests.cli.command import semq
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (BadInput(), 1),
+        (ProtocolViolation(), 1),
+        (SemqError(), 1),
+        (Unavailable(), 69),
+        (Misconfigured(), 78),
+        (ConfigUnreadable(), 78),
+    ],
+)
+def test_each_kind_of_error_has_its_status(error: SemqError, status: int) -> None:
+    assert status_of(error) == status
+
+
+@pytest.mark.parametrize("words", [["nope"], ["msg", "nope"], ["msg", "show"], ["msg", "send", "--save-fwd", "x"]])
+def test_bad_usage_ends_with_2(words: list[str]) -> None:
+    said = semq(*words)
+    assert (said.status, said.out) == (2, "")
+    assert "Usage" in said.err
+
+
+def test_help_tells_of_the_exit_status() -> None:
+    assert "69 not now" in semq("--help").out
+
+
+def test_a_node_must_be_named() -> None:
+    semq("node", "status").fails(78, "SEMQ-2201")
+
+
+def test_a_bad_address_is_refused() -> None:
+    semq("node", "status", "--node", "http://localhost").fails(1, "SEMQ-1301")
+
+
+def test_nobody_there_is_not_now() -> None:
+    [port] = free_ports(1)
+    semq("node", "status", "--node", f"amqp://app:secret@127.0.0.1:{port}", "--timeout", "0.5").fails(69, "SEMQ-1310")
+
+
+def test_a_wrong_password_is_a_matter_of_configuration(network: Network) -> None:
+    said = semq("node", "status", "--node", network.sender.url.replace("secret", "wrong"))
+    said.fails(78, "SEMQ-1302")
+    assert "wrong" not in said.err.replace("is wrong", "")
+
+
+def test_a_node_can_be_named_by_variable_and_by_file(network: Network) -> None:
+    for said in (
+        semq("node", "status", "--json", SEMQ_NODE=network.sender.url),
+        semq("node", "status", "--json", SEMQ_CONFIG=str(network.sender.place.config)),
+        semq("node", "status", "--json", "--config", str(network.sender.place.config)),
+    ):
+        assert said.data["node"] == "1.10008"
+
+
+def test_a_file_without_a_port_names_no_node(tmp_path: Path, network: Network) -> None:
+    file = tmp_path / "any.toml"
+    text = network.sender.place.config.read_text()
+    file.write_text(text.replace(f"port = {network.sender.place.port}\n", "port = 0\n"))
+    semq("node", "status", "--config", str(file)).fails(78, "SEMQ-2202")
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    import subprocess
+    import sys
+
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "semq.cli", "errors", "list", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert listing.stdout is not None
+    assert listing.stderr is not None
+    listing.stdout.close()
+    assert listing.stderr.read() == b""
+    assert listing.wait() == 0
+    listing.stderr.close()

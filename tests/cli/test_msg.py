@@ -1,0 +1,125 @@
+"""Sending, receiving and looking from the shell, against real nodes."""
+
+import json
+from base64 import b64decode
+from hashlib import sha256
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.app.network import ABSENT, STRANGER, Network
+from tests.cli.command import semq
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Path:
+    file = tmp_path / f"order-{uuid4()}.xml"
+    file.write_bytes(b"<Order>7</Order>")
+    return file
+
+
+def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> None:
+    sent = semq(
+        "msg", "send", "--to", "56001", "--type", "order", "--file", str(order), "--wait", "delivered", "--timeout",
+        "60", "--json", "--node", network.sender.url,
+    ).data  # fmt: skip
+    assert sent["outcome"] == "DELIVERED"
+    assert sent["digest"] == sha256(order.read_bytes()).hexdigest()
+    received = semq("msg", "receive", "--node", network.receiver.url, "--count", "1", "--timeout", "60", "--json").data
+    assert (received["lk0"], received["app_key"]) == (sent["lk0"], f"/order//{order.name}")
+    assert b64decode(received["body_base64"]) == order.read_bytes()
+    assert received["is_intact"]
+    for name in (sent["lk0"], order.name):
+        shown = semq("msg", "show", name, "--json", "--node", network.sender.url).data
+        assert (shown["lk0"], shown["outcome"]) == (sent["lk0"], "DELIVERED")
+        traced = semq("msg", "trace", name, "--json", "--node", network.sender.url).data
+        assert next(line["event"] for line in traced["events"]) == "ACCEPTED"
+        assert "DELIVERED" in [line["event"] for line in traced["events"]]
+    words = semq("msg", "trace", sent["lk0"], "--node", network.sender.url).out
+    assert "the receiver has it" in words
+
+
+def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path: Path) -> None:
+    at = {"SEMQ_NODE": network.sender.url}
+    lk0 = semq("msg", "send", "--to", "56001/files", "--json", stdin=b"\0piped\xff", **at).data["lk0"]
+    said = semq(
+        "msg",
+        "receive",
+        "--user",
+        "files",
+        "--into",
+        str(tmp_path),
+        "--timeout",
+        "60",
+        "--json",
+        "--node",
+        network.receiver.url,
+    )
+    assert Path(said.data["file"]).read_bytes() == b"\0piped\xff"
+    assert said.data["lk0"] == lk0
+
+
+def test_nothing_to_receive_is_a_no(network: Network) -> None:
+    said = semq("msg", "receive", "--user", "idle", "--timeout", "0.3", "--json", "--node", network.receiver.url)
+    assert (said.status, said.out, said.err) == (1, "", "")
+
+
+def test_lists_can_be_narrowed(network: Network, order: Path) -> None:
+    at = ["--node", network.sender.url, "--json"]
+    sent = semq("msg", "send", "--to", ABSENT, "--type", "claim", "--file", str(order), *at).data
+    wanted = ["--side", "outbound", "--partner", ABSENT, "--type", "claim", "--key", order.name, "--since", "1h"]
+    [row] = semq("msg", "list", *wanted, *at).data
+    assert (row["lk0"], row["target"], row["size"]) == (sent["lk0"], f"1.{ABSENT}", 16)
+    assert semq("msg", "list", *wanted, "--side", "inbound", *at).data == []
+    table = semq("msg", "list", *wanted, "--node", network.sender.url).out
+    assert str(row["id"]) in table
+    assert max(map(len, table.splitlines())) <= 80
+    body = semq("msg", "body", str(row["id"]), "--node", network.sender.url)
+    assert body.out.encode() == order.read_bytes()
+    counts = semq("queue", "list", *at).data
+    assert sum(counts["tb_0031"].values()) >= 1
+    partners = semq("queue", "partners", *at).data
+    assert f"1.{ABSENT}" in [row["partner"] for row in partners]
+
+
+def test_no_outcome_in_time_is_not_now(network: Network) -> None:
+    words = ["--to", ABSENT, "--wait", "delivered", "--timeout", "1", "--node", network.sender.url]
+    semq("msg", "send", *words, stdin=b"x").fails(69, "SEMQ-1313")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--to", "99999"], "SEMQ-1201"),
+        (["--to", STRANGER], "SEMQ-1202"),
+        (["--to", "5 6"], "SEMQ-1101"),
+        (["--to", "56001", "--save-fwd", "7"], "SEMQ-1102"),
+        (["--to", "56001", "--type", "a/b"], "SEMQ-1103"),
+        (["--to", "56001", "--order-key", "k", "--save-fwd", "1"], "SEMQ-1104"),
+        (["--to", "56001", "--file", "/no/such/file"], "SEMQ-2203"),
+    ],
+)
+def test_bad_input_is_refused(network: Network, words: list[str], code: str) -> None:
+    semq("msg", "send", *words, "--node", network.sender.url, stdin=b"x").fails(1, code)
+
+
+def test_too_large_is_refused(network: Network) -> None:
+    said = semq("msg", "send", "--to", "56001", "--node", network.sender.url, stdin=bytes(3_500_000))
+    said.fails(1, "SEMQ-1203")
+
+
+def test_what_nobody_knows_is_refused(network: Network) -> None:
+    for command in ("show", "trace", "body", "cancel"):
+        semq("msg", command, "no-such-key", "--node", network.sender.url).fails(1, "SEMQ-1207")
+
+
+def test_a_bad_time_is_refused(network: Network) -> None:
+    semq("msg", "list", "--since", "yesterday", "--node", network.sender.url).fails(1, "SEMQ-2206")
+
+
+def test_json_is_json_for_every_odd_name(network: Network) -> None:
+    at = ["--node", network.sender.url, "--json"]
+    key = 'a "quoted" 订单 [bold]'
+    lk0 = semq("msg", "send", "--to", ABSENT, "--key", key, *at, stdin=b"x").data["lk0"]
+    assert json.loads(semq("msg", "show", lk0, *at).out)["app_key"] == f"///{key}"

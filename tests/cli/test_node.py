@@ -1,0 +1,30 @@
+"""What nodes say of themselves."""
+
+from tests.app.network import Network
+from tests.cli.command import semq
+
+
+def test_the_status_of_a_local_node(network: Network) -> None:
+    told = semq("node", "status", "--node", network.sender.url, "--json").data
+    assert (told["kind"], told["node"]) == ("local", "1.10008")
+    words = semq("node", "status", "--node", network.sender.url)
+    assert words.status == 0
+    assert "1.10008" in words.out
+
+
+def test_the_incarnation_names_store_and_life(network: Network) -> None:
+    told = semq("node", "incarnation", "--config", str(network.hub.place.config), "--json").data
+    assert told["node"] == "2.hub"
+    assert told["boot"] >= 1
+    assert all(told[name] for name in ("store_uuid", "incarnation", "started_at"))
+
+
+def test_the_hub_lists_its_institutions(network: Network) -> None:
+    rows = {row["node"]: row for row in semq("node", "list", "--node", network.hub.url, "--json").data}
+    assert rows.keys() == {"1.10008", "1.56001", "1.77001", "1.88001"}
+    assert not rows["1.77001"]["online"]
+    assert "77001" in semq("node", "list", "--node", network.hub.url).out
+
+
+def test_an_operation_of_the_other_kind_is_refused(network: Network) -> None:
+    semq("node", "list", "--node", network.sender.url).fails(1, "SEMQ-2101")

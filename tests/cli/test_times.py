@@ -1,0 +1,25 @@
+"""Ages and dates as people write them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from semq.cli.errors import BadTime
+from semq.cli.times import milliseconds_ago
+
+
+def test_an_age_lies_in_the_past() -> None:
+    before = datetime.now(UTC).timestamp() * 1000
+    for text, seconds in (("30s", 30), ("2m", 120), ("3h", 10_800), ("1d", 86_400)):
+        after = datetime.now(UTC).timestamp() * 1000
+        assert before - seconds * 1000 - 1 <= milliseconds_ago(text) <= after - seconds * 1000 + 60_000
+
+
+def test_a_date_is_a_moment() -> None:
+    assert milliseconds_ago("1970-01-01T00:00:01+00:00") == 1000
+
+
+@pytest.mark.parametrize("text", ["", "soon", "7w", "-3h", "2026-13-01"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(BadTime):
+        milliseconds_ago(text)
