@@ -1,0 +1,61 @@
+"""Reading pauses and resumes at the limits, for the right reasons."""
+
+from semq.broker.allowance import Allowance
+from semq.broker.limits import BrokerLimits
+
+LIMITS = BrokerLimits(in_hand_bytes=100, in_hand_count=4, unacked_bytes=50, unacked_count=2, held_events=4)
+
+
+class Link:
+    def __init__(self) -> None:
+        self.reasons: set[str] = set()
+
+    def pause_reading(self, reason: str) -> None:
+        self.reasons.add(reason)
+
+    def resume_reading(self, reason: str) -> None:
+        self.reasons.discard(reason)
+
+
+def test_octets_and_counts_in_hand() -> None:
+    link = Link()
+    allowance = Allowance(LIMITS, link)
+    allowance.take_in_hand(100)
+    assert link.reasons == set()
+    allowance.take_in_hand(1)
+    assert link.reasons == {"in hand"}
+    allowance.let_go(40)
+    assert link.reasons == {"in hand"}
+    allowance.let_go(61)
+    assert link.reasons == set()
+    for _ in range(5):
+        allowance.take_in_hand(0)
+    assert link.reasons == {"in hand"}
+    for _ in range(3):
+        allowance.let_go(0)
+    assert link.reasons == set()
+
+
+def test_events_that_wait_for_the_store() -> None:
+    link = Link()
+    allowance = Allowance(LIMITS, link)
+    allowance.hold(4)
+    assert link.reasons == {"held"}
+    allowance.hold(-1)
+    assert link.reasons == {"held"}
+    allowance.hold(-1)
+    assert link.reasons == set()
+
+
+def test_what_is_out() -> None:
+    allowance = Allowance(LIMITS, Link())
+    assert allowance.has_room()
+    allowance.deliver(49)
+    assert allowance.has_room()
+    assert allowance.was_full is False
+    allowance.deliver(1)
+    assert not allowance.has_room()
+    assert bool(allowance.was_full)
+    allowance.settle(49)
+    assert allowance.has_room()
+    assert (allowance.unacked_count, allowance.unacked_bytes) == (1, 1)

@@ -1,0 +1,248 @@
+"""The server as a whole: counters, alarm, restart, stop, and another client library on it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aio_pika
+import pytest
+
+from semq.amqp.errors import ConnectionForced
+from semq.amqp.events import Delivered
+from semq.amqp.limits import Limits
+from semq.amqp.sasl import Credentials
+from semq.broker.limits import BrokerLimits
+from semq.broker.memory_store import MemoryStore
+from semq.broker.server import AmqpServer
+from semq.broker.users import Permissions
+from semq.transport.peer import PeerInfo
+from tests.transport.pair import Pair, header, pair
+
+
+@asynccontextmanager
+async def aio(both: Pair) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
+    connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{both.server.port}/")
+    async with connection:
+        yield connection
+
+
+async def test_aio_pika_unchanged() -> None:
+    async with pair() as both, aio(both) as connection:
+        channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
+        await channel.set_qos(prefetch_count=10)
+        exchange = await channel.declare_exchange("events", aio_pika.ExchangeType.TOPIC, auto_delete=True)
+        queue = await channel.declare_queue("", exclusive=True)
+        await queue.bind(exchange, "order.#")
+        for number in range(30):
+            message = aio_pika.Message(b"%d" % number, headers={"n": number}, delivery_mode=2)
+            await exchange.publish(message, f"order.{number}")
+        got: list[int] = []
+        async with queue.iterator() as messages:
+            async for incoming in messages:
+                if not got and not incoming.redelivered:
+                    await incoming.nack(requeue=True)
+                    continue
+                await incoming.ack()
+                got.append(incoming.headers["n"])  # type: ignore[arg-type]
+                if len(got) == 30:
+                    break
+        assert sorted(got) == list(range(30))
+        with pytest.raises(aio_pika.exceptions.DeliveryError):
+            await exchange.publish(aio_pika.Message(b""), "nowhere", mandatory=True)
+        with pytest.raises(aio_pika.exceptions.ChannelNotFoundEntity):
+            await channel.declare_queue("none", passive=True)
+
+
+async def test_aio_pika_transactions_and_get() -> None:
+    async with pair() as both, aio(both) as connection:
+        channel = await connection.channel(publisher_confirms=False)
+        queue = await channel.declare_queue("", exclusive=True)
+        async with channel.transaction():
+            await channel.default_exchange.publish(aio_pika.Message(b"1"), queue.name)
+        channel = await connection.channel()  # on the other one a settlement would wait for a commit
+        queue = await channel.get_queue(queue.name)
+        first = await queue.get()
+        assert first is not None
+        await first.reject(requeue=True)
+        second = await queue.get()
+        assert second is not None
+        assert (second.body, second.redelivered) == (b"1", True)
+        await second.ack()
+        assert await queue.get(fail=False) is None
+
+
+async def test_a_second_life_on_the_same_store() -> None:
+    store = MemoryStore()
+    async with pair(store) as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.confirm_select()
+        await channel.declare_queue("kept", durable=True)
+        await channel.declare_exchange("e", "topic", durable=True)
+        await channel.bind_queue("kept", "e", "#")
+        for number in range(3):
+            body = b"%d" % number
+            assert await channel.publish_and_wait("e", "k", header(body, delivery_mode=2, app_id="a"), body)
+        first = await channel.get("kept")
+        second = await channel.get("kept")
+        assert first is not None
+        assert second is not None
+        channel.ack(second.delivery_tag)
+        await channel.qos(1)
+    async with pair(store) as both:
+        channel = await (await both.dial()).open_channel()
+        again = await channel.get("kept")
+        assert again is not None
+        assert (again.body, again.redelivered, again.header.app_id, again.message_count) == (b"0", True, "a", 1)
+        last = await channel.get("kept", no_ack=True)
+        assert last is not None
+        assert (last.body, last.redelivered) == (b"2", False)
+        channel.publish("e", "k", header(b"new"), b"new")
+        new = await channel.get("kept")
+        assert new is not None
+        assert new.routing_key == "k"
+
+
+async def test_expiry_rings_by_itself() -> None:
+    async with pair() as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.declare_queue("dead", exclusive=True)
+        arguments = {"x-message-ttl": 20, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        await channel.declare_queue("brief", exclusive=True, arguments=arguments)
+        got = asyncio.Event()
+        await channel.consume("dead", lambda _: got.set())
+        channel.publish("", "brief", header(b"1", expiration="3600000"), b"1")
+        await asyncio.wait_for(got.wait(), 10)
+
+
+async def test_memory_stays_below_the_mark_under_a_flood_and_others_work_on() -> None:
+    limits = BrokerLimits(memory_high=5_000_000, memory_low=4_000_000)
+    async with pair(limits=limits, connection=Limits(heartbeat=1)) as both:
+        flooding, working = await both.dial(), await both.dial()
+        channel, other = await flooding.open_channel(), await working.open_channel()
+        await channel.declare_queue("flood", exclusive=True)
+        body = bytes(100_000)
+        for _ in range(500):
+            if not channel.may_publish:
+                break
+            channel.publish("", "flood", header(body), body)
+            await asyncio.sleep(0)
+        assert flooding.is_blocked
+        assert str(both.server.alarm) == "low on memory"
+        assert both.server.counts()["memory_bytes"] < 7_000_000
+        await other.declare_queue("fine", exclusive=True)
+        assert await other.get("fine") is None
+        assert not working.is_blocked
+        flooding.link.abort()
+        await flooding.wait_closed()
+        # Nothing is read from it: that it is gone is noticed when a heartbeat cannot be written any more.
+        async with asyncio.timeout(10):
+            while len(both.server.sessions) > 1:  # noqa: ASYNC110 - plain state that tells nobody
+                await asyncio.sleep(0.01)
+        assert both.server.counts()["memory_bytes"] == 0
+        assert both.server.alarm is None
+
+
+async def test_a_consumer_that_never_acknowledges_costs_its_prefetch_only() -> None:
+    limits = BrokerLimits(unacked_bytes=1_000_000, unacked_count=150)
+    async with pair(limits=limits) as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.declare_queue("q", exclusive=True)
+        got: list[Delivered] = []
+
+        await channel.consume("q", got.extend)
+        for _ in range(400):
+            channel.publish("", "q", header(b"x"), b"x")
+        await channel.qos(0)
+        assert len(got) == 150
+        (session,) = both.server.sessions
+        assert session.allowance.unacked_count == 150
+        channel.ack(got[-1].delivery_tag, multiple=True)
+        await channel.qos(0)
+        assert len(got) == 300
+
+
+async def test_channels_of_one_connection_are_served_evenly() -> None:
+    async with pair(limits=BrokerLimits(output_bytes=10_000)) as both:
+        publisher = await (await both.dial()).open_channel()
+        link = await both.dial()
+        order: list[str] = []
+        for name, count in (("busy", 400), ("quiet", 5)):
+            await publisher.declare_queue(name)
+            for _ in range(count):
+                publisher.publish("", name, header(bytes(5000)), bytes(5000))
+        await publisher.qos(1)
+        for name in ("busy", "quiet"):
+            channel = await link.open_channel()
+            # Both queues are full when the consumers come.
+            await channel.consume(name, lambda batch, name=name: order.extend([name] * len(batch)), no_ack=True)  # type: ignore[misc]
+        while len(order) < 405:  # noqa: ASYNC110 - plain state that tells nobody
+            await asyncio.sleep(0.001)
+        assert order.index("quiet") < 200
+        last = len(order) - 1 - order[::-1].index("quiet")
+        assert last < 300
+
+
+async def test_stopping_says_why_and_leaves_the_store_idle() -> None:
+    store = MemoryStore()
+    async with pair(store) as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        await channel.declare_queue("kept", durable=True)
+        channel.publish("", "kept", header(b"1", delivery_mode=2), b"1")
+        await asyncio.sleep(0)
+        await channel.qos(0)
+        await both.server.stop(5.0)
+        assert isinstance(link.error, ConnectionForced)
+        assert both.server.journal.batches_under_way == 0
+        assert len(store.messages) == 1
+
+
+async def test_figures() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        await channel.declare_queue("q", exclusive=True)
+        for _ in range(3):
+            channel.publish("", "q", header(b"abc"), b"abc")
+        await channel.get("q")
+        counts = both.server.counts()
+        expected = {
+            "connections": 1,
+            "channels": 1,
+            "published": 3,
+            "delivered": 1,
+            "queues": 1,
+            "messages_ready": 2,
+            "messages_unacked": 1,
+            "memory_bytes": 9,
+        }
+        assert {name: counts[name] for name in expected} == expected
+        await link.close()
+        await both.dial()
+        assert {name: both.server.counts()[name] for name in ("published", "delivered", "queues")} == {
+            "published": 3,
+            "delivered": 1,
+            "queues": 0,
+        }
+
+
+class Broken:
+    """An authenticator with a fault."""
+
+    mechanisms: tuple[str, ...] = ("PLAIN",)
+
+    async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
+        raise OSError("the directory is away")
+
+    def permissions(self, user: str, vhost: str) -> Permissions | None:
+        return None
+
+
+async def test_an_authenticator_that_fails_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+    def prepare(server: AmqpServer) -> None:
+        server.authenticator = Broken()
+
+    async with pair(prepare=prepare, connection=Limits(handshake_s=0.2)) as both:
+        with pytest.raises(Exception, match="SEMQ-4"):
+            await both.dial()
+        assert "the directory is away" in caplog.text

@@ -1,0 +1,417 @@
+"""Exchanges and queues that are served by code, through real connections."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AccessRefused, AmqpError, ContentTooLarge, NotAllowed, NotFound
+from semq.amqp.events import Delivered
+from semq.broker.limits import BrokerLimits
+from semq.broker.queue import Disposition
+from semq.broker.server import AmqpServer
+from semq.broker.services import (
+    CONFIRMED,
+    NACKED,
+    Refused,
+    ReturnedToSender,
+    ServiceConsumer,
+    ServiceDelivery,
+    ServiceExchange,
+    ServiceQueue,
+    SessionInfo,
+    Settle,
+)
+from semq.broker.vhost import SessionHooks
+from semq.transport.client_channel import ClientChannel
+from tests.transport.pair import Pair, header, pair
+
+
+class Door(ServiceExchange):
+    """Settles by routing key, at once, later, or when told."""
+
+    def __init__(self) -> None:
+        super().__init__("door", "x-door")
+        self.heard: list[tuple[str, str, bytes]] = []
+        self.waiting: list[Settle] = []
+
+    def publish(
+        self,
+        session: SessionInfo,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes,
+        mandatory: bool,
+        settle: Settle,
+    ) -> None:
+        self.heard.append((session.user, routing_key, body))
+        match routing_key:
+            case "now":
+                settle(CONFIRMED)
+            case "soon":
+                asyncio.get_running_loop().call_soon(settle, CONFIRMED)
+            case "nack":
+                settle(NACKED)
+            case "return":
+                settle(ReturnedToSender(313, "NOBODY_THERE"))
+            case "refuse":
+                settle(Refused(ContentTooLarge("too large for a door")))
+            case "raise":
+                raise NotFound("no such target")
+            case _:
+                self.waiting.append(settle)
+
+
+class Inbox(ServiceQueue):
+    """Pushes what is put into it to whoever has credit; what comes back is put in front."""
+
+    def __init__(self) -> None:
+        super().__init__("inbox")
+        self.consumers: dict[ServiceConsumer, None] = {}
+        self.waiting: list[bytes] = []
+        self.settlements: list[tuple[str | None, list[bytes], Disposition]] = []
+        self.refusal: AmqpError | None = None
+
+    def may_attach(self, session: SessionInfo, exclusive: bool) -> AmqpError | None:
+        return self.refusal
+
+    def attach(self, consumer: ServiceConsumer) -> None:
+        self.consumers[consumer] = None
+        self.push()
+
+    def detach(self, consumer: ServiceConsumer) -> None:
+        del self.consumers[consumer]
+
+    def wake(self, consumer: ServiceConsumer) -> None:
+        self.push()
+
+    def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
+        self.settlements.append((consumer.tag if consumer else None, tokens, disposition))
+        if disposition in (Disposition.REQUEUE, Disposition.LOST):
+            self.waiting[:0] = tokens
+
+    def get(self, session: SessionInfo) -> ServiceDelivery | None:
+        if not self.waiting:
+            return None
+        body = self.waiting.pop(0)
+        return ServiceDelivery("door", "key", header(body), body, False, body)
+
+    def counts(self) -> tuple[int, int]:
+        return len(self.waiting), len(self.consumers)
+
+    def put(self, *bodies: bytes) -> None:
+        self.waiting += bodies
+        self.push()
+
+    def push(self) -> None:
+        for consumer in self.consumers:
+            while self.waiting and consumer.credit > 0:
+                body = self.waiting.pop(0)
+                consumer.deliver("door", "key", header(body), body, False, body)
+
+
+class House:
+    """A door, an inbox and what was heard of sessions."""
+
+    def __init__(self) -> None:
+        self.door, self.inbox = Door(), Inbox()
+        self.opened: list[SessionInfo] = []
+        self.closed: list[SessionInfo] = []
+
+    def prepare(self, server: AmqpServer) -> None:
+        vhost = server.vhosts["/"]
+        vhost.register(self.door)
+        vhost.register(self.inbox)
+        vhost.hooks.append(SessionHooks(self.opened.append, self.closed.append))
+
+
+async def confirming(both: Pair) -> ClientChannel:
+    channel = await (await both.dial()).open_channel()
+    await channel.confirm_select()
+    return channel
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - plain state that tells nobody
+            await asyncio.sleep(0.001)
+
+
+async def test_outcomes_reach_the_publisher() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        returned: list[tuple[int, str]] = []
+        channel.on_returned = lambda event: returned.append((event.reply_code, event.reply_text))
+        for key, mandatory, expected in (
+            ("now", False, True),
+            ("soon", False, True),
+            ("nack", False, False),
+            ("return", False, True),
+            ("return", True, True),
+        ):
+            assert await channel.publish_and_wait("door", key, header(b"b"), b"b", mandatory=mandatory) is expected
+        assert returned == [(313, "NOBODY_THERE")]
+        assert house.door.heard[0] == ("guest", "now", b"b")
+        link = both.links[0]
+        for key, error in (("refuse", ContentTooLarge), ("raise", NotFound)):
+            other = await link.open_channel()
+            await other.confirm_select()
+            with pytest.raises(error) as caught:
+                await other.publish_and_wait("door", key, header(b""), b"")
+            assert (caught.value.class_id, caught.value.method_id) == (60, 40)
+        assert channel.is_open
+
+
+async def test_confirms_of_a_batch_are_one_frame_and_out_of_order_ones_are_right() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        settled: list[tuple[Any, bool]] = []
+        channel.on_settled = settled.extend
+        for number in range(6):
+            channel.publish("door", "later", header(b""), b"", token=number)
+        await until(lambda: len(house.door.waiting) == 6)
+        settles = house.door.waiting
+        for number in (5, 1, 2):
+            settles[number](NACKED if number == 2 else CONFIRMED)
+        await until(lambda: len(settled) == 3)
+        assert sorted(settled) == [(1, True), (2, False), (5, True)]
+        for number in (0, 3, 4):
+            settles[number](CONFIRMED)
+        await until(lambda: len(settled) == 6)
+        assert all(is_safe for token, is_safe in settled if token != 2)
+
+
+async def test_settling_twice_is_a_fault_of_the_service_and_late_is_none() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        for _ in range(2):
+            channel.publish("door", "later", header(b""), b"")
+        await until(lambda: len(house.door.waiting) == 2)
+        first, second = house.door.waiting
+        first(CONFIRMED)
+        with pytest.raises(RuntimeError, match="twice"):
+            first(CONFIRMED)
+        await both.links[0].close()
+        second(Refused(NotFound("late")))
+
+
+async def test_reading_pauses_while_the_service_is_behind() -> None:
+    house = House()
+    async with pair(prepare=house.prepare, limits=BrokerLimits(in_hand_bytes=500_000)) as both:
+        channel, neighbour = await confirming(both), await confirming(both)
+        body = bytes(50_000)
+        published = 0
+        settled: list[Any] = []
+        channel.on_settled = settled.extend
+        while channel.may_publish and published < 2000:
+            channel.publish("door", "later", header(body), body, token=published)
+            published += 1
+            await asyncio.sleep(0)
+        assert published < 2000
+        assert len(house.door.waiting) < 40
+        assert await neighbour.publish_and_wait("door", "now", header(b""), b"")
+        while len(settled) < published:
+            waiting, house.door.waiting = house.door.waiting, []
+            for settle in waiting:
+                settle(CONFIRMED)
+            await asyncio.sleep(0)
+        assert channel.may_publish
+
+
+async def test_deliveries_within_credit_and_settlements_in_batches() -> None:
+    house = House()
+    inbox = house.inbox
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        got: list[Delivered] = []
+        await channel.qos(3)
+        tag = await channel.consume("inbox", got.extend)
+        inbox.put(b"1", b"2", b"3", b"4", b"5")
+        await until(lambda: len(got) == 3)
+        assert (await channel.declare_queue("inbox", passive=True)).message_count == 2
+        channel.ack(got[1].delivery_tag, multiple=True)
+        await until(lambda: len(got) == 5)
+        assert inbox.settlements == [(tag, [b"1", b"2"], Disposition.ACK)]
+        channel.nack(got[2].delivery_tag)
+        channel.reject(got[3].delivery_tag, requeue=False)
+        await until(lambda: len(got) == 6)
+        assert inbox.settlements[1:] == [
+            (tag, [b"3"], Disposition.REQUEUE),
+            (tag, [b"4"], Disposition.REJECT),
+        ]
+        assert [event.body for event in got] == [b"1", b"2", b"3", b"4", b"5", b"3"]
+        await channel.cancel(tag)
+        assert inbox.consumers == {}
+        channel.ack(got[4].delivery_tag)
+        await channel.close()
+        await until(lambda: len(inbox.settlements) == 5)
+        assert inbox.settlements[3:] == [(tag, [b"5"], Disposition.ACK), (tag, [b"3"], Disposition.LOST)]
+
+
+async def test_what_is_out_is_lost_with_the_connection() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        got: list[Delivered] = []
+        tag = await channel.consume("inbox", got.extend)
+        house.inbox.put(b"1", b"2")
+        await until(lambda: len(got) == 2)
+        both.links[0].link.abort()
+        await until(lambda: bool(house.closed))
+        assert house.inbox.settlements == [(tag, [b"1", b"2"], Disposition.LOST)]
+        assert house.inbox.consumers == {}
+
+
+async def test_a_consumer_without_acknowledgements_acknowledges_at_once() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        got: list[Delivered] = []
+        tag = await channel.consume("inbox", got.extend, no_ack=True)
+        house.inbox.put(*(b"%d" % number for number in range(1000)))
+        await until(lambda: len(got) == 1000)
+        assert {(consumer, disposition) for consumer, _, disposition in house.inbox.settlements} == {
+            (tag, Disposition.ACK)
+        }
+
+
+async def test_a_shared_prefetch_bounds_a_service_too() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        await channel.qos(2, per_channel=True)
+        got: list[Delivered] = []
+        await channel.consume("inbox", got.extend)
+        await channel.consume("inbox", got.extend)
+        house.inbox.put(b"1", b"2", b"3")
+        await until(lambda: len(got) == 2)
+        (first, *_) = house.inbox.consumers
+        assert (first.credit, house.inbox.waiting) == (0, [b"3"])
+        channel.ack(got[0].delivery_tag)
+        await until(lambda: len(got) == 3)
+
+
+async def test_getting_from_a_service() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        assert await channel.get("inbox") is None
+        house.inbox.waiting = [b"1", b"2"]
+        for no_ack in (True, False):
+            got = await channel.get("inbox", no_ack)
+            assert got is not None
+            if not no_ack:
+                assert (got.body, got.message_count) == (b"2", 0)
+                channel.ack(got.delivery_tag)
+        await until(lambda: len(house.inbox.settlements) == 2)
+        assert house.inbox.settlements == [(None, [b"1"], Disposition.ACK), (None, [b"2"], Disposition.ACK)]
+
+
+async def test_a_service_may_refuse_and_end_consumers() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        channel = await confirming(both)
+        house.inbox.refusal = AccessRefused("not yours")
+        with pytest.raises(AccessRefused, match="not yours"):
+            await channel.consume("inbox", lambda _: None)
+        house.inbox.refusal = None
+        other = await both.links[0].open_channel()
+        got: list[Delivered] = []
+        ended: list[str] = []
+        other.on_cancelled = ended.append
+        tag = await other.consume("inbox", got.extend)
+        house.inbox.put(b"1")
+        await until(lambda: bool(got))
+        (consumer,) = house.inbox.consumers
+        consumer.cancel()
+        await until(lambda: bool(ended))
+        assert ended == [tag]
+        assert house.inbox.settlements == [(tag, [b"1"], Disposition.LOST)]
+        consumer.cancel()
+        consumer.deliver("", "", header(b"2"), b"2", False, b"2")
+        await until(lambda: len(house.inbox.settlements) == 2)
+        assert house.inbox.settlements[1] == (tag, [b"2"], Disposition.LOST)
+
+
+async def test_what_belongs_to_the_node_is_not_for_clients_to_change() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        link = await both.dial()
+        for act in (
+            m.QueuePurge("inbox"),
+            m.QueueDelete("inbox"),
+            m.QueueBind("inbox", "amq.topic", "k"),
+            m.ExchangeDelete("door"),
+            m.ExchangeBind("door", "amq.topic", "k"),
+        ):
+            channel = await link.open_channel()
+            with pytest.raises(AccessRefused, match="belongs to the node"):
+                await channel.call(act, m.QueueDeleteOk)
+        channel = await link.open_channel()
+        await channel.declare_exchange("door", "x-door", durable=True)
+        await channel.declare_exchange("door", "x-door", passive=True)
+
+
+async def test_transactions_wait_for_services() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        await channel.call(m.TxSelect(), m.TxSelectOk)
+        channel.publish("door", "later", header(b"1"), b"1")
+        channel.publish("door", "return", header(b"2"), b"2", mandatory=True)
+        await channel.qos(1)
+        assert house.door.heard == []
+        returned: list[bytes] = []
+        channel.on_returned = lambda event: returned.append(event.body)
+        commit = asyncio.ensure_future(channel.call(m.TxCommit(), m.TxCommitOk))
+        await until(lambda: bool(house.door.waiting))
+        assert not commit.done()
+        house.door.waiting.pop()(CONFIRMED)
+        await commit
+        assert returned == [b"2"]
+        for key, error in (("refuse", ContentTooLarge), ("nack", AmqpError)):
+            link = await both.dial()
+            channel = await link.open_channel()
+            await channel.call(m.TxSelect(), m.TxSelectOk)
+            channel.publish("door", key, header(b"1"), b"1")
+            with pytest.raises(error):
+                await channel.call(m.TxCommit(), m.TxCommitOk)
+
+
+async def test_sessions_are_announced_and_can_be_ended_from_outside() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        link = await both.dial(client_properties={"node": "10008"})
+        (info,) = house.opened
+        assert (info.user, info.vhost, info.client_properties["node"]) == ("guest", "/", "10008")
+        assert info.peer.is_loopback
+        info.state["mine"] = 1
+        info.close(NotAllowed("replaced by a newer connection"))
+        info.close(NotAllowed("again"))
+        error = await link.wait_closed()
+        assert isinstance(error, NotAllowed)
+        await until(lambda: bool(house.closed))
+        assert house.closed == [info]
+
+
+async def test_a_fault_of_a_service_costs_the_connection_that_met_it(caplog: pytest.LogCaptureFixture) -> None:
+    house = House()
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    house.door.publish = broken  # type: ignore[method-assign, assignment]
+    async with pair(prepare=house.prepare) as both:
+        neighbour, channel = await confirming(both), await confirming(both)
+        with pytest.raises(AmqpError) as caught:
+            await channel.publish_and_wait("door", "now", header(b""), b"")
+        assert caught.value.reply_code == 541
+        assert "ZeroDivisionError" in caplog.text
+        assert await neighbour.publish_and_wait("", "none", header(b""), b"")

@@ -1,0 +1,222 @@
+"""Hostile and clumsy clients on bare sockets: every error at its level, and the neighbours work on."""
+
+import random
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import (
+    ChannelClosed,
+    ChannelOpened,
+    ChannelReleased,
+    Delivered,
+    MethodReceived,
+)
+from semq.amqp.frames import frame
+from semq.amqp.limits import Limits
+from semq.amqp.spec import FRAME_METHOD
+from semq.broker.limits import BrokerLimits
+from tests.broker.served import Served, served
+
+
+def test_a_soft_error_names_the_method_and_frees_the_channel_when_answered(broker: Served) -> None:
+    with broker.raw().opened(2) as client:
+        client.send(m.QueueDeclare("none", passive=True), 1)
+        event = client.until(ChannelClosed)
+        assert event.error is not None
+        assert (event.error.reply_code, event.error.class_id, event.error.method_id) == (404, 50, 10)
+        client.ask(m.BasicQos(), m.BasicQosOk, 2)
+        client.machine.open_channel(1)
+        client.flush()
+        client.until(ChannelOpened, lambda opened: opened.channel == 1)
+        client.ask(m.BasicQos(), m.BasicQosOk, 1)
+
+
+def test_what_comes_behind_an_error_on_its_channel_is_ignored(broker: Served) -> None:
+    with broker.raw().opened(2) as client:
+        client.machine.send(2, m.QueueDeclare(exclusive=True))
+        client.machine.send(1, m.QueueDeclare("none", passive=True))
+        client.machine.send(1, m.QueueDeclare("ignored"))
+        client.machine.publish(1, "", "ignored", ContentHeader.build(1, Properties()), b"1")
+        client.flush()
+        client.until(ChannelClosed)
+        client.send(m.QueueDeclare("ignored", passive=True), 2)
+        assert client.until(ChannelClosed).channel == 2
+
+
+@pytest.mark.parametrize(
+    ("octets", "code"),
+    [
+        (frame(FRAME_METHOD, 1, b"\0\x3c\0\x0a"), 501),  # basic.qos without its arguments
+        (frame(FRAME_METHOD, 1, b"\0\x63\0\x01"), 540),  # no such class
+        (frame(FRAME_METHOD, 9, b"\0\x3c\0\x6e\0"), 504),  # a channel that is not open
+        (frame(FRAME_METHOD, 0, b"\0\x3c\0\x6e\0"), 504),
+        (frame(FRAME_METHOD, 1, b"\0\x0a\0\x28\x01/\0\0"), 503),  # connection.open on a channel
+        (frame(2, 1, b"\0\x3c\0\0" + bytes(10)), 505),  # a content header without a publish
+        (frame(3, 1, b"body"), 505),
+        (frame(8, 1, b""), 501),  # a heartbeat on a channel
+    ],
+)
+def test_hard_errors_close_the_connection_with_their_code(broker: Served, octets: bytes, code: int) -> None:
+    with broker.raw().opened() as neighbour, broker.raw().opened() as client:
+        client.socket.sendall(octets)
+        error = client.closed().error
+        assert error is not None
+        assert error.reply_code == code
+        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+
+
+def test_a_malformed_table_hurts_its_sender_only(broker: Served) -> None:
+    with broker.raw().opened() as taker, broker.raw().opened() as client:
+        queue = taker.ask(m.QueueDeclare(exclusive=False, auto_delete=True), m.QueueDeclareOk).queue
+        taker.ask(m.BasicConsume(queue), m.BasicConsumeOk)
+        good = ContentHeader.build(1, Properties(headers={"a": 1}))
+        bad = ContentHeader(good.raw.replace(b"\x01aI", b"\x01a!"), 1)
+        client.machine.publish(1, "", queue, bad, b"1")
+        client.flush()
+        error = client.closed().error
+        assert error is not None
+        assert error.reply_code in {501, 502}
+        taker.publish("", queue, b"fine")
+        assert taker.until(Delivered).body == b"fine"
+
+
+def test_publish_and_close_in_one_breath_is_still_a_publish(broker: Served) -> None:
+    with broker.raw().opened(2) as client:
+        queue = client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk).queue
+        client.ask(m.BasicConsume(queue, no_ack=True), m.BasicConsumeOk, 2)
+        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        header = ContentHeader.build(1, Properties())
+        client.machine.publish(1, "", queue, header, b"1", mandatory=True)
+        client.machine.publish(1, "", "nowhere", header, b"2", mandatory=True)
+        client.machine.send(1, m.BasicGet(queue))
+        client.machine.close_channel(1)
+        client.flush()
+        assert client.until(Delivered).body == b"1"
+        client.until(ChannelReleased)
+        client.ask(m.BasicQos(), m.BasicQosOk, 2)
+
+
+def test_a_header_that_does_not_fit_a_consumers_frames_ends_that_consumers_connection(broker: Served) -> None:
+    with broker.raw(limits=Limits(frame_max=4096)).opened() as small, broker.raw().opened() as client:
+        queue = client.ask(m.QueueDeclare(auto_delete=True), m.QueueDeclareOk).queue
+        small.ask(m.BasicConsume(queue), m.BasicConsumeOk)
+        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        client.publish("", queue, b"1", headers={"long": "x" * 5000})
+        error = small.closed().error
+        assert error is not None
+        assert error.reply_code == 506
+        client.ask(m.BasicQos(), m.BasicQosOk)
+
+
+def test_a_body_beyond_the_limit_is_a_soft_error() -> None:
+    with served(connection=Limits(body_max=1000)) as running, running.raw().opened(2) as client:
+        client.publish("", "q", bytes(1000))
+        client.publish("", "q", bytes(1001))
+        error = client.until(ChannelClosed).error
+        assert error is not None
+        assert error.reply_code == 311
+        client.ask(m.BasicQos(), m.BasicQosOk, 2)
+
+
+def test_limits_on_channels_and_consumers() -> None:
+    limits = BrokerLimits(consumers_per_channel=2)
+    with served(limits=limits, connection=Limits(channel_max=3)) as running, running.raw().opened(3) as client:
+        client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
+        for _ in range(2):
+            client.ask(m.BasicConsume(), m.BasicConsumeOk)
+        client.send(m.BasicConsume())
+        error = client.closed().error
+        assert error is not None
+        assert (error.reply_code, error.text) == (530, "NOT_ALLOWED - consumer limit (2) is reached")
+
+
+def test_events_wait_in_order_while_the_store_works(broker: Served) -> None:
+    with broker.raw().opened() as client:
+        for number in range(50):
+            client.machine.send(1, m.QueueDeclare(f"pipelined.{number}", durable=True))
+        client.machine.send(1, m.BasicQos())
+        for number in range(50):
+            client.machine.send(1, m.QueueDelete(f"pipelined.{number}"))
+        client.flush()
+        heard: list[m.Method] = []
+        while len(heard) < 101:
+            heard.append(client.until(MethodReceived).method)
+        names = [method.queue for method in heard if isinstance(method, m.QueueDeclareOk)]
+        assert names == [f"pipelined.{number}" for number in range(50)]
+        assert isinstance(heard[50], m.BasicQosOk)
+
+
+def test_reading_pauses_while_too_much_waits_for_the_store() -> None:
+    with served(limits=BrokerLimits(held_events=5)) as running, running.raw().opened() as client:
+        for number in range(40):
+            client.machine.send(1, m.QueueDeclare(f"q{number}", durable=True))
+        client.flush()
+        for _ in range(40):
+            client.until(MethodReceived)
+
+
+def test_what_waits_is_dropped_with_its_channel(broker: Served) -> None:
+    with broker.raw().opened(2) as client:
+        client.machine.send(1, m.QueueDeclare("once", durable=True))
+        client.machine.send(1, m.QueueDeclare("once", passive=True))
+        client.machine.close_channel(1)
+        client.flush()
+        client.until(ChannelReleased)
+        client.ask(m.QueueDelete("once"), m.QueueDeleteOk, 2)
+
+
+CONVERSATION = [
+    m.QueueDeclare("fuzz", exclusive=True),
+    m.BasicConsume("fuzz", "tag"),
+    m.BasicQos(0, 1),
+    m.ConfirmSelect(),
+    m.QueueBind("fuzz", "amq.topic", "a.*"),
+    m.BasicGet("fuzz"),
+    m.BasicCancel("tag"),
+    m.QueueDelete("fuzz"),
+]
+
+
+def recorded() -> bytes:
+    """The octets of a well-behaved conversation behind the negotiation."""
+    return b"".join(frame(FRAME_METHOD, 1, encode_method(method)) for method in CONVERSATION)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(1, 6))
+def test_fuzzed_frames_never_harm_a_neighbour(broker: Served, seed: int, changes: int) -> None:
+    chance = random.Random(seed)
+    octets = bytearray(recorded())
+    for _ in range(changes):
+        octets[chance.randrange(len(octets))] = chance.randrange(256)
+    with broker.raw().opened() as neighbour:
+        with broker.raw().opened() as client:
+            client.socket.sendall(bytes(octets))
+        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200))
+def test_garbage_behind_the_greeting_ends_that_connection_only(broker: Served, garbage: bytes) -> None:
+    with broker.raw().opened() as neighbour:
+        with broker.raw() as client:
+            client.machine.take_output()
+            client.socket.sendall(garbage)
+        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+
+
+def test_after_all_that_the_server_is_empty(broker: Served) -> None:
+    """Nothing of the connections above is left behind."""
+    counts = broker.call(broker.server.counts)
+    for _ in range(1000):
+        counts = broker.call(broker.server.counts)
+        if not counts["connections"]:
+            break
+        time.sleep(0.01)  # what was hung up is noticed by the server's own thread
+    assert counts["connections"] == counts["channels"] == counts["messages_unacked"] == 0
