@@ -1,0 +1,79 @@
+"""`./run simulate`: campaigns of seeds, and the replay of one. Progress goes to stderr, one JSON object to stdout."""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+from tests.simulation.campaign import Totals, run_campaign, tell
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.world import simulate
+
+
+def main() -> int:
+    """Run what the command line asks for; 0 only if nothing was found."""
+    options = _options()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # Sets of text are walked in the order of their hashes: a seed is the same everywhere only under one hash seed.
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+    if options.replay is not None:
+        return _replay(options)
+    return _campaign(options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./run simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5000, help="how many seeds to run (default 5000)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)"
+    )
+    parser.add_argument("--mode", choices=("both", "swarm", "hell"), default="both", help="kinds of worlds")
+    parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="take a rule away: something must be found")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
+    parser.add_argument("--trace", action="store_true", help="with --replay: show everything that happens")
+    parser.add_argument("--json", action="store_true", help="end with one JSON object on stdout")
+    return parser.parse_args()
+
+
+def _hell(options: argparse.Namespace) -> bool | None:
+    return {"both": None, "swarm": False, "hell": True}[options.mode]
+
+
+def _replay(options: argparse.Namespace) -> int:
+    trace = print if options.trace else None
+    if options.mutation:
+        with MUTATIONS[options.mutation].applied():
+            result = simulate(options.replay, _hell(options), trace)
+    else:
+        result = simulate(options.replay, _hell(options), trace)
+    print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
+    for kind, text in result.found.items():
+        print(f"{kind}: {text}")
+    return 1 if result.found else 0
+
+
+def _campaign(options: argparse.Namespace) -> int:
+    totals, began = Totals(), time.monotonic()
+    extra = f" --mode {options.mode}" if options.mode != "both" else ""
+    extra += f" --mutation {options.mutation}" if options.mutation else ""
+    for share in run_campaign(options.first, options.seeds, options.workers, _hell(options), options.mutation):
+        for seed, text in share.failed:
+            tell(f"FAILED seed={seed} {text[:600]}\n  replay: ./run simulate --replay {seed} --trace{extra}")
+        totals.add(share)
+        if totals.seeds % 500 < 50 or totals.seeds == options.seeds:
+            spent = time.monotonic() - began
+            tell(f"{totals.seeds} seeds, {totals.steps} steps, {len(totals.failed)} failed, {spent:.0f} s")
+    report = totals.report()
+    if options.json:
+        print(json.dumps(report))
+    else:
+        for name, value in report.items():
+            print(f"{name}: {value}")
+    return 0 if totals.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

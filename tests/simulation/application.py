@@ -1,0 +1,206 @@
+"""What submits documents, and what receives them: slow, absent, failing, and changing its mind.
+
+An application repeats a submission of unknown fate with the same token (PROTOCOL.md section 14). As a receiver it
+takes some documents at a time, thinks, then acknowledges, gives back, or fails for good; a crash of its node takes
+them away.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from semq.engine.errors import Unreadable
+from semq.engine.ports import Accepted, AppEvent, Delivery, Submission
+from semq.errors import BadInput
+from semq.umx_t.envelope import Attributes, Body, Envelope
+from semq.umx_t.locator import LK0
+from semq.umx_t.status import SaveFwd
+
+if TYPE_CHECKING:
+    from tests.simulation.host import LocalHost
+    from tests.simulation.world import World
+
+POISON = b"\xff"
+
+
+@dataclass(slots=True, frozen=True)
+class Document:
+    """What somebody will submit."""
+
+    token: str
+    target: str
+    attributes: Attributes
+    payload: bytes
+    cancel_after_s: float | None = None
+    hold_s: float | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Told:
+    """An application event on its way."""
+
+    event: AppEvent
+    ops: Sequence[Any] = ()
+
+
+class SimOpener:
+    """Opens what arrives; poison cannot be opened."""
+
+    def open(self, envelope: Envelope, body: Body) -> bytes:
+        if body[:1] == POISON:
+            raise Unreadable("The key of this envelope is not known.")
+        return bytes(body)
+
+
+class Application:
+    """All applications of one institution."""
+
+    def __init__(self, world: "World", host: "LocalHost") -> None:
+        self.world = world
+        self.host = host
+        self.capacity = 0
+        self._life = 0
+        self._has: set[int] = set()
+        self._held: set[LK0] = set()
+
+    def heal(self) -> None:
+        """No more whims: be there, and hold nothing back."""
+        self.be_present(4)
+        for lk0 in sorted(self._held):
+            self._hold(lk0, False)
+
+    # --- submitting
+    def submit(self, documents: Sequence[Document]) -> None:
+        """Hand documents over; repeat later what nobody took."""
+        submissions = [self._submission(document) for document in documents]
+        if not self.host.submit(submissions):
+            self.world.time.after(self.world.chance.uniform(0.5, 5.0), self.submit, documents)
+            return
+        for document in documents:
+            # Whoever never hears an answer (the process died) asks again.
+            self.world.time.after(20.0, self._repeat, document)
+
+    def _submission(self, document: Document) -> Submission:
+        return Submission(
+            self.world.host(document.target).address,
+            document.attributes,
+            document.payload,
+            partial(self._accepted, document),
+            partial(self._failed, document),
+            document.token,
+        )
+
+    def _repeat(self, document: Document) -> None:
+        if document.token not in self.world.oracle.answered:
+            self.submit([document])
+
+    def _accepted(self, document: Document, accepted: Accepted) -> None:
+        oracle = self.world.oracle
+        if document.token in oracle.answered:
+            return
+        oracle.promised(self.host, document, accepted.lk0)
+        if document.cancel_after_s is not None:
+            self.world.time.after(document.cancel_after_s, self._cancel, accepted.lk0)
+        if document.hold_s is not None:
+            self._hold(accepted.lk0, True)
+            self.world.time.after(document.hold_s, self._hold, accepted.lk0, False)
+
+    def _failed(self, document: Document, error: Exception) -> None:
+        if isinstance(error, BadInput):
+            self.world.oracle.turned_away(document, error)
+            return
+        self.world.time.after(self.world.chance.uniform(0.1, 5.0), self._repeat, document)
+
+    def _cancel(self, lk0: LK0) -> None:
+        if self.host.engine is None:
+            self.world.time.after(1.0, self._cancel, lk0)
+            return
+        self.world.oracle.cancelling(lk0)
+        self.host.call(lambda engine: engine.operating.cancel(lk0, _nothing, _ignore))
+
+    def _hold(self, lk0: LK0, held: bool) -> None:
+        self._held.add(lk0)
+        if self.host.engine is None:
+            self.world.time.after(1.0, self._hold, lk0, held)
+            return
+        done = _nothing if held else partial(self._held.discard, lk0)
+        again = _ignore if held else partial(self._release_again, lk0)
+        self.host.call(lambda engine: engine.operating.hold(lk0, held, "simulated", done, again))
+
+    def _release_again(self, lk0: LK0, error: Exception) -> None:
+        if isinstance(error, BadInput):
+            self._held.discard(lk0)
+        else:
+            self.world.time.after(2.0, self._hold, lk0, False)
+
+    # --- events about own documents
+    def prepare(self, event: AppEvent) -> Told:
+        return Told(event)
+
+    def publish(self, prepared: Sequence[Told]) -> None:
+        for told in prepared:
+            self.world.oracle.reported(self.host, told.event)
+
+    # --- receiving
+    def connect(self) -> None:
+        """The node has started anew: nothing that was handed over before it is known to it."""
+        self._life += 1
+        self._has.clear()
+
+    disconnected = connect
+
+    def free(self, user: str) -> int:
+        return max(self.capacity - len(self._has), 0)
+
+    def feed(self) -> None:
+        """Ask for documents."""
+        if self.capacity:
+            self.host.call(lambda engine: engine.handing.feed(""))
+
+    def be_present(self, capacity: int) -> None:
+        """Take up to ``capacity`` documents at a time; none: be away, and lose those at hand."""
+        self.capacity = capacity
+        if capacity == 0 and self._has:
+            lost = sorted(self._has)
+            self._has.clear()
+            self.host.call(lambda engine: engine.handing.give_back(lost))
+        self.feed()
+
+    def give(self, user: str, delivery: Delivery) -> None:
+        self.world.oracle.given(self.host, delivery)
+        self._has.add(delivery.bref)
+        self.world.time.after(self.world.faults.think_s(), self._answer, self._life, delivery)
+
+    def _answer(self, life: int, delivery: Delivery) -> None:
+        bref = delivery.bref
+        if life != self._life or bref not in self._has:
+            return
+        self._has.discard(bref)
+        answer = self.world.faults.answer(delivery.deliveries)
+        self.world.trace("application", self.host.name, (answer, delivery.envelope.ident))
+        if answer == "done":
+            self.host.call(lambda engine: engine.handing.finish([bref]))
+        elif answer == "back":
+            self.host.call(lambda engine: engine.handing.give_back([bref]))
+        else:
+            self.host.call(lambda engine: engine.handing.fail([bref], "simulated"))
+            if answer == "fail, then requeue":
+                self.world.time.after(5.0, self._requeue, bref)
+        self.feed()
+
+    def _requeue(self, bref: int) -> None:
+        self.host.call(lambda engine: engine.handing.requeue([bref]))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ignore(error: Exception) -> None:
+    pass
+
+
+def attributes(save_fwd: SaveFwd, **facts: Any) -> Attributes:
+    """Attributes of a simulated document."""
+    return Attributes(save_fwd=save_fwd, **facts)

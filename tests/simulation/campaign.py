@@ -1,0 +1,119 @@
+"""Many seeds, shared among processes, counted together. A seed is the same in any campaign, and alone."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from semq.umx_t.grids import GRIDS
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.world import Coverage, simulate
+
+SHARE = 50  # seeds that a process takes at a time
+KINDS = ("violations", "lost", "duplicated", "unclean")
+Cell = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a campaign, or a share of one, has come to."""
+
+    seeds: int = 0
+    steps: int = 0
+    faults: int = 0
+    frames: int = 0
+    messages: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failed: list[tuple[int, str]] = field(default_factory=list)  #: seed and what was found
+    cells: set[Cell] = field(default_factory=set)
+
+    def add(self, other: "Totals") -> None:
+        """Count another share, too."""
+        self.seeds += other.seeds
+        self.steps += other.steps
+        self.faults += other.faults
+        self.frames += other.frames
+        self.messages += other.messages
+        self.counts += other.counts
+        self.outcomes += other.outcomes
+        self.failed += other.failed
+        self.cells |= other.cells
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing at all was found."""
+        return not self.failed
+
+    def report(self) -> dict[str, Any]:
+        """For machines."""
+        reached, missing = coverage(self.cells)
+        return {
+            "seeds": self.seeds,
+            "steps": self.steps,
+            "faults": self.faults,
+            "frames": self.frames,
+            "messages": self.messages,
+            **{kind: self.counts[kind] for kind in KINDS},
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "coverage": {
+                "cells": reached + len(missing),
+                "reached": reached,
+                "missing": [" ".join(cell) for cell in missing],
+            },
+            "failed_seeds": sorted(seed for seed, _ in self.failed)[:100],
+        }
+
+
+def run_share(
+    first: int, count: int, hell: bool | None, mutation: str | None, *, stop_at_first: bool = False
+) -> Totals:
+    """Run seeds one after another in this process."""
+    totals = Totals()
+    with ExitStack() as stack:
+        if mutation:
+            stack.enter_context(MUTATIONS[mutation].applied())
+        seen = stack.enter_context(Coverage())
+        for seed in range(first, first + count):
+            result = simulate(seed, hell)
+            totals.seeds += 1
+            totals.steps += result.steps
+            totals.faults += result.faults
+            totals.frames += result.frames
+            totals.messages += result.messages
+            totals.outcomes.update(result.outcomes)
+            if result.found:
+                totals.counts.update(result.found.keys())
+                totals.failed.append((seed, "; ".join(f"{kind}: {text}" for kind, text in result.found.items())))
+                if stop_at_first:
+                    break
+        totals.cells = seen.cells
+    return totals
+
+
+def run_campaign(
+    first: int, count: int, workers: int, hell: bool | None = None, mutation: str | None = None
+) -> Iterator[Totals]:
+    """Run seeds on several processes; yields each share as it ends."""
+    shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
+    if workers <= 1:
+        yield from (run_share(start, size, hell, mutation) for start, size in shares)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        futures = [pool.submit(run_share, start, size, hell, mutation) for start, size in shares]
+        for future in as_completed(futures):
+            yield future.result()
+
+
+def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
+    """How many decided cells of the grids were reached, and which were not."""
+    decided = {(grid.name, standing.name, on.name) for grid in GRIDS for standing, on in grid.cells()}
+    return len(decided & cells), sorted(decided - cells)
+
+
+def tell(text: str) -> None:
+    """Progress, for whoever watches."""
+    print(text, file=sys.stderr, flush=True)

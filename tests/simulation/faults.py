@@ -1,0 +1,210 @@
+"""The table of fault kinds, and what each does to the world.
+
+A kind with a rate strikes at random moments until the faults stop; a kind without one colours the whole run (its
+letters are read where they matter). Disasters are the losses that PROTOCOL.md section 19 declares: backups put
+back, platform stores lost.
+"""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from semq.store.memory import Fault, Tables
+from semq.umx_t.envelope import Frame, Function, Packet
+from tests.simulation.messages import Books
+
+if TYPE_CHECKING:
+    from tests.simulation.host import Host, LocalHost
+    from tests.simulation.world import World
+
+# Kind: strikes per 100 seconds (0: colours the run).
+KINDS: dict[str, float] = {
+    "cut": 5.0,  # a session ends, both ends hear of it soon
+    "half_open": 2.0,  # a session ends, one or both ends go on believing in it
+    "stall": 2.0,  # one direction carries nothing any more
+    "offline": 2.0,  # a node is away for long
+    "crash_local": 2.0,
+    "crash_hub": 2.0,
+    "crash_at_step": 0.0,  # a process dies between two steps of its work
+    "commit": 0.0,  # commits that fail, that were written but not answered, that are decided twice
+    "takeover": 1.0,  # another process takes over the platform's store; the old one does not know yet
+    "other_store": 1.5,  # the nodes move to a platform process with another store
+    "clock_jump": 2.0,
+    "slow_disk": 1.5,
+    "absent": 3.0,  # an application stops receiving
+    "think": 0.0,  # applications think long
+    "nack": 0.0,  # applications give documents back, or fail for good
+    "cancel": 0.0,
+    "hold": 0.0,
+    "expiry": 0.0,
+    "poison": 0.0,
+    "refusal": 0.0,
+    "loop": 0.0,  # documents for the node itself
+    "restore_local": 0.7,  # a node is put back to an older backup
+    "restore_hub": 0.7,
+    "wipe_hub": 0.5,  # a platform store is lost for good
+}
+DISASTERS = ("restore_local", "restore_hub", "wipe_hub")
+
+
+class Faults:
+    """Strikes the world until they stop."""
+
+    def __init__(self, world: "World", chance: Random) -> None:
+        self.world = world
+        self.chance = chance
+        self.active = True
+        self.count = 0
+        self.disk_factor = 1.0
+        self.kinds = world.plan.kinds
+
+    def schedule(self) -> None:
+        """Draw the moments of all strikes."""
+        end = self.world.plan.faulty_s
+        for kind in sorted(self.kinds):
+            rate = KINDS.get(kind, 0.0) / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
+            when = self.chance.expovariate(rate) if rate else end
+            while when < end:
+                self.world.time.at(when, self._strike, kind)
+                when += self.chance.expovariate(rate)
+
+    def _strike(self, kind: str) -> None:
+        if self.active:
+            self.count += 1
+            self.world.trace("FAULT", kind, "")
+            getattr(self, kind)()
+
+    # --- sessions
+    def _some_local(self) -> "LocalHost":
+        return self.chance.choice(self.world.locals)
+
+    def cut(self) -> None:
+        session = self._some_local().session
+        if session is not None:
+            session.cut(self.chance.uniform(0.0, 0.5), self.chance.uniform(0.0, 0.5))
+
+    def half_open(self) -> None:
+        session = self._some_local().session
+        if session is not None:
+            near, far = self.chance.choice(((20.0, 0.2), (0.2, 20.0), (20.0, 25.0)))
+            session.cut(near * self.chance.random(), far * self.chance.random())
+
+    def stall(self) -> None:
+        session = self._some_local().session
+        if session is not None:
+            link = self.chance.choice((session.local_end, session.hub_end))
+            link.stalled = True
+            self.world.time.after(self.chance.uniform(1.0, 20.0), session.cut, 0.1, 0.1)
+
+    def offline(self) -> None:
+        host = self._some_local()
+        host.is_offline = True
+        if host.session is not None:
+            host.session.cut(0.1, self.chance.choice((0.1, 20.0)))
+        self.world.time.after(self.chance.choice((5.0, 30.0, 100.0)), self._back_online, host)
+
+    def _back_online(self, host: "LocalHost") -> None:
+        host.is_offline = False
+        host.dial()
+
+    # --- processes
+    def crash_local(self) -> None:
+        self._some_local().crash(self.chance.choice((0.1, 2.0, 30.0)))
+
+    def crash_hub(self) -> None:
+        self.world.hub.crash(self.chance.choice((0.1, 2.0, 30.0)))
+
+    def takeover(self) -> None:
+        self.world.take_over(self.chance.choice((0.1, 15.0)))
+
+    def other_store(self) -> None:
+        self.world.switch_site(keep_old=self.chance.random() < 0.5)
+
+    def clock_jump(self) -> None:
+        host = self._some_local()
+        host.skew_s = self.chance.choice((-86_400.0, -30.0, 0.0, 30.0, 86_400.0))
+        if host.engine is not None:
+            host.clock.skew_s = host.skew_s
+
+    def slow_disk(self) -> None:
+        self.disk_factor = 50.0
+        self.world.time.after(self.chance.uniform(1.0, 10.0), self._fast_disk)
+
+    def _fast_disk(self) -> None:
+        self.disk_factor = 1.0
+
+    def strikes(self, host: "Host", where: str) -> bool:
+        """Whether the process dies at this very step."""
+        if not self.active or "crash_at_step" not in self.kinds:
+            return False
+        if self.chance.random() >= self.world.plan.crash_at_step:
+            return False
+        self.count += 1
+        self.world.trace("FAULT", "crash at step", where)
+        host.crash(self.chance.choice((0.05, 1.0, 10.0)))
+        return True
+
+    def commit_fault(self, host: "Host") -> Fault:
+        """What becomes of a commit."""
+        if not self.active or "commit" not in self.kinds or self.chance.random() > 0.02:
+            return Fault.NONE
+        self.count += 1
+        return self.chance.choice((Fault.ROLLED_BACK, Fault.ANSWER_LOST, Fault.ANSWER_LOST, Fault.REDONE, Fault.REDONE))
+
+    # --- applications
+    def absent(self) -> None:
+        application = self._some_local().application
+        application.be_present(0)
+        self.world.time.after(self.chance.choice((1.0, 10.0, 60.0)), application.be_present, self.chance.randint(1, 3))
+
+    def think_s(self) -> float:
+        """How long an application works on a document."""
+        if self.active and "think" in self.kinds:
+            return self.chance.choice((0.0, 0.5, 10.0))
+        return self.chance.choice((0.0, 0.01))
+
+    def answer(self, deliveries: int) -> str:
+        """What an application says in the end."""
+        if not self.active or "nack" not in self.kinds or deliveries > 5:
+            return "done"
+        return self.chance.choices(("done", "back", "fail", "fail, then requeue"), (6, 3, 0.3, 0.3))[0]
+
+    # --- the network of hell
+    def fate(self, frame: Frame) -> tuple[bool, list[float]]:
+        """Whether a frame arrives in its turn, and after which delays it does (again), on any session."""
+        if not self.active or (isinstance(frame, Packet) and frame.function is Function.PRESENCE):
+            return True, []  # presence belongs to its session
+        if "loss" in self.kinds and self.chance.random() < 0.04:
+            self.count += 1
+            return False, []
+        if "ghosts" in self.kinds and self.chance.random() < 0.08:
+            self.count += 1
+            delay = self.chance.choice((0.01, 1.0, 20.0, 60.0)) * self.chance.random()
+            return self.chance.random() < 0.7, [delay]
+        return True, []
+
+    # --- disasters
+    def restore_local(self) -> None:
+        host = self._some_local()
+        self._plan_restore(host.tables)
+
+    def restore_hub(self) -> None:
+        self._plan_restore(self.chance.choice(self.world.sites).tables)
+
+    def _plan_restore(self, tables: Tables) -> None:
+        """A backup now; it is put back later."""
+        when = self.chance.choice((1.0, 10.0, 50.0))
+        self.world.time.after(when, self._restore, tables, tables.snapshot(), self.world.oracle.backup(tables))
+
+    def wipe_hub(self) -> None:
+        tables = self.chance.choice(self.world.sites).tables
+        self._restore(tables, Tables(tables.store_uuid), Books())
+
+    def _restore(self, tables: Tables, backup: Tables, books: Books) -> None:
+        if not self.active:
+            return
+        host = self.world.host_of(tables)
+        self.world.trace("restored", host.name, "")
+        host.crash()
+        tables.restore(backup)
+        self.world.oracle.restored(tables, books)
+        self.world.time.after(self.chance.choice((0.1, 5.0)), host.start)

@@ -1,0 +1,315 @@
+"""A process with its disk: runs an engine in turns, steps its store phase by phase, crashes and comes back.
+
+``Host`` is the driver that a real node has, in virtual time; ``LocalHost`` dials the platform and has applications,
+``HubHost`` lets nodes in. Between any two steps the process may die; what it had not committed and not sent is
+gone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from semq.engine.hub import HubEngine
+from semq.engine.local import LocalEngine
+from semq.engine.ports import Submission
+from semq.store.memory import Fault, MemoryStore, Tables
+from semq.store.rows import Reason
+from semq.store.unit import Unit, Work
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Envelope, Frame
+from semq.umx_t.locator import Store
+from tests.simulation.application import Application, SimOpener
+from tests.simulation.network import Session, SimLink
+from tests.simulation.timeline import SimClock
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TICK_S = 0.005  # the driver looks at its engine's timers no more often than this
+
+
+class WatchedStore(MemoryStore):
+    """The store of one process life; the oracle sees each unit before it becomes durable."""
+
+    def __init__(self, host: "Host") -> None:
+        chance = host.world.chance
+        super().__init__(host.tables, group=lambda waiting: chance.randint(1, waiting))
+        self.host = host
+
+    def post(self, work: Work) -> None:
+        super().post(work)
+        self.host.work_waits()
+
+    def write(self, unit: Unit) -> None:
+        self.host.world.oracle.commits(self.host, unit)
+        super().write(unit)
+        self.tables.ledger.clear()
+
+
+class Host:
+    """One process on its machine."""
+
+    def __init__(self, world: "World", name: str, home: Store, tables: Tables) -> None:
+        self.world = world
+        self.name = name
+        self.home = home
+        self.address: Address = home.node
+        self.tables = tables
+        self.life = 0
+        self.skew_s = 0.0
+        self.engine: Any = None
+        self.store: WatchedStore | None = None
+        self.clock: SimClock
+        self.is_retired = False  #: another process has taken over its store
+        self._store_planned = self._flush_planned = False
+        self._tick_at: float | None = None
+
+    def is_up(self, life: int | None = None) -> bool:
+        """Whether the process runs (and is still the same one)."""
+        return self.engine is not None and (life is None or life == self.life)
+
+    # --- life and death
+    def start(self) -> None:
+        """A new process life: open the store, draw a new incarnation, build the engine."""
+        if self.engine is not None or self.is_retired:
+            return
+        self.life += 1
+        self._store_planned = self._flush_planned = False
+        self._tick_at = None
+        self.clock = SimClock(self.world.time, self.world.chance, self.skew_s)
+        self.store = WatchedStore(self)
+        self.engine = self.build(self.store)
+        self.world.trace("starts", self.name, self.tables.boot)
+        self.started()
+        self.turn()
+
+    def build(self, store: WatchedStore) -> Any:
+        """The engine of this kind of node."""
+        raise NotImplementedError
+
+    def started(self) -> None:
+        """What follows a start."""
+
+    def crash(self, restart_s: float | None = None) -> None:
+        """The process dies: what it had not committed and not sent is gone. Its sessions end."""
+        if self.engine is None:
+            return
+        self.world.trace("crashes", self.name, "")
+        self.engine = self.store = None
+        self.died()
+        if restart_s is not None:
+            self.world.time.after(restart_s, self.start)
+
+    def died(self) -> None:
+        """What follows a crash."""
+
+    # --- turns
+    def turn(self) -> None:
+        """After anything that the engine did: look at its timers."""
+        if self.engine is None:
+            return
+        due = self.engine.next_due
+        if due is None:
+            return
+        when = max(due - self.clock.base, self.world.time.now + TICK_S)
+        if self._tick_at is None or when < self._tick_at:
+            self._tick_at = when
+            self.world.time.at(when, self._tick, self.life, when)
+
+    def _tick(self, life: int, when: float) -> None:
+        if self.is_up(life) and self._tick_at == when:
+            self._tick_at = None
+            self.engine.tick()
+            self.turn()
+
+    def mail_waits(self) -> None:
+        """The engine has records to send: flush at the end of the turn, or a little later."""
+        if not self._flush_planned:
+            self._flush_planned = True
+            self.world.time.after(self.world.chance.random() * self.world.plan.flush_s, self._flush, self.life)
+
+    def _flush(self, life: int) -> None:
+        if self.is_up(life) and not self.world.faults.strikes(self, "flush"):
+            self._flush_planned = False
+            self.engine.flush()
+            self.turn()
+
+    def hear(self, link: SimLink, frames: Sequence[Frame]) -> None:
+        """Frames arrived on a session."""
+        self.engine.hear(link, frames)
+        self.turn()
+
+    def room(self, link: SimLink) -> None:
+        """A session takes more messages."""
+        raise NotImplementedError
+
+    def link_up(self, link: SimLink) -> None:
+        """A session has begun."""
+        self.world.trace("link up", self.name, link.other.name)
+        self.engine.link_up(link)
+        self.turn()
+
+    def link_down(self, link: SimLink, was_up: bool) -> None:
+        """A session is over; ``was_up`` tells whether the engine knew it."""
+        if was_up:
+            self.world.trace("link down", self.name, link.other.name)
+            self.engine.link_down(link)
+            self.turn()
+
+    # --- the store, phase by phase
+    def work_waits(self) -> None:
+        """Work was posted: begin its transaction soon."""
+        if not self._store_planned:
+            self._store_planned = True
+            self.world.time.after(self.world.disk(), self._store_step, self.life)
+
+    def _store_step(self, life: int) -> None:
+        if not self.is_up(life) or self.world.faults.strikes(self, "before"):
+            return
+        store = self.store
+        assert store is not None
+        match store.phase:
+            case "begin":
+                store.begin()
+            case "commit":
+                fault = self.world.faults.commit_fault(self)
+                if fault is not Fault.NONE:
+                    self.world.trace("commit", self.name, fault)
+                store.commit(fault)
+            case "deliver":
+                store.deliver()
+                self.turn()
+        if self.world.faults.strikes(self, "after"):
+            return
+        if store.is_lost:
+            # The fate of a commit is unknown: the driver builds a new engine on what the store recovers.
+            self.crash(restart_s=self.world.chance.uniform(0.05, 1.0))
+            return
+        if store.phase:
+            self.world.time.after(self.world.disk(), self._store_step, life)
+        else:
+            self._store_planned = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way in this process."""
+        return self.store is None or (self.store.idle and not self._flush_planned)
+
+
+class LocalHost(Host):
+    """An institution's node, with its applications."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        home = Store(1, name)
+        super().__init__(world, name, home, Tables(name))
+        self.session: Session | None = None
+        self.is_offline = False
+        self.application = Application(world, self)
+        self._dialling = False
+
+    def build(self, store: WatchedStore) -> LocalEngine:
+        self.application.connect()
+        recovered = store.recover(self.clock.incarnation())
+        return LocalEngine(
+            self.home,
+            recovered,
+            store,
+            self.clock,
+            self.world.plan.settings,
+            self.application,
+            self.application,
+            SimOpener(),
+            self.mail_waits,
+        )
+
+    def started(self) -> None:
+        self.application.feed()
+        self.dial()
+
+    def died(self) -> None:
+        self.application.disconnected()
+        if self.session is not None:
+            self.session.cut(0.0, self.world.notice_s())
+            self.session = None
+
+    # --- the link
+    def dial(self) -> None:
+        """Try to reach the platform, soon."""
+        if not self._dialling:
+            self._dialling = True
+            self.world.time.after(self.world.chance.uniform(0.05, self.world.plan.redial_s), self._dial)
+
+    def _dial(self) -> None:
+        self._dialling = False
+        if self.engine is None or self.session is not None:
+            return
+        hub = self.world.hub
+        if self.is_offline or not hub.is_up():
+            self.dial()
+            return
+        self.session = Session(self.world, self, hub)
+        hub.sessions.append(self.session)
+        self.world.time.after(self.world.latency(), self.session.begin)
+
+    def link_down(self, link: SimLink, was_up: bool) -> None:
+        super().link_down(link, was_up)
+        if self.session is link.session:
+            self.session = None
+            self.dial()
+
+    def room(self, link: SimLink) -> None:
+        self.engine.room()
+        self.turn()
+
+    # --- applications
+    def submit(self, submissions: Sequence[Submission]) -> bool:
+        """Documents are handed over; false if nobody is there to take them."""
+        if self.engine is None:
+            return False
+        self.engine.submit(submissions)
+        self.turn()
+        return True
+
+    def call(self, ask: Callable[[LocalEngine], None]) -> None:
+        """Ask the engine for something, if it is there."""
+        if self.engine is not None:
+            ask(self.engine)
+            self.turn()
+
+
+class HubHost(Host):
+    """A process of the platform on one of its stores."""
+
+    def __init__(self, world: "World", name: str, home: Store, tables: Tables) -> None:
+        super().__init__(world, name, home, tables)
+        self.sessions: list[Session] = []
+
+    def build(self, store: WatchedStore) -> HubEngine:
+        recovered = store.recover(self.clock.incarnation())
+        return HubEngine(
+            self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world), self.mail_waits
+        )
+
+    def died(self) -> None:
+        sessions, self.sessions = self.sessions, []
+        for session in sessions:
+            session.cut(self.world.notice_s(), 0.0)
+
+    def room(self, link: SimLink) -> None:
+        self.engine.room(link)
+        self.turn()
+
+
+class SimDirectory:
+    """Everybody may send to everybody; what carries a forbidden type is refused, always."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def nodes(self) -> Sequence[Address]:
+        return [host.address for host in self._world.locals]
+
+    def may_send(self, source: Address, target: Address) -> bool:
+        return True
+
+    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
+        return ("SEMQ-1203", "too large") if envelope.attributes.content_type == "refused" else None

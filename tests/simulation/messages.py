@@ -1,0 +1,73 @@
+"""The oracle's own book about each message: what was promised, recorded, given and reported, and which disasters.
+
+Written by the oracle alone, from what crosses the borders of the nodes; it shares no state with the code under
+test.
+"""
+
+from dataclasses import dataclass, field
+
+from semq.umx_t.locator import LK0
+from semq.umx_t.status import Arrival, Outcome, SaveFwd
+
+
+@dataclass(slots=True)
+class Message:
+    """One document on its way."""
+
+    lk0: LK0
+    source: str
+    dest: str
+    save_fwd: SaveFwd
+    ack2: bool
+    order_key: str
+    payload: bytes
+    sid: int
+    place: int  #: in accept order, over all messages of the run
+    promised: bool = False  #: the application was told that it is accepted
+    may_void: bool = False  #: somebody asked to cancel it, or it has an expiry
+    poison: bool = False  #: its receiver cannot read it
+    refused: bool = False  #: the platform refuses to carry it
+    recorded: Arrival | None = None  #: in the receiver's store as it is now
+    ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store
+    outcome: Outcome | None = None
+    custody: set[str] = field(default_factory=set)  #: platform stores that have committed a copy, ever
+    copy_lost: bool = False  #: a platform store lost its copy in a disaster
+    given: int = 0
+    done: bool = False  #: the application has it for good, or it was parked
+    sent: int = 0  #: by its source
+    sent_late: int = 0  #: payload transmissions after the last fault, by any node
+    forgotten: bool = False  #: accepted after the backup that its source was put back to
+    source_restored: bool = False
+    dest_restored: bool = False
+
+    @property
+    def must(self) -> bool:
+        """Whether it must get there."""
+        return self.save_fwd is SaveFwd.MUST
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether a disaster took what may have been the only copy: its payload is given away for custody if Ack2=0."""
+        return self.must and not self.ack2 and (self.copy_lost or self.dest_restored)
+
+    @property
+    def excused(self) -> bool:
+        """Whether a declared disaster may have taken it (PROTOCOL.md section 19)."""
+        return self.forgotten or self.dest_restored or self.outcome is Outcome.LOST
+
+    @property
+    def makes_way(self) -> bool:
+        """Whether a later message of its order need not wait for it any more."""
+        ended = self.outcome not in (None, Outcome.DELIVERED)
+        unread = self.recorded in (Arrival.VOID, Arrival.REJ)
+        return ended or unread or self.forgotten or self.source_restored or self.dest_restored
+
+
+@dataclass(slots=True)
+class Books:
+    """What the oracle's book said about one store at the moment of a backup."""
+
+    accepted: int = -1  #: the place of the last message accepted there
+    recorded: dict[LK0, Arrival] = field(default_factory=dict)
+    outcomes: dict[LK0, Outcome] = field(default_factory=dict)
+    held: set[LK0] = field(default_factory=set)

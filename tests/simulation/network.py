@@ -1,0 +1,158 @@
+"""Sessions between local nodes and the platform: latency, cuts, half-open ones; in hell also late and doubled frames.
+
+Within one session each direction has two channels, for messages and for packets, each in order and independent of
+the other. What is under way when a session ends is lost, never delivered on the next one; only ``ghosts``, a fault
+of hell, break that.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
+from semq.umx_t.records import decode_records, encode_records
+
+if TYPE_CHECKING:
+    from tests.simulation.host import Host, HubHost, LocalHost
+    from tests.simulation.world import World
+
+
+class Channel:
+    """Frames of one kind, in one direction, in order."""
+
+    __slots__ = ("frames", "last")
+
+    def __init__(self, start: float) -> None:
+        self.frames: deque[tuple[float, Frame]] = deque()
+        self.last = start
+
+
+class SimLink:
+    """One end of a session, as the engine of its owner sees it."""
+
+    def __init__(self, session: "Session", owner: "Host", other: "Host") -> None:
+        self.session = session
+        self.owner = owner
+        self.other = other
+        self.life = owner.life
+        self.up = False  #: whether the owner's engine believes in it
+        self.stalled = False  #: frames leave and never arrive
+        self.data = Channel(session.world.time.now)
+        self.control = Channel(session.world.time.now)
+        self.was_full = False
+
+    @property
+    def peer(self) -> Address:
+        return self.other.address
+
+    @property
+    def room(self) -> int:
+        room = self.session.world.plan.link_room - len(self.data.frames)
+        self.was_full = self.was_full or room <= 0
+        return max(room, 0)
+
+    @property
+    def far(self) -> "SimLink":
+        """The other end."""
+        return self.session.local_end if self is self.session.hub_end else self.session.hub_end
+
+    def send(self, frame: Frame) -> None:
+        world = self.session.world
+        world.oracle.sent(self.owner, frame)
+        if self.session.is_cut or not self.up or self.life != self.owner.life:
+            world.trace("lost at once", self.owner.name, frame)
+            return
+        world.trace("sends", self.owner.name, frame)
+        self.session.carry(self, frame)
+
+
+class Session:
+    """One connection of a local node with a process of the platform."""
+
+    def __init__(self, world: "World", local: "LocalHost", hub: "HubHost") -> None:
+        self.world = world
+        self.local = local
+        self.hub = hub
+        self.is_cut = False
+        self.hub_end = SimLink(self, hub, local)
+        self.local_end = SimLink(self, local, hub)
+
+    # --- beginning and end
+    def begin(self) -> None:
+        """The platform lets the node in; a little later the node knows."""
+        if self.is_cut or not self.hub.is_up(self.hub_end.life) or not self.local.is_up(self.local_end.life):
+            self.cut(0.0, 0.0)
+            return
+        self.hub_end.up = True
+        when = self.world.time.now + self.world.latency()
+        self.hub_end.data.last = self.hub_end.control.last = when
+        self.world.time.at(when, self._begin_local)
+        self.hub.link_up(self.hub_end)
+
+    def _begin_local(self) -> None:
+        if not self.is_cut and self.local.is_up(self.local_end.life):
+            self.local_end.up = True
+            self.local.link_up(self.local_end)
+
+    def cut(self, local_delay: float, hub_delay: float) -> None:
+        """What is under way is lost; each end hears of it after its own delay."""
+        if not self.is_cut:
+            self.is_cut = True
+            self.world.time.after(local_delay, self._end, self.local_end)
+            self.world.time.after(hub_delay, self._end, self.hub_end)
+
+    @staticmethod
+    def _end(link: SimLink) -> None:
+        was_up, link.up = link.up, False
+        if link.owner.is_up(link.life):
+            link.owner.link_down(link, was_up)
+
+    # --- carrying
+    def carry(self, link: SimLink, frame: Frame) -> None:
+        """Put a frame on its way."""
+        world = self.world
+        if world.plan.codec:
+            frame = through_the_codec(frame)
+        arrives, ghosts = world.faults.fate(frame)
+        if arrives and not link.stalled:
+            channel = link.data if isinstance(frame, Data) else link.control
+            channel.last = max(channel.last, world.time.now + world.latency())
+            channel.frames.append((channel.last, frame))
+            world.in_transit += 1
+            world.time.at(channel.last, self._arrive, link, channel)
+        for delay in ghosts:
+            world.in_transit += 1
+            world.time.after(delay, self._haunt, link.owner, link.other, frame)
+
+    def _arrive(self, link: SimLink, channel: Channel) -> None:
+        frames: list[Frame] = []
+        while channel.frames and channel.frames[0][0] <= self.world.time.now:
+            frames.append(channel.frames.popleft()[1])
+        self.world.in_transit -= len(frames)
+        far = link.far
+        if frames and not self.is_cut and far.up and far.owner.is_up(far.life):
+            self.world.trace_all("hears", far.owner.name, frames)
+            far.owner.hear(far, frames)
+        if link.was_full and link.up and link.owner.is_up(link.life) and channel is link.data:
+            link.was_full = False
+            link.owner.room(link)
+
+    def _haunt(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
+        """A late or doubled frame arrives on whatever session there is now between the two."""
+        self.world.in_transit -= 1
+        link = self.world.link_between(receiver, sender)
+        if link is not None:
+            self.world.trace("hears late", link.owner.name, frame)
+            link.owner.hear(link, [frame])
+
+
+def through_the_codec(frame: Frame) -> Frame:
+    """A frame as the peer reads it from the wire."""
+    if isinstance(frame, Data):
+        properties, headers = write_envelope(frame.envelope)
+        assert read_type(properties["type"])
+        return Data(read_envelope(properties, headers, str(frame.envelope.target)), frame.body)
+    function, primitive = read_type(packet_type(frame.function, frame.primitive))
+    records = decode_records(function, primitive, encode_records(frame.records))
+    return Packet(frame.source, frame.target, function, primitive, records)

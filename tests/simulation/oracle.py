@@ -1,0 +1,378 @@
+"""The invariants of PROTOCOL.md section 6, checked at every step by somebody who keeps books of their own.
+
+The oracle looks on at four borders: what a store is about to make durable (``commits``), what a node sends
+(``sent``), what an application is given (``given``) and what it is told (``promised``, ``reported``). It knows
+nothing of grids and statuses of the engine beyond what lies in a row.
+"""
+
+from typing import TYPE_CHECKING
+
+from semq.engine.errors import Expired
+from semq.engine.ports import AppEvent, Delivery
+from semq.errors import BadInput
+from semq.store.memory import Tables
+from semq.store.rows import Outbound, OutStreamKey, Pending
+from semq.store.unit import Unit
+from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import LK0, parse_lk0
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt
+from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+from tests.simulation.application import POISON, Document
+from tests.simulation.messages import Books, Message
+
+if TYPE_CHECKING:
+    from tests.simulation.host import Host, LocalHost
+    from tests.simulation.world import World
+
+TRUE_OF = {Outcome.DELIVERED: Arrival.RECV, Outcome.REJECTED: Arrival.REJ, Outcome.CANCELLED: Arrival.VOID}
+RECORDED = {Answer.RECV: Arrival.RECV, Answer.REJ: Arrival.REJ, Answer.VOID: Arrival.VOID}
+
+
+class Broken(AssertionError):
+    """An invariant does not hold; ``kind`` says whether something is lost or doubled, or it is another violation."""
+
+    def __init__(self, rule: str, text: str, kind: str) -> None:
+        super().__init__(f"{rule}: {text}")
+        self.kind = kind
+
+
+class Stream:
+    """One stream of a source as the oracle counts it."""
+
+    def __init__(self) -> None:
+        self.next_sid = 0
+        self.floor = 0
+        self.settled: set[int] = set()
+
+    def settle(self, sid: int) -> None:
+        self.settled.add(sid)
+        while self.floor in self.settled:
+            self.floor += 1
+
+
+class Oracle:
+    """The books about one run."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.messages: dict[LK0, Message] = {}
+        self.by_token: dict[str, Message] = {}
+        self.answered: set[str] = set()  #: tokens whose application knows what became of its submission
+        self.streams: dict[tuple[str, OutStreamKey], Stream] = {}
+        self.orders: dict[tuple[str, str, str], list[Message]] = {}
+        self.frames = 0
+
+    # --- what applications are told
+    def promised(self, host: "LocalHost", document: Document, lk0: LK0) -> None:
+        """The application heard that its document is accepted."""
+        self.answered.add(document.token)
+        message = self.messages.get(lk0)
+        a = document.attributes
+        if message is None and a.save_fwd is not SaveFwd.MUST:
+            # It left no row: this is the first that is seen of it.
+            message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
+        self._demand(message is not None, "I1", f"accepted before it was committed: {lk0}")
+        assert message is not None
+        message.promised = True
+        self._demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
+
+    def turned_away(self, document: Document, error: BadInput) -> None:
+        """The application heard that its document is not accepted."""
+        self.answered.add(document.token)
+        message = self.by_token.get(document.token)
+        self._demand(message is None or message.forgotten, "I6", f"refused although accepted: {document.token} {error}")
+        self._demand(isinstance(error, Expired), "I6", f"refused without a reason: {document.token} {error}")
+
+    def cancelling(self, lk0: LK0) -> None:
+        """The application asks to cancel."""
+        if lk0 in self.messages:
+            self.messages[lk0].may_void = True
+
+    def reported(self, host: "LocalHost", event: AppEvent) -> None:
+        """An event reached the application: only what is committed, and true."""
+        message = self.messages.get(event.lk0)
+        if message is None or event.kind not in ("delivered", "failed"):
+            return
+        outcome = message.outcome.name if message.outcome else ""
+        self._demand(event.outcome == outcome, "I6", f"reported {event.outcome}, committed {outcome}: {event.lk0}")
+
+    def given(self, host: "LocalHost", delivery: Delivery) -> None:
+        """The receiver's application gets a document."""
+        lk0 = delivery.envelope.lk0
+        message = self.messages.get(lk0)
+        self.world.trace("given", host.name, f"{lk0} redelivered={delivery.redelivered}")
+        self._demand(message is not None, "I1", f"given, but nobody sent it: {lk0}")
+        assert message is not None
+        self._demand(message.dest == host.name, "I1", f"given to another node: {lk0}")
+        self._demand(message.recorded is Arrival.RECV, "I1", f"given, but not recorded: {lk0}")
+        self._demand(delivery.payload == message.payload, "I1", f"given with other bytes: {lk0}")
+        repeated = message.given > 0 and not message.dest_restored
+        self._demand(delivery.redelivered or not repeated, "I1", f"given twice without a flag: {lk0}", "duplicated")
+        if message.given == 0 and message.order_key:
+            self._check_order(message)
+        message.given += 1
+
+    def _check_order(self, message: Message) -> None:
+        if message.forgotten:
+            return
+        for earlier in self.orders[message.source, message.dest, message.order_key]:
+            if earlier is message:
+                return
+            fine = (earlier.given > 0 and earlier.done) or earlier.makes_way
+            self._demand(fine, "ORDER", f"{message.lk0} given before {earlier.lk0}")
+
+    # --- what is about to be durable
+    def commits(self, host: "Host", unit: Unit) -> None:
+        """A store is about to write a unit."""
+        for row in unit.new_outbound.values():
+            if row.direction is Direction.OWN:
+                self._accepted(host, row, unit)
+            else:
+                self._message(row.lk0).custody.add(host.tables.store_uuid)
+        for object_id in unit.changed_outbound:
+            row = unit.outbound[object_id]
+            if row.direction is Direction.OWN:
+                self._changed(row)
+        for object_id in unit.deleted_outbound:
+            stored = host.tables.outbound.get(object_id)
+            if stored is not None:
+                self._deleted_outbound(stored)
+        for pending in unit.new_pending.values():
+            self._recorded(host, pending, unit)
+        for bref, status in unit.handled.items():
+            self._handled(unit, host, bref, status)
+        for bref in unit.deleted_pending:
+            stored_pending = host.tables.pending.get(bref)
+            if stored_pending is not None:
+                self._deleted_pending(stored_pending)
+
+    def _accepted(self, host: "Host", row: Outbound, unit: Unit) -> None:
+        lk0 = row.lk0
+        body = unit.new_bodies[row.object_id]
+        self._demand(lk0 not in self.messages or not row.sid >= 0, "I1", f"a name given out twice: {lk0}")
+        message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
+        message.sid = row.sid
+        message.may_void = message.may_void or row.expires_at > 0
+        if row.token:
+            known = self.by_token.get(row.token)
+            self._demand(known is None or known.forgotten, "I1", f"a token accepted twice: {row.token}", "duplicated")
+            self.by_token[row.token] = message
+        if row.sid >= 0:
+            stream = self.streams.setdefault((host.name, OutStreamKey(row.dest, lk0.inc)), Stream())
+            self._demand(row.sid == stream.next_sid, "F", f"position {row.sid}, expected {stream.next_sid}: {lk0}")
+            stream.next_sid += 1
+            if row.order_key:
+                self.orders.setdefault((message.source, message.dest, row.order_key), []).append(message)
+        if row.outcome is not None:
+            self._ended(message, row)
+
+    def _register(
+        self, lk0: LK0, source: str, dest: str, save_fwd: SaveFwd, ack2: bool, order_key: str, payload: bytes
+    ) -> Message:
+        message = self.messages.get(lk0)
+        if message is None:
+            message = Message(lk0, source, dest, save_fwd, ack2, order_key, payload, -1, len(self.messages))
+            message.poison = payload[:1] == POISON
+            self.messages[lk0] = message
+        return message
+
+    def _changed(self, row: Outbound) -> None:
+        message = self._message(row.lk0)
+        if row.outcome is not None and message.outcome is not row.outcome:
+            self._ended(message, row)
+        if message.must and not row.has_payload and not row.void:
+            fine = not row.ack2 and (bool(message.custody) or message.recorded is not None)
+            self._demand(fine, "I2", f"payload dropped without custody: {row.lk0}", "lost")
+        if message.must and row.void and row.outcome is None:
+            allowed = message.may_void or message.refused or (row.lost and message.may_be_lost)
+            self._demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
+
+    def _ended(self, message: Message, row: Outbound) -> None:
+        """I4 and I6: an outcome is true when it is committed, and never changes."""
+        outcome, lk0 = row.outcome, row.lk0
+        assert outcome is not None
+        before = message.outcome
+        self._demand(before is None or message.source_restored, "I6", f"{before} became {outcome}: {lk0}")
+        self._demand(self._is_true(message, outcome, row), "I6", f"{outcome.name} is not true: {message}")
+        message.outcome = outcome
+        if row.sid >= 0:
+            self.streams[message.source, OutStreamKey(row.dest, lk0.inc)].settle(row.sid)
+
+    def _is_true(self, message: Message, outcome: Outcome, row: Outbound) -> bool:
+        ever, hell = message.ever, self.world.plan.hell
+        match outcome:
+            case Outcome.DELIVERED:
+                return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
+            case Outcome.REJECTED:
+                return Arrival.REJ in ever or (message.refused and Arrival.RECV not in ever)
+            case Outcome.CANCELLED:
+                # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
+                arrived = Arrival.RECV in ever and not message.dest_restored
+                return not arrived and (Arrival.VOID in ever if message.must else message.sent == 0)
+            case Outcome.LOST:
+                arrived = Arrival.RECV in ever and not message.dest_restored
+                return message.may_be_lost and Arrival.VOID in ever and not arrived
+            case Outcome.UNKNOWN:
+                return not message.must or message.source_restored
+            case Outcome.DROPPED:
+                return message.save_fwd is SaveFwd.DROP and (hell or not ever)
+
+    def _deleted_outbound(self, row: Outbound) -> None:
+        message = self.messages.get(row.lk0)
+        if message is None:
+            return
+        if row.direction is Direction.RELAYED:
+            self._demand(bool(message.ever), "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
+            return
+        silent = row.save_fwd is SaveFwd.STORE and not row.ack2
+        self._demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")
+
+    def _recorded(self, host: "Host", row: Pending, unit: Unit) -> None:
+        """I1: recorded exactly once, with the right bytes, and as what it is."""
+        message = self._message(row.lk0)
+        self.world.trace("recorded", host.name, f"{row.lk0} {row.status.name}")
+        self._demand(message.dest == host.name, "I1", f"recorded at {host.name}: {message}")
+        twice = message.recorded is not None
+        self._demand(not twice, "I1", f"recorded twice: {message}", "duplicated")
+        payload = unit.new_pending_bodies[row.bref].payload
+        match row.status:
+            case Arrival.RECV:
+                self._demand(payload == message.payload and not message.poison, "I1", f"other bytes: {message}")
+            case Arrival.REJ:
+                self._demand(message.poison, "I6", f"refused although readable: {message}")
+            case Arrival.VOID:
+                allowed = message.may_void or message.refused or message.may_be_lost
+                self._demand(allowed, "I6", f"void although nobody asked: {message}", "lost")
+            case _:
+                self._demand(False, "I1", f"recorded as {row.status}: {message}")
+        message.recorded = row.status
+        message.ever.add(row.status)
+        if row.app_status is not AppStatus.NEW:
+            message.done = True
+
+    def _handled(self, unit: Unit, host: "Host", bref: int, status: AppStatus) -> None:
+        row = unit.pending.get(bref) or host.tables.pending.get(bref)
+        if row is not None:
+            message = self._message(row.lk0)
+            message.done = status is not AppStatus.NEW
+            self._demand(message.given > 0 or message.recorded is not Arrival.RECV, "I1", f"done, not given: {message}")
+
+    def _deleted_pending(self, row: Pending) -> None:
+        message = self._message(row.lk0)
+        read = row.status is not Arrival.RECV or (message.given > 0 and message.done)
+        self._demand(read, "I2", f"tb_0030 row deleted before the application had it: {message}", "lost")
+
+    # --- what is sent
+    def sent(self, host: "Host", frame: Frame) -> None:
+        """A node sends: an acknowledgement of any kind leaves only after the commit that makes it true."""
+        if isinstance(frame, Packet) and frame.function is Function.PRESENCE:
+            return  # tells who is there; no part of any message's way
+        self.frames += 1
+        if isinstance(frame, Data):
+            self._sent_message(host, frame)
+        elif frame.source.node == host.address:
+            self._sent_packet(host, frame)
+
+    def _sent_message(self, host: "Host", frame: Data) -> None:
+        envelope = frame.envelope
+        a = envelope.attributes
+        own = envelope.lk0.node == host.address
+        if own:
+            message = self._register(
+                envelope.lk0, host.name, envelope.target.id, a.save_fwd, a.ack2, a.order_key, bytes(frame.body)
+            )
+            message.refused = a.content_type == "refused"
+            message.may_void = message.may_void or a.expires_at > 0
+            message.sent += 1
+            again = not message.must and message.sent > 1 and not message.source_restored
+            self._demand(not again, "I5", f"class {a.save_fwd:d} sent again: {envelope.lk0}", "duplicated")
+            self._check_floor(host.name, str(envelope.target.node), envelope.lk0.inc, envelope.floor)
+        else:
+            message = self._message(envelope.lk0)
+        if not self.world.faults.active and not envelope.void:
+            message.sent_late += 1
+            self._demand(message.sent_late <= 2 * 8, "I5", f"sent again and again: {message}")
+        self._check_bytes(message, envelope, bytes(frame.body))
+
+    def _check_bytes(self, message: Message, envelope: Envelope, body: bytes) -> None:
+        if envelope.void:
+            self._demand(body == b"", "I6", f"a void marker with a payload: {message}")
+        else:
+            self._demand(body == message.payload, "I1", f"sent with other bytes: {message}")
+
+    def _sent_packet(self, host: "Host", packet: Packet) -> None:
+        for record in packet.records:
+            if isinstance(record, Receipt):
+                self._sent_receipt(host, packet, record)
+            elif isinstance(record, Inquiry) and host.home.type == 1:
+                said = record.answer if packet.primitive is Primitive.CONFIRMATION else record.status
+                if said is not None:
+                    self._check_said(host, record.ident, said)
+
+    def _sent_receipt(self, host: "Host", packet: Packet, record: Receipt) -> None:
+        if packet.primitive is Primitive.INDICATION and record.ack_flag is not None and record.status is not None:
+            self._check_said(host, record.ident, record.status)
+        if record.flag is Note.STORED:
+            message = self._message(parse_lk0(record.ident))
+            self._demand(host.tables.store_uuid in message.custody, "I2", f"Ack-Save before the commit: {message}")
+        if packet.primitive is Primitive.RESPONSE and record.ack_flag is AckFlag.END_TO_END:
+            for inc, (floor, _) in (record.floors or {}).items():
+                self._check_floor(host.name, str(packet.target.node), int(inc, 16), floor)
+
+    def _check_said(self, host: "Host", ident: str, answer: Answer) -> None:
+        if answer not in RECORDED and answer is not Answer.SETTLED:
+            return
+        message = self._message(parse_lk0(ident))
+        if answer is Answer.SETTLED:
+            stream = self.streams[message.source, OutStreamKey(f"1.{message.dest}", message.lk0.inc)]
+            self._demand(message.sid < stream.floor, "F", f"{host.name} says SETTLED, it is not: {message}")
+            return
+        said = RECORDED[answer] in message.ever and message.dest == host.name
+        self._demand(said, "I4", f"{host.name} says {answer.name}, but has not committed it: {message}")
+
+    def _check_floor(self, source: str, dest: str, inc: int, floor: int) -> None:
+        stream = self.streams.get((source, OutStreamKey(dest, inc)))
+        true = stream.floor if stream else 0
+        self._demand(floor <= true, "F", f"{source} says floor {floor} to {dest}, true is {true}", "lost")
+
+    # --- disasters
+    def backup(self, tables: Tables) -> Books:
+        """The books about a store, as they are now."""
+        name = self.world.host_of(tables).name
+        mine = [m for m in self.messages.values() if m.source == name]
+        return Books(
+            len(self.messages) - 1,
+            {m.lk0: m.recorded for m in self.messages.values() if m.dest == name and m.recorded is not None},
+            {m.lk0: m.outcome for m in mine if m.outcome is not None},
+            {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED},
+        )
+
+    def restored(self, tables: Tables, books: Books) -> None:
+        """A store was put back; called after its tables were."""
+        host = self.world.host_of(tables)
+        held = {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED}
+        undone = {row.lk0 for row in tables.pending.values() if row.app_status is AppStatus.NEW}
+        for message in self.messages.values():
+            if host.home.type != 1:
+                message.copy_lost = message.copy_lost or (
+                    tables.store_uuid in message.custody and message.lk0 not in held
+                )
+                continue
+            if message.source == host.name:
+                message.source_restored = True
+                message.forgotten = message.forgotten or message.place > books.accepted
+            if message.dest == host.name:
+                message.dest_restored = True
+                message.recorded = books.recorded.get(message.lk0)
+                message.done = message.recorded is not None and message.lk0 not in undone
+
+    # --- helpers
+    def _message(self, lk0: LK0) -> Message:
+        message = self.messages.get(lk0)
+        self._demand(message is not None, "I1", f"nobody accepted {lk0}")
+        assert message is not None
+        return message
+
+    def _demand(self, holds: bool, rule: str, text: str, kind: str = "violations") -> None:
+        if not holds:
+            raise Broken(rule, text, kind)

@@ -1,0 +1,153 @@
+"""What a seed decides before anything happens: size of the world, numbers of the engines, kinds of faults, documents.
+
+``swarm`` draws a random subset of the fault kinds, so that each kind also gets runs in which no other disturbs it;
+``hell`` has all of them, and a network that loses, doubles, delays and reorders across sessions. Windows and
+batches are small: their edges are where the races are.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from semq.engine.settings import EngineSettings
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.status import SaveFwd
+from tests.simulation.application import POISON, Document, attributes
+from tests.simulation.faults import DISASTERS, KINDS
+from tests.simulation.timeline import EPOCH
+
+HELL_SHARE = 0.25  # of the seeds
+NAMES = ("a", "b", "c", "d")
+
+
+@dataclass(slots=True)
+class Plan:
+    """The decisions of one seed."""
+
+    seed: int
+    hell: bool
+    kinds: frozenset[str]
+    locals: int
+    sites: int
+    faulty_s: float
+    settings: EngineSettings
+    link_room: int
+    codec: bool
+    flush_s: float
+    redial_s: float
+    latency_s: float
+    disk_s: float
+    crash_at_step: float  #: chance of a crash at each step of a process
+    documents: list[tuple[float, str, list[Document]]]  #: when, at whom
+
+
+def draw(seed: int, hell: bool | None = None) -> Plan:
+    """The plan of a seed; ``hell`` overrides the seed's own choice of the mode."""
+    chance = Random(seed)
+    own = chance.random() < HELL_SHARE
+    hell = own if hell is None else hell
+    kinds = _kinds(chance, hell)
+    locals_ = chance.choice((2, 2, 2, 3, 3, 4))
+    faulty_s = chance.uniform(30.0, 150.0)
+    return Plan(
+        seed=seed,
+        hell=hell,
+        kinds=kinds,
+        locals=locals_,
+        sites=2 if "other_store" in kinds else 1,
+        faulty_s=faulty_s,
+        settings=_settings(chance),
+        link_room=chance.choice((1, 3, 16, 64)),
+        codec=chance.random() < 0.2,
+        flush_s=chance.choice((0.0, 0.01, 0.05)),
+        redial_s=chance.choice((0.5, 3.0, 10.0)),
+        latency_s=chance.choice((0.002, 0.02, 0.2, 1.0)),
+        disk_s=chance.choice((0.0005, 0.005, 0.05)),
+        crash_at_step=chance.choice((0.0005, 0.002, 0.006)),
+        documents=_documents(chance, kinds, locals_, faulty_s),
+    )
+
+
+def _kinds(chance: Random, hell: bool) -> frozenset[str]:
+    if hell:
+        disasters = DISASTERS if chance.random() < 0.4 else ()
+        return frozenset({*KINDS, "ghosts", "loss"} - set(DISASTERS) | set(disasters))
+    share = chance.choice((0.1, 0.3, 0.6))
+    return frozenset(kind for kind in KINDS if chance.random() < (share * 0.5 if kind in DISASTERS else share))
+
+
+def _settings(chance: Random) -> EngineSettings:
+    window = chance.choice((3, 8, 65_536))
+    return EngineSettings(
+        inquiry_s=15.0,
+        inquiry_s_max=chance.choice((30.0, 300.0)),
+        inquiry_custody_s_max=chance.choice((60.0, 3600.0)),
+        reconnect_spread_s=chance.choice((0.1, 5.0)),
+        custody_silence_s=chance.choice((20.0, 60.0)),
+        window=window,
+        flight=chance.choice((1, 2, 512)),
+        credit_messages=chance.choice((1, 3, 1024)),
+        claim_rows=chance.choice((1, 2, 256)),
+        ask_rows=chance.choice((1, 3, 1000)),
+        packet_records=chance.choice((1, 2, 500)),
+        clean_rows=chance.choice((1, 2000)),
+        clean_s=chance.choice((0.5, 5.0)),
+        expiry_s=chance.choice((5.0, 30.0)),
+        deliveries_max=1000,
+        hub_attempts_max=1_000_000,
+        keep_rejected=False,
+    )
+
+
+def _documents(
+    chance: Random, kinds: frozenset[str], locals_: int, faulty_s: float
+) -> list[tuple[float, str, list[Document]]]:
+    count = chance.randint(3, 14)
+    classes = chance.choice(((3,), (3, 3, 3, 2, 1), (3, 3, 1, 2)))
+    order_keys = chance.choice((("",), ("", "k"), ("k",), ("k", "l")))
+    acks = chance.choice(((True,), (True, True, False), (False,)))
+    early = chance.random() < 0.5
+    left, planned = count, []
+    while left > 0:
+        together = min(left, chance.choice((1, 1, 1, 2, 4)))
+        left -= together
+        source = chance.choice(NAMES[:locals_])
+        documents = [
+            _document(chance, kinds, f"t{left + n}", source, NAMES[:locals_], classes, order_keys, acks)
+            for n in range(together)
+        ]
+        planned.append((chance.uniform(0.0, faulty_s * (0.2 if early else 0.9)), source, documents))
+    return planned
+
+
+def _document(
+    chance: Random,
+    kinds: frozenset[str],
+    token: str,
+    source: str,
+    names: tuple[str, ...],
+    classes: tuple[int, ...],
+    order_keys: tuple[str, ...],
+    acks: tuple[bool, ...],
+) -> Document:
+    target = source if "loop" in kinds and chance.random() < 0.1 else chance.choice([n for n in names if n != source])
+    save_fwd = SaveFwd(chance.choice(classes))
+    poison = "poison" in kinds and chance.random() < 0.25
+    refused = "refusal" in kinds and chance.random() < 0.15
+    expires = "expiry" in kinds and chance.random() < 0.3
+    return Document(
+        token=token,
+        target=target,
+        attributes=attributes(
+            save_fwd,
+            ack2=chance.choice(acks),
+            app_key=AppKey("simulated", "", "", token),
+            order_key=chance.choice(order_keys) if save_fwd is SaveFwd.MUST else "",
+            content_type="refused" if refused else "",
+            expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if expires else 0,
+        ),
+        payload=(POISON if poison else b"p") + token.encode(),
+        cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0))
+        if "cancel" in kinds and chance.random() < 0.3
+        else None,
+        hold_s=chance.uniform(0.5, 60.0) if "hold" in kinds and chance.random() < 0.2 else None,
+    )

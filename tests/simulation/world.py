@@ -1,0 +1,300 @@
+"""One run: a plan becomes nodes, network, applications and faults; the faults stop, and all must come to rest.
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+import msgspec
+
+from semq.store.memory import Tables
+from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.grid import Grid
+from semq.umx_t.locator import Store
+from semq.umx_t.status import Arrival, Outcome
+from tests.simulation.faults import Faults
+from tests.simulation.host import Host, HubHost, LocalHost
+from tests.simulation.messages import Message
+from tests.simulation.network import SimLink
+from tests.simulation.oracle import Broken, Oracle
+from tests.simulation.plan import NAMES, Plan, draw
+from tests.simulation.timeline import Timeline
+
+REST_S = 12_000.0  # within this time after the last fault everything is at rest
+SILENCE_S = 700.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
+SITE_S = 150.0  # while copies lie in another store of the platform, its process gets the nodes for so long
+Trace = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Site:
+    """A store of the platform and the process that serves it."""
+
+    tables: Tables
+    home: Store
+    host: HubHost
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one seed."""
+
+    seed: int
+    steps: int = 0
+    faults: int = 0
+    frames: int = 0
+    messages: int = 0
+    found: dict[str, str] = field(
+        default_factory=dict
+    )  #: kind (violations, lost, duplicated, unclean) to what was seen
+    cells: set[tuple[str, str, str]] = field(default_factory=set)
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    """Everything that exists in one run."""
+
+    def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
+        self.plan = plan
+        self.time = Timeline()
+        self.chance = Random(plan.seed * 7 + 1)
+        self._trace = trace
+        self.in_transit = 0
+        self.oracle = Oracle(self)
+        self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
+        self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
+        self.site = self.sites[0]
+        self.faults = Faults(self, Random(plan.seed * 7 + 2))
+
+    def _site(self, number: int) -> Site:
+        tables, home = Tables(f"hub{number}"), Store(2, "1", 1, number)
+        return Site(tables, home, HubHost(self, f"hub{number}", home, tables))
+
+    # --- who is where
+    @property
+    def hub(self) -> HubHost:
+        """The process of the platform that nodes dial."""
+        return self.site.host
+
+    def host(self, name: str) -> LocalHost:
+        """A local node by name."""
+        return self.locals[NAMES.index(name)]
+
+    def host_of(self, tables: Tables) -> Host:
+        """The process that works on some tables."""
+        hosts: list[Host] = [*self.locals, *(site.host for site in self.sites)]
+        return next(host for host in hosts if host.tables is tables)
+
+    def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
+        """The receiving end of the session that there is now between a node and the platform."""
+        local = receiver if isinstance(receiver, LocalHost) else sender
+        assert isinstance(local, LocalHost)
+        session = local.session
+        if session is None or session.is_cut:
+            return None
+        link = session.local_end if receiver is local else session.hub_end
+        return link if link.up and link.owner.is_up(link.life) else None
+
+    # --- chance
+    def latency(self) -> float:
+        """How long a frame travels."""
+        return self.plan.latency_s * (0.5 + self.chance.random())
+
+    def disk(self) -> float:
+        """How long a phase of a transaction takes."""
+        return self.plan.disk_s * (0.2 + self.chance.random()) * self.faults.disk_factor
+
+    def notice_s(self) -> float:
+        """How long a peer believes in the session of a process that died."""
+        return self.chance.choice((0.01, 0.3, 20.0)) if self.faults.active else 0.3
+
+    # --- the platform's processes
+    def take_over(self, old_lives_s: float) -> None:
+        """A new process opens the platform's store; the old one goes on until it notices."""
+        old = self.site.host
+        old.is_retired = True
+        self.time.after(old_lives_s, old.crash)
+        self.site.host = HubHost(self, old.name + "'", old.home, old.tables)
+        self.site.host.start()
+
+    def switch_site(self, *, keep_old: bool) -> None:
+        """The nodes move to a process of the platform that has another store."""
+        old = self.site
+        self.site = self.sites[(self.sites.index(old) + 1) % len(self.sites)]
+        for local in self.locals:
+            if local.session is not None:
+                local.session.cut(0.1, 0.1)
+        if not keep_old:
+            old.host.crash(restart_s=60.0)
+
+    # --- the run
+    def run(self) -> Result:
+        """Run the plan; whatever breaks is in the result."""
+        result = Result(self.plan.seed)
+        try:
+            self._begin()
+            self._run_until(self.plan.faulty_s, lambda: False)
+            self._heal()
+            at_rest = self._run_until(self.time.now + REST_S, self._is_at_rest)
+            self._check_end(result, at_rest)
+        except Broken as broken:
+            result.found[broken.kind] = str(broken)
+        except Exception:  # noqa: BLE001
+            result.found["violations"] = traceback.format_exc()
+        result.steps, result.faults, result.frames = self.time.steps, self.faults.count, self.oracle.frames
+        result.messages = len(self.oracle.messages)
+        result.outcomes.update(str(m.outcome.name if m.outcome else None) for m in self.oracle.messages.values())
+        return result
+
+    def _begin(self) -> None:
+        for site in self.sites:
+            site.host.start()
+        for host in self.locals:
+            host.start()
+            host.application.be_present(self.chance.randint(1, 3))
+        for when, name, documents in self.plan.documents:
+            self.time.at(when, self.host(name).application.submit, documents)
+        self.faults.schedule()
+
+    def _run_until(self, end: float, stop: Callable[[], bool]) -> bool:
+        while not stop():
+            if not self.time.step(end):
+                return False
+        return True
+
+    def _heal(self) -> None:
+        """The faults stop: whatever is down comes up, and stays up."""
+        self.trace("HEAL", "", "")
+        self.faults.active = False
+        self.faults.disk_factor = 1.0
+        for site in self.sites:
+            site.host.start()
+        for host in self.locals:
+            host.is_offline = False
+            host.start()
+            host.dial()
+            host.application.heal()
+            if host.session is not None and (host.session.local_end.stalled or host.session.hub_end.stalled):
+                host.session.cut(0.1, 0.1)
+        if len(self.sites) > 1:
+            self.time.after(SITE_S, self._serve_sites)
+
+    def _serve_sites(self) -> None:
+        # Instances do not speak for each other's stores: each has its turn until nothing is left anywhere.
+        if any(host.tables.outbound or host.tables.pending for host in self._hosts()):
+            self.switch_site(keep_old=True)
+            self.time.after(SITE_S, self._serve_sites)
+
+    # --- the end
+    def _hosts(self) -> Sequence[Host]:
+        return [*self.locals, *(site.host for site in self.sites)]
+
+    def _is_at_rest(self) -> bool:
+        if self.in_transit or any(host.tables.outbound or host.tables.pending for host in self._hosts()):
+            return False
+        known = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
+        return known and all(host.is_idle for host in self._hosts())
+
+    def _check_end(self, result: Result, at_rest: bool) -> None:
+        for message in self.oracle.messages.values():
+            self._check_message(result, message)
+        if not at_rest:
+            left = [
+                f"{host.name}: {len(host.tables.outbound)} in tb_0031, {len(host.tables.pending)} in tb_0030"
+                for host in self._hosts()
+                if host.tables.outbound or host.tables.pending
+            ]
+            result.found["unclean"] = f"I3: not at rest after {REST_S:.0f} s: {'; '.join(left)}"
+            return
+        self._check_ledgers(result)
+        frames, site = self.oracle.frames, self.site
+        self._run_until(self.time.now + SILENCE_S, lambda: self.site is not site)
+        if self.oracle.frames != frames:
+            result.found["unclean"] = f"I5: {self.oracle.frames - frames} frames after everything was at rest"
+
+    def _check_message(self, result: Result, message: Message) -> None:
+        if not message.must or message.excused:
+            return
+        expected = {
+            Outcome.DELIVERED: Arrival.RECV,
+            Outcome.REJECTED: Arrival.REJ,
+            Outcome.CANCELLED: Arrival.VOID,
+        }
+        if message.outcome is None:
+            result.found.setdefault("unclean", f"I3: no outcome: {message}")
+        if not message.ever and not (message.refused and message.outcome is Outcome.REJECTED):
+            result.found["lost"] = f"I1: never arrived: {message}"
+        elif message.refused and message.outcome is Outcome.REJECTED:
+            return
+        elif message.recorded is Arrival.RECV and not (message.given and message.done):
+            result.found["lost"] = f"I1: never given to the application: {message}"
+        elif message.outcome in expected and message.ever and expected[message.outcome] is not message.recorded:
+            result.found["violations"] = f"I6: not true in the end: {message}"
+
+    def _check_ledgers(self, result: Result) -> None:
+        """At rest the receivers' ledgers are empty, unless a backup was put back (its floors are gone)."""
+        if any(m.source_restored or m.dest_restored for m in self.oracle.messages.values()):
+            return
+        for host in self.locals:
+            if host.tables.recorded:
+                result.found["unclean"] = f"I3: {len(host.tables.recorded)} ledger entries left at {host.name}"
+
+    # --- tracing
+    def trace(self, what: str, where: str, fact: object) -> None:
+        """Tell whoever wants to read the run."""
+        if self._trace is not None:
+            self._trace(f"{self.time.now:10.4f} {where:6} {what:12} {show(fact)}")
+
+    def trace_all(self, what: str, where: str, frames: Sequence[Frame]) -> None:
+        """The same for several frames."""
+        if self._trace is not None:
+            for frame in frames:
+                self.trace(what, where, frame)
+
+
+def show(fact: object) -> str:
+    """A frame in a line."""
+    if isinstance(fact, Data):
+        e = fact.envelope
+        void = " void" if e.void else ""
+        return f"MSG {e.lk0} sid={e.sid} floor={e.floor} att={e.att} prev={e.prev} lk1={e.lk1}{void}"
+    if isinstance(fact, Packet):
+        records = "; ".join(map(show_record, fact.records))
+        return f"{fact.function.name}.{fact.primitive.name} {fact.source}->{fact.target} {records}"
+    return str(fact)
+
+
+def show_record(record: msgspec.Struct) -> str:
+    """The fields of a record that say something."""
+    fields = msgspec.structs.asdict(record).items()
+    hidden = ("semq_id", "semq_db_id", "digest", "at")
+    told = {name: value.name if isinstance(value, Enum) else value for name, value in fields if value}
+    return " ".join(f"{name}={value}" for name, value in told.items() if not name.endswith(hidden))
+
+
+class Coverage:
+    """Which cells of the grids have been stepped on, in this process."""
+
+    def __init__(self) -> None:
+        self.cells: set[tuple[str, str, str]] = set()
+        self._step = Grid.step
+
+    def __enter__(self) -> "Coverage":
+        cells, step = self.cells, self._step
+
+        def watched(grid: Grid, standing: object, on: object) -> object:  # type: ignore[type-arg]
+            cells.add((grid.name, standing.name, on.name))  # type: ignore[attr-defined]
+            return step(grid, standing, on)  # type: ignore[arg-type]
+
+        Grid.step = watched
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        Grid.step = self._step  # type: ignore[method-assign]
+
+
+def simulate(seed: int, hell: bool | None = None, trace: Trace | None = None) -> Result:
+    """Run one seed."""
+    return World(draw(seed, hell), trace).run()
