@@ -115,6 +115,7 @@ class MemoryStore:
         self._open: list[Work] = []  # of the transaction that is open
         self._unit: Unit | None = None
         self._outcome: list[tuple[Work, Exception | None]] = []  # to be told, in order
+        self.is_lost = False  #: a commit's fate is unknown, or the store was taken over: open it anew
 
     # --- the contract
     def post(self, work: Work) -> None:
@@ -183,7 +184,11 @@ class MemoryStore:
         self._outcome += [(work, error) for work in works]
 
     def deliver(self) -> None:
-        """Tell each piece of work what became of it."""
+        """Tell each piece of work what became of it; once the store is lost, that is nothing for all that waits."""
+        if any(isinstance(error, StoreUnavailable) for _, error in self._outcome):
+            self.is_lost = True
+            self._outcome += [(work, StoreUnavailable()) for work in self._queue]
+            self._queue = []
         outcome, self._outcome = self._outcome, []
         for work, error in outcome:
             if error is None:
@@ -347,7 +352,8 @@ def _check_keys(tables: Tables, unit: Unit) -> None:
         ("ledger", unit.new_recorded, tables.recorded),
         ("seen", unit.new_seen, tables.seen),
     ):
-        _guard(not staged.keys() & stored.keys(), name, keys=[str(key) for key in staged.keys() & stored.keys()])
+        taken = staged.keys() & stored.keys() if staged else ()
+        _guard(not taken, name, keys=[str(key) for key in taken])
     for key in unit.changed_out_streams & tables.out_streams.keys():
         _guard(unit.out_streams[key].next_sid >= tables.out_streams[key].next_sid, "positions rise", stream=key)
     for stream in unit.changed_in_streams & tables.in_streams.keys():

@@ -224,6 +224,16 @@ def test_a_lost_answer_leaves_the_writer_in_doubt(store: MemoryStore) -> None:
     assert set(store.tables.outbound) == {1}
 
 
+def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
+    store = MemoryStore(group=lambda waiting: 1)
+    jobs = [Job(lambda unit: unit.insert_outbound(own(1), BODY)), Job(lambda unit: unit.insert_outbound(own(2), BODY))]
+    for job in jobs:
+        store.post(job)
+    store.run(Fault.ANSWER_LOST)
+    assert all(isinstance(job.told[0], StoreUnavailable) for job in jobs)
+    assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
+
+
 def test_a_decision_may_be_taken_twice(store: MemoryStore) -> None:
     job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
