@@ -5,12 +5,15 @@
 | `postgres`       | session | the running embedded server of this worker (an EmbeddedPostgres)                |
 | `empty_database` | test    | the URL of a new database without tables                                        |
 | `database`       | test    | the URL of a new database at the newest schema, copied from a migrated template |
+| `new_database`   | test    | makes as many of these as the test asks for                                     |
+| `inprocess`      | test    | starts nodes in the test's own event loop (tests/service/inprocess.py)          |
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -18,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from semq.store.embedded import EmbeddedPostgres
+from tests.service.inprocess import InProcess, in_process
 
 # No test asserts a duration, so none has a deadline. A failure prints the blob that replays it.
 settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +47,19 @@ def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
 def database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
     with _new_database(postgres, template=migrated_template) as url:
         yield url
+
+
+@pytest.fixture
+def new_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[Callable[[], str]]:
+    """Makes as many migrated databases as a test asks for."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(_new_database(postgres, template=migrated_template))
+
+
+@pytest.fixture
+async def inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
+    async with in_process(tmp_path, new_database) as nodes:
+        yield nodes
 
 
 @pytest.fixture(scope="session")

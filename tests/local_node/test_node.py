@@ -1,0 +1,215 @@
+"""A local node and the platform in one event loop: documents, events, SQL, refusals, what administrators can do."""
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.amqp import errors as amqp
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from tests.service.inprocess import InProcess, ask, linked, until
+
+T = TypeVar("T")
+
+
+async def publish(channel: ClientChannel, target: str, body: bytes, **headers: object) -> bool:
+    header = ContentHeader.build(len(body), Properties(headers={f"@{k}": v for k, v in headers.items()}))
+    async with asyncio.timeout(60):
+        return await channel.publish_and_wait("semq", target, header, body)
+
+
+def put(queue: asyncio.Queue[T], values: Sequence[T]) -> None:
+    for value in values:
+        queue.put_nowait(value)
+
+
+async def confirming(link: ClientLink) -> ClientChannel:
+    channel = await link.open_channel()
+    await channel.confirm_select()
+    return channel
+
+
+async def test_a_document_goes_from_application_to_application(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(a, b)
+    listener = await (await inprocess.client(a)).open_channel()
+    events: asyncio.Queue[dict[str, object]] = asyncio.Queue()
+    queue = (await listener.declare_queue(exclusive=True)).queue
+    await listener.bind_queue(queue, "semq.events", "#")
+    await listener.consume(queue, lambda batch: put(events, [json.loads(d.body) for d in batch]), no_ack=True)
+
+    assert await publish(await confirming(await inprocess.client(a)), "56001", b"order", AppKey="trade/order//S1")
+
+    consumer = await (await inprocess.client(b)).open_channel()
+    got: asyncio.Queue[Delivered] = asyncio.Queue()
+    await consumer.qos(10)
+    await consumer.consume("semq.inbox", lambda batch: put(got, batch))
+    async with asyncio.timeout(60):
+        delivered = await got.get()
+        told = [await events.get() for _ in range(3)]
+    assert bytes(delivered.body) == b"order"
+    assert (delivered.header.headers or {})["@AppKey"] == "trade/order//S1"
+    assert [event["event"] for event in told] == ["sent", "forwarded", "delivered"]
+    consumer.ack(delivered.delivery_tag)
+    admin = await inprocess.client(b)
+
+    async def is_clean() -> bool:
+        counts = (await ask(admin, "queue.counts"))["result"]
+        return bool(counts == {"tb_0031": {}, "tb_0030": {}, "tb_0030_ledger": 0})
+
+    await until(is_clean)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "error", "code"),
+    [
+        ("77777", {}, amqp.NotFound, "SEMQ-1201"),
+        ("88001", {}, amqp.AccessRefused, "SEMQ-1202"),
+        ("56001", {"SaveFwd": 7}, amqp.PreconditionFailed, "SEMQ-1102"),
+        ("56001", {"Savefwd": 3}, amqp.PreconditionFailed, "@SaveFwd"),
+        ("56001", {"AppKey": "no slashes"}, amqp.PreconditionFailed, "SEMQ-1103"),
+        ("56001", {"Reliable": 0}, amqp.PreconditionFailed, "SEMQ-1104"),
+        ("5 6", {}, amqp.PreconditionFailed, "SEMQ-1101"),
+        ("56001", {"ExpiresAt": 1}, amqp.PreconditionFailed, "SEMQ-1206"),
+    ],
+)
+async def test_bad_input_ends_its_channel_with_the_code_and_the_remedy(
+    inprocess: InProcess, target: str, headers: dict[str, object], error: type[amqp.AmqpError], code: str
+) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    link = await inprocess.client(a)
+    channel, neighbour = await confirming(link), await confirming(link)
+    with pytest.raises(error, match=code):
+        await publish(channel, target, b"x", **headers)
+    assert await publish(neighbour, "56001", b"x")
+
+
+async def test_a_document_over_the_limit_is_refused(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    with pytest.raises(amqp.ContentTooLarge, match="SEMQ-1203"):
+        await publish(await confirming(await inprocess.client(a)), "56001", b"x" * 100_001)
+
+
+async def test_administrators_submit_look_and_act(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    admin = await inprocess.client(a)
+    document = {
+        "target": "56001",
+        "app_key": "trade/order//S7",
+        "body_base64": b64encode(b"seven").decode(),
+        "token": "t",
+    }
+    first = await ask(admin, "msg.submit", document)
+    again = await ask(admin, "msg.submit", document)
+    assert again["result"]["repeated"]
+    lk0 = first["result"]["lk0"]
+    (listed,) = (await ask(admin, "msg.list", {"side": "outbound"}))["result"]
+    assert listed["lk0"] == lk0
+    assert (await ask(admin, "msg.body", {"id": "trade/order//S7"}))["result"]["body_base64"] == document["body_base64"]
+
+    async def is_stored() -> bool:
+        return bool((await ask(admin, "msg.show", {"id": lk0}))["result"]["ss_status"] == "SS_ACK")
+
+    await until(is_stored)
+    trace = (await ask(admin, "msg.trace", {"id": "S7"}))["result"]
+    assert [event["event"] for event in trace["events"]][:2] == ["ACCEPTED", "SENT"]
+    assert (await ask(admin, "queue.partners"))["result"][0]["rows"] == 1
+    assert (await ask(admin, "msg.resend", {"id": lk0, "why": "test"}))["ok"]
+    assert (await ask(admin, "msg.cancel", {"id": lk0}))["ok"]
+    assert (await ask(admin, "msg.hold", {"id": lk0}))["error"]["code"] in ("SEMQ-1207", "SEMQ-1208")
+    assert (await ask(admin, "stuck.list"))["result"] == []
+    assert (await ask(admin, "stuck.explain", {"id": lk0}))["result"]["message"]["lk0"] == lk0
+    assert (await ask(admin, "node.status"))["result"]["platform"]["link"] == "up"
+    assert (await ask(admin, "no.such"))["error"]["code"] == "SEMQ-2101"
+    assert (await ask(admin, "msg.submit", {"nonsense": 1}))["error"]["code"] == "SEMQ-2102"
+    assert (await ask(admin, "msg.show", {"id": "1.1.1.1.1.1"}))["error"]["code"] == "SEMQ-1207"
+    assert (await ask(admin, "node.drain", {"timeout_s": 5}))["result"]["drained"]
+    assert (await ask(admin, "msg.submit", document | {"token": "u"}))["error"]["code"] == "SEMQ-1230"
+
+
+async def test_documents_come_in_through_sql_in_the_application_s_own_transaction(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    admin = await inprocess.client(a)
+    with psycopg.connect(a.store.url) as connection:
+        connection.execute("SELECT semq_send('56001', 'rolled back'::bytea)")
+        connection.rollback()
+        connection.execute("SELECT semq_send('56001', 'kept'::bytea, app_key => 'trade/order//Q1')")
+        connection.execute("SELECT semq_send('77777', 'nobody'::bytea)")
+        connection.commit()
+
+    async def listed() -> list[dict[str, object]]:
+        rows: list[dict[str, object]] = (await ask(admin, "msg.list"))["result"]
+        return rows
+
+    def refused() -> list[tuple[object, ...]]:
+        with psycopg.connect(a.store.url) as connection:
+            return connection.execute(
+                "SELECT target, reason_code FROM tb_0031_submit WHERE reason_code <> ''"
+            ).fetchall()
+
+    assert [row["app_key"] for row in await until(listed)] == ["trade/order//Q1"]
+    assert await until(refused) == [("77777", "SEMQ-1201")]
+
+
+def began_again(node: LocalNode | PlatformNode) -> bool:
+    return node.lives > 1
+
+
+async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(a, b)
+    channel = await confirming(await inprocess.client(a))
+    assert await publish(channel, "56001", b"1")
+    for node in (a, hub, b):
+        with psycopg.connect(node.store.url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'semq-writer' AND datname = current_database()"
+            )
+        await until(partial(began_again, node))
+    await linked(a, b)
+    assert await publish(channel, "56001", b"2")
+    consumer = await (await inprocess.client(b)).open_channel()
+    got: list[bytes] = []
+    both = asyncio.Event()
+
+    def take(batch: list[Delivered]) -> None:
+        got.extend(bytes(delivered.body) for delivered in batch)
+        if set(got) == {b"1", b"2"}:
+            both.set()
+
+    await consumer.consume("semq.inbox", take, no_ack=True)
+    async with asyncio.timeout(60):
+        await both.wait()
+
+
+async def test_a_second_node_of_one_name_waits_until_the_first_is_gone(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    first = await inprocess.local("10008", hub.port)
+    await linked(first)
+    second = await inprocess.local("10008", hub.port)
+    await until(lambda: "another session" in second.uplink.last_error)
+    assert first.uplink.link is not None
+    await first.uplink.stop()
+    await linked(second)
+    listed = (await ask(await inprocess.client(hub), "nodes.list"))["result"]
+    assert {row["node"]: row["online"] for row in listed} == {"1.10008": True, "1.56001": False, "1.88001": False}

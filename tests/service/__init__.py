@@ -1,0 +1,1 @@
+"""What both kinds of nodes share as processes."""
