@@ -22,7 +22,7 @@ from tests.service.inprocess import InProcess, ask, linked, until
 T = TypeVar("T")
 
 
-async def publish(channel: ClientChannel, target: str, body: bytes, **headers: object) -> bool:
+async def publish(channel: ClientChannel, target: str, body: bytes, **headers: str | int) -> bool:
     header = ContentHeader.build(len(body), Properties(headers={f"@{k}": v for k, v in headers.items()}))
     async with asyncio.timeout(60):
         return await channel.publish_and_wait("semq", target, header, body)
@@ -85,7 +85,7 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     ],
 )
 async def test_bad_input_ends_its_channel_with_the_code_and_the_remedy(
-    inprocess: InProcess, target: str, headers: dict[str, object], error: type[amqp.AmqpError], code: str
+    inprocess: InProcess, target: str, headers: dict[str, str | int], error: type[amqp.AmqpError], code: str
 ) -> None:
     hub = await inprocess.platform()
     a = await inprocess.local("10008", hub.port)
