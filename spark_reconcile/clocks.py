@@ -28,7 +28,8 @@ class Skew(NamedTuple):
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """The clock of each node that can be told. ``names``: hash, node. A few numbers per node are all that leaves Spark."""
+    """The clock of each node that can be told. ``names``: hash, node. A few numbers per node are all that leaves Spark.
+    """
     senders = _mode(
         facts.where(_answered("heard_at", "taken_at")).select(
             F.expr("substring_index(lk0, '.', 2)").alias("node"),

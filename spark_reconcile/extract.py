@@ -1,9 +1,10 @@
-"""A node's ledger of one business date as Parquet with a manifest: atomic, re-runnable, in bounded memory, without payload.
+"""A node's ledger of one business date as Parquet with a manifest: atomic, re-runnable, in bounded memory, without
+payload.
 
-Called by the node's scheduler at night and by ``semq reconcile extract``, with the batches that ``ledger`` reads from Postgres;
-``generate`` writes invented ledgers through the same door. Nothing but one row group is held. Part files are named after their
-content and the manifest is replaced last, so that a reader finds the old extract or the new one, whole, and a repetition changes
-nothing.
+Called by the node's scheduler at night and by ``semq reconcile extract``, with the batches that ``ledger`` reads from
+Postgres; ``generate`` writes invented ledgers through the same door. Nothing but one row group is held. Part files are
+named after their content and the manifest is replaced last, so that a reader finds the old extract or the new one,
+whole, and a repetition changes nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from semq.clock import Clock
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRequest
-from spark_reconcile.ledger import Disclosure, read_ledger
+from spark_reconcile.ledger import NOTHING_DISCLOSED, Disclosure, read_ledger
 from spark_reconcile.manifest import NAME, Manifest, Part, Sign, date_folder, folder_of
 from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
@@ -52,7 +53,7 @@ def extract_ledger(
     calendar: Calendar,
     clock: Clock,
     *,
-    disclosure: Disclosure = Disclosure(),
+    disclosure: Disclosure = NOTHING_DISCLOSED,
     sign: Sign | None = None,
 ) -> Manifest:
     """Extract one business date from a node's own database. Raises BadRequest, BeingRun, LedgerAway."""
@@ -64,7 +65,7 @@ def extract_ledger(
 class Extract:
     """An extract that is being written: ``add`` batches, then ``finish`` it; left without that, nothing has changed.
 
-    Raises BadRequest if the date has not begun by the node's clock, BeingRun if the same extract is being written elsewhere.
+    Raises BadRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Extract:
         if self._sign is not None:
             manifest = replace(manifest, signature=self._sign(manifest.signed_bytes()))
         (self._folder / NAME).write(manifest.encode())
-        self._remove_others(manifest)
+        remove_others(self._folder, manifest)
         return manifest
 
     def _manifest(self, parts: list[Part]) -> Manifest:
@@ -138,12 +139,13 @@ class Extract:
             created_at=self._clock.wall().isoformat(timespec="seconds"),
         )
 
-    def _remove_others(self, manifest: Manifest) -> None:
-        """Parts of an earlier extract of the same date, which no manifest names any more."""
-        named = {part.name for part in manifest.files}
-        for file in self._folder.files():
-            if file.name.startswith("part-") and file.name not in named:
-                file.remove()
+
+def remove_others(folder: Place, manifest: Manifest) -> None:
+    """Remove the parts of an earlier extract of the same date, which no manifest names any more."""
+    named = {part.name for part in manifest.files}
+    for file in folder.files():
+        if file.name.startswith("part-") and file.name not in named:
+            file.remove()
 
 
 class _Range:

@@ -56,8 +56,8 @@ FACTS = (
     Fact(
         "traits",
         "bit_or",
-        f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) | if(NOT ack2, {NO_ACK2}, 0) "
-        f"| if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
+        f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
+        f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
     ),
     Fact("carried", "bit_or", "0"),
     # when it happened first, by the clock of the node that wrote it
@@ -87,8 +87,10 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 
 
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
-    """The lines of all extracts; ``outside``: not within the window that the manifest states. Such times are moved into it,
-    so that the message belongs to the date of the extract in which it was found."""
+    """The lines of all extracts; ``outside``: not within the window that the manifest states.
+
+    Such times are moved into the window, so that the message belongs to the date of the extract in which it was found.
+    """
     parts = [
         spark.read.schema(SPARK_SCHEMA)
         .parquet(*uris)
@@ -112,7 +114,8 @@ def gather(lines: DataFrame, carried: DataFrame | None = None) -> DataFrame:
 
 
 def _bit() -> str:
-    """The event as a bit; 0 if the line cannot be read: no locator, or a side or event that schema version 1 does not know."""
+    """The event as a bit; 0 if the line cannot be read: no locator, or a side or event that schema version 1 does not
+    know."""
     known = " ".join(f"WHEN {int(side)} THEN {mask(*events)}" for side, events in EVENTS_OF.items())
     return (
         f"if(lk0 IS NULL OR event IS NULL OR event < 1 OR event > 30, 0, "

@@ -1,10 +1,11 @@
 """Invented ledgers with known defects, of any size: for the benchmark, the demonstration, and to try a cluster.
 
-Each message follows one of the courses below, whose last word is the verdict that a job must give. The truth is written beside
-the extracts in a form that the job never reads. Made by columns, a slice of the day at a time, so that memory does not grow.
+Each message follows one of the courses below, whose last word is the verdict that a job must give. The truth is written
+beside the extracts in a form that the job never reads. Made by columns, a slice of the day at a time, so that memory
+does not grow.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
@@ -30,30 +31,45 @@ SLICE = 50_000  # messages made at a time
 _DAY_MS, _TAIL_MS = 86_400_000, 7_200_000
 Numbers = npt.NDArray[np.int64]
 
-# verdict, part of all messages (0: the rest), class, lines as side:EVENT@milliseconds. Letters after the time: x other bytes,
-# o outside the dates of the extract, c with a stored copy's locator. A course named ``late`` begins in the last minutes.
+# Pieces of a course: lines as side:EVENT@milliseconds. Letters after the time: c with a stored copy's locator, x with
+# other
+# bytes, o outside the dates of the extract.
+PIECES = {
+    "go": "S:ACCEPTED@0 S:SENT@3",
+    "forward": "H:FORWARDED@24",
+    "forwarded": "S:FORWARDED@46",
+    "record": "R:RECEIVED@40",
+    "deliver": "S:DELIVERED@90",
+    "noted": "R:SENDER_ACKED@120",
+    "store": "H:STORED@24c S:STORED@46c",
+    "unload": "H:SENT@3600000c",
+    "record2": "R:RECEIVED@3600020c",
+    "release": "H:RELEASED@3600050c R:PLATFORM_ACKED@3600080c",
+    "deliver2": "S:DELIVERED@3600090 R:SENDER_ACKED@3600130",
+}
+# Verdict, part of all messages (0: the rest; late: some, in the last minutes), class, then pieces and single lines.
 COURSES = """
-MATCHED             0        3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120
-MATCHED             0.05     3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@3600000c R:RECEIVED@3600020c H:RELEASED@3600050c R:PLATFORM_ACKED@3600080c S:DELIVERED@3600090 R:SENDER_ACKED@3600130
-MATCHED             0.01     1  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40
-IN_FLIGHT           late     3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24
-WAITING_OFFLINE     0.0005   3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c
-DROPPED_BY_POLICY   0.0005   1  S:ACCEPTED@0 S:SENT@3 H:DROPPED@24 S:DROPPED@46
-REFUSED             0.0003   3  S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46
-LOST_BEST_EFFORT    0.0002   1  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24
-PARKED              0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120 R:PARKED@500000
-MISSING_AT_HUB      0.0002   3  S:ACCEPTED@0 S:SENT@3
-MISSING_AT_HUB      0.0001   3  S:ACCEPTED@0 S:SENT@3 S:STORED@46c
-NOT_DELIVERED       0.0002   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46
-NOT_DELIVERED       0.0001   3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@3600000c
-ACK_NOT_RETURNED    0.0003   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46
-ACK_NOT_RETURNED    0.0001   3  S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@3600000c R:RECEIVED@3600020c S:DELIVERED@3600090 R:SENDER_ACKED@3600130
-REACK_NOT_RETURNED  0.0003   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90
-DUPLICATE_DELIVERED 0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120 R:RECEIVED@700000
-DIGEST_MISMATCH     0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120
-UNKNOWN_ORIGIN      0.0001   3  H:FORWARDED@24 R:RECEIVED@40
-STATE_CONTRADICTION 0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46 S:DELIVERED@90
-QUARANTINED         0.0001   3  S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120o
+MATCHED             0      3  go forward record forwarded deliver noted
+MATCHED             0.05   3  go store unload record2 release deliver2
+MATCHED             0.01   1  go forward record
+IN_FLIGHT           late   3  go forward
+WAITING_OFFLINE     0.0005 3  go store
+DROPPED_BY_POLICY   0.0005 1  go H:DROPPED@24 S:DROPPED@46
+REFUSED             0.0003 3  go H:REFUSED@24 S:REJECTED@46
+LOST_BEST_EFFORT    0.0002 1  go forward
+PARKED              0.0001 3  go forward record forwarded deliver noted R:PARKED@500000
+MISSING_AT_HUB      0.0002 3  go
+MISSING_AT_HUB      0.0001 3  go S:STORED@46c
+NOT_DELIVERED       0.0002 3  go forward forwarded
+NOT_DELIVERED       0.0001 3  go store unload
+ACK_NOT_RETURNED    0.0003 3  go forward record forwarded
+ACK_NOT_RETURNED    0.0001 3  go store unload record2 deliver2
+REACK_NOT_RETURNED  0.0003 3  go forward record forwarded deliver
+DUPLICATE_DELIVERED 0.0001 3  go forward record forwarded deliver noted R:RECEIVED@700000
+DIGEST_MISMATCH     0.0001 3  go forward R:RECEIVED@40x forwarded deliver noted
+UNKNOWN_ORIGIN      0.0001 3  forward record
+STATE_CONTRADICTION 0.0001 3  go forward forwarded deliver
+QUARANTINED         0.0001 3  go forward record forwarded deliver R:SENDER_ACKED@120o
 """
 _DIGESTS = {(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)}
 _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
@@ -81,7 +97,8 @@ class Course(NamedTuple):
 def _read(text: str) -> list[Course]:
     courses = []
     for row in text.strip().splitlines():
-        verdict, part, save_fwd, *steps = row.split()
+        verdict, part, save_fwd, *pieces = row.split()
+        steps = " ".join(PIECES.get(piece, piece) for piece in pieces).split()
         late = part == "late"
         courses.append(Course(verdict, 0.0005 if late else float(part), late, int(save_fwd), tuple(map(_step, steps))))
     return courses
@@ -119,7 +136,7 @@ def generate(
     defects: float = 1.0,
     skew: bool = True,
 ) -> Truth:
-    """Write the extracts of ``nodes`` institutions and the hub for one date, and truth.parquet and truth.json below ``truth``.
+    """Write the extracts of ``nodes`` institutions and the hub for one date; the truth about them goes below ``truth``.
 
     ``defects`` multiplies the parts of all courses but the first; ``skew``: one institution sends half of everything.
     """
@@ -228,7 +245,7 @@ class _Slice:
         count = len(who)
         words = pa.array(names)
 
-        def per_step(values: list[object], kind: pa.DataType) -> pa.Array:
+        def per_step(values: Sequence[object], kind: pa.DataType) -> pa.Array:
             return pa.array(values, kind).take(pa.array(step))
 
         digest = pa.array(self.digests[who]).cast(pa.string())
@@ -252,7 +269,7 @@ class _Slice:
                 per_step(["c" in s.marks for s, _ in facts], pa.bool_()),
                 pc.binary_join_element_wise("1.1", pa.array(self.ids[who]).cast(pa.string()), "."), empty),
             "digest": pc.if_else(pc.equal(says, 1), digest, pc.if_else(pc.equal(says, 2), other, empty)),
-            "size": pc.if_else(pc.greater(says, 0), pa.array(1000 + self.ids[who] % 4000), pa.repeat(pa.scalar(0), count)),
+            "size": pc.if_else(pc.greater(says, 0), pa.array(1000 + self.ids[who] % 4000), 0),
             "reason": per_step(["SEMQ-1101" if s.event is Event.REFUSED else "" for s, _ in facts], pa.string()),
             "save_fwd": per_step([c.save_fwd if s.event is Event.ACCEPTED else None for s, c in facts], pa.int8()),
             "ack2": per_step([c.save_fwd == 3 if s.event is Event.ACCEPTED else None for s, c in facts], pa.bool_()),

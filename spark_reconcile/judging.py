@@ -1,4 +1,4 @@
-"""From facts to verdicts, in Spark: the words of each side, the remarks, the business date, then the finding of the grid.
+"""From facts to verdicts, in Spark: the words of each side, the remarks, the business date, then the grid's finding.
 
 The words are made from the tables of ``situation``, the finding is looked up in a small table of the situations that
 occur, which ``verdicts`` has judged on the driver. What is known of the sources (who delivered, up to when, with which
@@ -31,7 +31,7 @@ from spark_reconcile.situation import (
     Word,
     unpack,
 )
-from spark_reconcile.verdicts import judge
+from spark_reconcile.verdicts import Rule, judge
 
 LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}$"
 
@@ -45,7 +45,8 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
 
 
 class Coverage(NamedTuple):
-    """What is known of one ledger (node and store): where its evidence ends by its own clock, and how that clock stands."""
+    """What is known of one ledger (node and store): where its evidence ends by its own clock, and how that clock
+    stands."""
 
     node: str
     store: str
@@ -64,7 +65,8 @@ class Ground(NamedTuple):
 
 
 def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
-    """The facts with what they mean: ``scope`` (date, carried, earlier, later, none), both nodes, and ``situation``, packed."""
+    """The facts with what they mean: ``scope`` (date, carried, earlier, later, none), both nodes, and ``situation``,
+    packed."""
     known = _with_coverage(spark, facts, names, ground)
     timed = known.withColumns(
         {
@@ -100,7 +102,8 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, grou
 
 
 def _born() -> Column:
-    """When it was accepted; for a message of which its sender says nothing, when others first saw it; null if neither."""
+    """When it was accepted; for a message of which its sender says nothing, when others first saw it; null if neither.
+    """
     silent = f"(sender & {~NOTES}) = 0"
     return F.expr(f"coalesce(accepted_at, refused_at, if({silent}, least(taken_at, recorded_at), NULL), bad_at)")
 
@@ -134,10 +137,12 @@ def _situation(ground: Ground) -> Column:
 
 
 def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str, missing: str) -> str:
-    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first."""
+    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first.
+    """
     rows = " ".join(
         f"WHEN ({column} & {word.shown_by}) <> 0"
         + (f" AND ({column} & {word.unless}) = 0" if word.unless else "")
+        + (f" AND ({column} & {word.needs}) <> 0" if word.needs else "")
         + f" THEN {names.index(word.name)}"
         for word in words
     )
@@ -178,7 +183,8 @@ def _flags(ground: Ground) -> dict[str, str]:
 
 
 def cells(judged: DataFrame) -> DataFrame:
-    """How many messages of each pair are in each situation, by latency and age: all counts of the report come from here."""
+    """How many messages of each pair are in each situation, by latency and age: all counts of the report come from
+    here."""
     return (
         judged.withColumns(
             {"latency": _bucket(_latency(), LATENCIES), "age": _bucket(F.expr("end_at - born_at"), AGES)}
@@ -207,20 +213,22 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
     return F.when(value.isNotNull(), result)
 
 
+def grid_of(situations: Iterable[int]) -> dict[int, Rule]:
+    """The row of the grid for each of some packed situations."""
+    return {number: judge(unpack(number)) for number in sorted(set(situations))}
+
+
 def findings(spark: SparkSession, situations: Iterable[int]) -> DataFrame:
     """The grid's answer for the situations that occur, as a small table to join with."""
-    rows = []
-    for number in sorted(set(situations)):
-        situation = unpack(number)
-        rule = judge(situation)
-        rows.append((number, rule.verdict, rule.finding, situation.sender, situation.hub, situation.receiver))
+    rows = [(number, rule.verdict, rule.finding, *unpack(number)[:3]) for number, rule in grid_of(situations).items()]
     return spark.createDataFrame(
         rows, "situation int, verdict string, finding string, sender_word string, hub_word string, receiver_word string"
     )
 
 
 def verdicts(judged: DataFrame, findings: DataFrame) -> DataFrame:
-    """One row per message of the date and per carried one: its verdict, what it rests on, and its times by the nodes' clocks."""
+    """One row per message of the date and per carried one: its verdict, what it rests on, and its times by the nodes'
+    clocks."""
     mine = judged.where("scope IN ('date', 'carried')").join(F.broadcast(findings), "situation")
     return mine.select(
         "lk0",

@@ -20,7 +20,8 @@ from spark_reconcile.days import Window
 from spark_reconcile.errors import LedgerAway
 from spark_reconcile.schema import ARROW_SCHEMA
 
-# Column of the extract | what is selected from semq_ledger. ``node`` and ``store`` are the same for all rows and added here.
+# Column of the extract | what is selected from semq_ledger. ``node`` and ``store`` are the same for all rows and added
+# here.
 SELECT = (
     ("seq", "number"),
     ("at", "floor(extract(epoch FROM at) * 1000)::bigint"),
@@ -48,7 +49,7 @@ _BLOCK = 4 << 20  # bytes parsed at a time
 
 
 def hash_app_key(salt: bytes, domain: str, type_: str, subtype: str, key: str) -> str:
-    """The AppKey as it may leave the institution: half of SHA-256 over salt and ``domain/type/subtype/key``, hexadecimal.
+    """The AppKey as it may leave the institution: half of SHA-256 over salt and ``domain/type/subtype/key``, in hex.
 
     With it an operator finds the row of a report that speaks of an order.
     """
@@ -59,17 +60,20 @@ def hash_app_key(salt: bytes, domain: str, type_: str, subtype: str, key: str) -
 class Disclosure:
     """What of an AppKey may leave the institution.
 
-    Without a salt nothing does: the hash of an order number can be guessed by trying. With one, equal AppKeys have equal
-    hashes; institutions that share a salt can be matched by business key, others cannot. Domain, data type and subtype leave
-    in clear only if ``type_in_clear``.
+    Without a salt nothing does: the hash of an order number can be guessed by trying. With one, equal AppKeys have
+    equal hashes; institutions that share a salt can be matched by business key, others cannot. Domain, data type and
+    subtype leave in clear only if ``type_in_clear``.
     """
 
     salt: bytes | None = None
     type_in_clear: bool = False
 
 
+NOTHING_DISCLOSED = Disclosure()
+
+
 def read_ledger(
-    connection: psycopg.Connection, window: Window, node: str, store: str, disclosure: Disclosure = Disclosure()
+    connection: psycopg.Connection, window: Window, node: str, store: str, disclosure: Disclosure = NOTHING_DISCLOSED
 ) -> Iterator[pa.RecordBatch]:
     """The lines of a window, in no particular order. Raises LedgerAway if the table cannot be read."""
     try:
@@ -90,7 +94,8 @@ def _statement(window: Window, disclosure: Disclosure) -> sql.Composed:
         "accepted": sql.Literal(int(Event.ACCEPTED)),
     }
     return sql.SQL(
-        "COPY (SELECT {} FROM semq_ledger WHERE at >= to_timestamp({}) AND at < to_timestamp({})) TO STDOUT (FORMAT csv)"
+        "COPY (SELECT {} FROM semq_ledger WHERE at >= to_timestamp({}) AND at < to_timestamp({})) "
+        "TO STDOUT (FORMAT csv)"
     ).format(
         sql.SQL(", ").join(sql.SQL(text).format(**words) for _, text in SELECT),
         sql.Literal(window.start / 1000),

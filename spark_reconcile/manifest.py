@@ -1,4 +1,4 @@
-"""The manifest of an extract: what it covers, what its files are, and a place for the signature of the node that made it.
+"""The manifest of an extract: what it covers, what its files are, and a place for its node's signature.
 
 Written last by ``extract``, so that an extract without one does not exist yet; read and doubted by ``inputs`` and
 ``parcel``.
@@ -105,7 +105,8 @@ def date_folder(day: date) -> str:
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """Read a manifest and doubt each field; raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG."""
+    """Read a manifest and doubt each field; raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG.
+    """
     if len(content) > MANIFEST_MAX:
         raise _wrong("it is longer than a manifest can be")
     try:

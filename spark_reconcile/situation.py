@@ -13,11 +13,13 @@ from spark_reconcile.schema import NOTES, mask
 
 
 class Word(NamedTuple):
-    """One standing of a side: the events that show it, and those that exclude it (any of each)."""
+    """One standing of a side: the events that show it, those that exclude it, and those that must be there (any of
+    each)."""
 
     name: str
     shown_by: int
     unless: int = 0
+    needs: int = 0
 
 
 _ANY = ~NOTES & (2**31 - 1)
@@ -53,7 +55,7 @@ HUB_WORDS = (
     Word("stored", _ANY),
 )
 RECEIVER_WORDS = (
-    Word("parked", mask(Event.PARKED), mask(Event.DONE)),
+    Word("parked", mask(Event.PARKED), mask(Event.DONE), mask(Event.RECEIVED)),
     Word("received", mask(Event.RECEIVED)),
     Word("rejected", mask(Event.REJECTED)),
     Word("void", mask(Event.CANCELLED)),

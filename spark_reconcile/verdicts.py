@@ -95,6 +95,7 @@ finding                  verdict              sender                 hub        
 line_unreadable          QUARANTINED          .                      .                    .               unreadable
 line_out_of_range        QUARANTINED          .                      .                    .               out_of_range
 locator_unreadable       QUARANTINED          .                      .                    .               locator
+two_targets              STATE_CONTRADICTION  .                      .                    .               two_targets
 
 turned_away              REFUSED              refused                none|direct|missing  nothing         .
 refused_by_hub           REFUSED              rejected               refused              nothing         .
@@ -112,7 +113,6 @@ not_at_sender            UNKNOWN_ORIGIN       none                   .          
 other_bytes              DIGEST_MISMATCH      .                      .                    .               mismatch
 recorded_twice           DUPLICATE_DELIVERED  .                      .                    .               twice
 recorded_elsewhere       STATE_CONTRADICTION  .                      .                    .               astray
-two_targets              STATE_CONTRADICTION  .                      .                    .               two_targets
 two_outcomes             STATE_CONTRADICTION  torn                   .                    .               .
 two_records              STATE_CONTRADICTION  .                      .                    mixed           .
 traces_without_record    STATE_CONTRADICTION  .                      .                    traces          .

@@ -61,7 +61,8 @@ class Written(NamedTuple):
 
 
 def write_csv(exceptions: Place, target: Place, calendar: Calendar, rows_max: int, sample_max: int) -> Written:
-    """Write at most ``rows_max`` exceptions as CSV (UTF-8 with its mark, so that spreadsheets read Chinese) and keep a sample."""
+    """Write at most ``rows_max`` exceptions as CSV (UTF-8 with its mark, so that spreadsheets read Chinese) and keep a
+    sample."""
     found = written = 0
     sample: dict[str, list[dict[str, Any]]] = {}
     with target.writer() as stream:

@@ -225,8 +225,8 @@ def _latency(findings: Findings) -> dict[str, Any] | None:
     for (_, words), count in zip(LATENCIES, counted, strict=True):
         so_far += count
         rows.append({"within": words, "messages": count, "so_far": so_far})
-    return {"rows": rows, "total": total,
-            "chart": charts.columns(rows, "within", "messages", "Messages by time from acceptance to record")}  # fmt: skip
+    chart = charts.columns(rows, "within", "messages", "Messages by time from acceptance to record")
+    return {"rows": rows, "total": total, "chart": chart}
 
 
 def _exceptions(findings: Findings, written: Written, stories: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -247,8 +247,13 @@ def _exceptions(findings: Findings, written: Written, stories: dict[str, list[di
 
 def _story(findings: Findings, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {"at": findings.calendar.local(line["at"])[:23] if line["at"] is not None else "?", "node": line["node"],
-         "side": side_word(line["side"]), "said": event_words(line["side"], line["event"]),
-         "att": line["att"] or "", "more": " ".join(filter(None, (line["lk1"] and f"copy {line['lk1']}", line["reason"])))}
+        {
+            "at": findings.calendar.local(line["at"])[:23] if line["at"] is not None else "?",
+            "node": line["node"],
+            "side": side_word(line["side"]),
+            "said": event_words(line["side"], line["event"]),
+            "att": line["att"] or "",
+            "more": " ".join(filter(None, (line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
+        }
         for line in lines
-    ]  # fmt: skip
+    ]

@@ -1,0 +1,265 @@
+"""The command line of the reconciliation: what ``semq reconcile`` and ``python -m spark_reconcile`` understand.
+
+``main`` takes the arguments and returns the exit code. With ``--json`` the last thing on stdout is one JSON object;
+talk goes to stderr. Exit codes: 0 published and good, 3 a threshold is passed or the volume cannot be believed, 4 a
+required source is missing, 5 the date is being run, 7 published without some sources, 65 an extract cannot be used, 69
+something needed is away, 78 settings.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from semq.clock import Clock, SystemClock
+from semq.errors import Misconfigured, SemqError, Unavailable
+from spark_reconcile import runs
+from spark_reconcile.days import parse_date
+from spark_reconcile.errors import BadRequest
+from spark_reconcile.settings import Settings, load
+from spark_reconcile.storage import Place
+
+Arguments = argparse.Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A row of the table of commands."""
+
+    name: str
+    does: Callable[[Arguments, Settings, Clock], tuple[int, Any]]
+    options: tuple[str, ...]
+    words: str
+
+
+# Options: name, what argparse is told.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--config": {"type": Path, "metavar": "FILE", "help": "TOML file whose [reconcile] table holds the settings"},
+    "--extracts": {"metavar": "FOLDER", "help": "where the extracts arrive"},
+    "--reports": {"metavar": "FOLDER", "help": "where the runs lie"},
+    "--zone": {"metavar": "ZONE", "help": "time zone of business dates"},
+    "--cutoff": {"metavar": "HH:MM", "help": "when one business date ends and the next begins"},
+    "--json": {"action": "store_true", "help": "end with one JSON object"},
+    "--business-date": {"metavar": "DATE", "help": "such as 2026-11-20; the last that is over when not given"},
+    "--from": {"metavar": "DATE", "dest": "first", "required": True, "help": "first business date"},
+    "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
+    "--only-missing": {"action": "store_true", "help": "leave dates alone that are published"},
+    "--allow-partial": {"action": "store_true", "help": "do without extracts that are missing or cannot be used"},
+    "--require-all": {"action": "store_true", "help": "publish nothing unless every node that is named has delivered"},
+    "--master": {"metavar": "URL", "help": "where Spark runs; local[*] when not given and not under spark-submit"},
+    "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
+    "--database-url": {"metavar": "URL", "help": "the node's own database; SEMQ_DATABASE_URL when not given"},
+    "--node": {"metavar": "ADDRESS", "required": True, "help": "whose ledger it is, such as 1.10008"},
+    "--store": {"metavar": "ID.ID", "default": "1.1", "help": "semq_id.semq_db_id"},
+    "--role": {"choices": ("local", "platform"), "default": "local", "help": "what kind of node it is"},
+    "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret with which AppKeys are hashed; none leave without it"},
+    "--type-in-clear": {"action": "store_true", "help": "let domain, type and subtype of AppKeys leave in clear"},
+    "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "how many messages to invent"},
+    "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "how many institutions"},
+    "--truth": {"metavar": "FOLDER", "required": True, "help": "where the true verdicts are kept"},
+    "--out": {"metavar": "FOLDER", "help": "write all messages that changed there, as Parquet"},
+    "old": {"help": "name of a run, or current"},
+    "new": {"help": "name of a run, or current"},
+}  # fmt: skip
+_PLACES = ("--config", "--extracts", "--reports", "--zone", "--cutoff", "--json")
+_SPARK = ("--master", "--memory")
+_RUN = ("--allow-partial", "--require-all", *_SPARK)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _run(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    result = _reconcile(_date(arguments, settings, clock), arguments, settings, clock)
+    counts = ", ".join(f"{name} {count:,}" for name, count in result.verdicts.items() if count)
+    _say(f"{result.business_date}: {result.outcome}; {result.messages:,} messages: {counts or 'none'}")
+    _say(f"report: {result.report}")
+    return result.exit_code, result.facts()
+
+
+def _reconcile(day: date, arguments: Arguments, settings: Settings, clock: Clock) -> Any:
+    # Spark is imported when it is needed: `status` and `--help` answer at once.
+    from spark_reconcile.job import Request, run
+    from spark_reconcile.progress import Progress
+
+    request = Request(
+        day, arguments.allow_partial, arguments.require_all, master=arguments.master, memory=arguments.memory
+    )
+    return run(settings, request, clock, Progress(clock))
+
+
+def _backfill(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    first, last = parse_date(arguments.first), parse_date(arguments.last)
+    if last < first or (last - first).days > 3660:
+        raise BadRequest("The dates are not in order, or too many.", first=str(first), last=str(last))
+    done = []
+    for day in (first + timedelta(days=step) for step in range((last - first).days + 1)):
+        if arguments.only_missing and runs.current(Place.at(settings.reports), day) is not None:
+            done.append({"business_date": day.isoformat(), "outcome": "kept", "exit_code": 0})
+        else:
+            done.append(_one_of_many(day, arguments, settings, clock))
+        _say("{business_date}: {outcome}".format(**done[-1]))
+    codes = [one["exit_code"] for one in done if one["exit_code"]]
+    return (codes[0] if len(set(codes)) == 1 else 3 if codes else 0), {"runs": done}
+
+
+def _one_of_many(day: date, arguments: Arguments, settings: Settings, clock: Clock) -> dict[str, Any]:
+    try:
+        facts: dict[str, Any] = _reconcile(day, arguments, settings, clock).facts()
+    except SemqError as error:
+        _say(error.advice())
+        return {"business_date": day.isoformat(), "outcome": outcome_of(error), "exit_code": exit_code_of(error)}
+    return {
+        name: facts[name] for name in ("business_date", "outcome", "exit_code", "run", "messages", "verdicts", "report")
+    }
+
+
+def _status(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    reports = Place.at(settings.reports)
+    dates = []
+    for day in runs.dates(reports):
+        standing = runs.current(reports, day)
+        made = [
+            {"run": run.name, **{name: run.result.get(name) for name in ("outcome", "exit_code", "messages", "error")}}
+            for run in runs.of_date(reports, day)
+        ]
+        dates.append({"business_date": day.isoformat(), "current": standing.name if standing else None, "runs": made})
+        for one in made:
+            counts = "*" if standing and one["run"] == standing.name else " "
+            _say(f"{day} {counts} {one['run']} {one['outcome'] or 'unfinished'} {one['messages'] or 0:,}")
+    return 0, {"dates": dates}
+
+
+def _diff(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile import session
+    from spark_reconcile.diff import changed_verdicts, diff
+
+    reports, day = Place.at(settings.reports), _date(arguments, settings, clock)
+    old, new = runs.find(reports, day, arguments.old), runs.find(reports, day, arguments.new)
+    spark = session.start(master=arguments.master, memory=arguments.memory)
+    found = diff(spark, old, new)
+    if arguments.out:
+        changed_verdicts(spark, old, new).write.parquet((Place.at(arguments.out) / "changed.parquet").uri)
+    for move in found["moves"]:
+        _say("{messages:>12,}  {old} -> {new}".format(**move))
+    _say(f"{found['changed']:,} messages changed")
+    return 0, found
+
+
+def _extract(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    import psycopg
+
+    from spark_reconcile.errors import LedgerAway
+    from spark_reconcile.extract import Origin, extract_ledger
+    from spark_reconcile.ledger import Disclosure
+
+    url = arguments.database_url or os.environ.get("SEMQ_DATABASE_URL", "")
+    if not url:
+        raise BadRequest("The node's database is not named: give --database-url.")
+    salt = arguments.salt_file.read_bytes().strip() if arguments.salt_file else None
+    origin = Origin(arguments.node, arguments.store, arguments.role)
+    day = _date(arguments, settings, clock)
+    try:
+        connection = psycopg.connect(url.replace("postgresql+psycopg://", "postgresql://", 1))
+    except psycopg.Error as error:
+        raise LedgerAway(why=type(error).__name__) from error
+    with connection:
+        manifest = extract_ledger(
+            connection, Place.at(settings.extracts), origin, day, settings.calendar, clock,
+            disclosure=Disclosure(salt, arguments.type_in_clear),
+        )  # fmt: skip
+    _say(f"{manifest.business_date}: {manifest.rows:,} lines of {manifest.source}")
+    return 0, msgspec.to_builtins(manifest)
+
+
+def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.generate import generate
+
+    if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
+        raise BadRequest("There are between 2 and 500 institutions and no negative number of messages.")
+    day = _date(arguments, settings, clock)
+    made = generate(
+        Place.at(settings.extracts), Place.at(arguments.truth), day, settings.calendar, clock, arguments.messages,
+        nodes=arguments.nodes,
+    )  # fmt: skip
+    _say(f"{day}: {made.messages:,} messages, {made.rows:,} lines")
+    return 0, {
+        "business_date": day.isoformat(),
+        "messages": made.messages,
+        "rows": made.rows,
+        "verdicts": made.verdicts,
+    }
+
+
+COMMANDS = (
+    Command("run", _run, ("--business-date", *_RUN), "reconcile one business date and publish the report"),
+    Command("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN), "reconcile dates, oldest first"),
+    Command("status", _status, (), "the runs of every date, with a star at the one that counts"),
+    Command("diff", _diff, ("--business-date", *_SPARK, "--out", "old", "new"), "compare two runs of a date"),
+    Command("extract", _extract, ("--business-date", "--database-url", "--node", "--store", "--role", "--salt-file",
+            "--type-in-clear"), "write a node's ledger of a date as Parquet"),
+    Command("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
+            "invent ledgers with known defects"),
+)  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """The grammar, made from the tables."""
+    made = argparse.ArgumentParser("semq reconcile", description=(__doc__ or "").splitlines()[0])
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        own = commands.add_parser(command.name, help=command.words, description=command.words)
+        for option in (*command.options, *_PLACES):
+            own.add_argument(option, **OPTIONS[option])
+        own.set_defaults(does=command.does)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
+    """Do what the arguments say; returns the exit code. Wrong arguments exit with 2, as argparse does."""
+    given = parser().parse_args(arguments)
+    try:
+        code, facts = given.does(given, _settings(given), clock or SystemClock())
+    except SemqError as error:
+        _say(error.advice())
+        code = exit_code_of(error)
+        facts = {"outcome": outcome_of(error), "exit_code": code, "messages": 0, "verdicts": {}, "report": "",
+                 "error": str(error)}  # fmt: skip
+    if given.json:
+        print(json.dumps(facts, ensure_ascii=False))
+    return code
+
+
+def exit_code_of(error: SemqError) -> int:
+    """The exit code of an error: its own, else that of its kind."""
+    own = getattr(error, "exit_code", None)
+    if own is not None:
+        return int(own)
+    return 78 if isinstance(error, Misconfigured) else 69 if isinstance(error, Unavailable) else 1
+
+
+def outcome_of(error: SemqError) -> str:
+    """The word for an outcome without a result."""
+    return {4: "sources_missing", 5: "being_run", 65: "refused"}.get(exit_code_of(error), "failed")
+
+
+def _settings(given: Arguments) -> Settings:
+    settings = load(given.config)
+    stated = {name: getattr(given, name) for name in ("extracts", "reports", "zone", "cutoff")}
+    changed = msgspec.structs.replace(settings, **{name: value for name, value in stated.items() if value is not None})
+    _ = changed.calendar
+    return changed
+
+
+def _date(given: Arguments, settings: Settings, clock: Clock) -> date:
+    if given.business_date:
+        return parse_date(given.business_date)
+    return settings.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)

@@ -1,0 +1,109 @@
+"""An extract as one stream of bytes, so that it can travel to the hub as an ordinary SEMQ document, through the same
+firewalls.
+
+A parcel is a line that names the format, the length of the manifest, the manifest, and the files in its order, nothing
+else. The node packs; the hub receives, believing only what it has checked: lengths before it reads, hashes while it
+writes, the manifest last. A parcel that arrives twice changes nothing, and an older one never replaces a newer.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Protocol
+
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.extract import remove_others
+from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Part, date_folder, folder_of, read_manifest
+from spark_reconcile.storage import Place
+
+MAGIC = b"SEMQ-EXTRACT-1\n"
+CONTENT_TYPE = "application/x-semq-extract"
+BYTES_MAX = 64 << 30  # of all files of one parcel
+_BLOCK = 1 << 20
+_LENGTH = 8
+
+
+class Readable(Protocol):
+    """Where a parcel is read from: a file, a socket, a document's body."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; none at the end."""
+
+
+def pack(folder: Place) -> Iterator[bytes]:
+    """The parcel of a finished extract, block by block. Raises BadExtract if the folder holds none."""
+    if not (folder / NAME).exists():
+        raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
+    content = (folder / NAME).read(MANIFEST_MAX)
+    manifest = read_manifest(content)
+    yield MAGIC + len(content).to_bytes(_LENGTH, "big") + content
+    for part in manifest.files:
+        with (folder / part.name).open() as stream:
+            while block := stream.read(_BLOCK):
+                yield block
+
+
+def receive(stream: Readable, root: Place, node: str, *, bytes_max: int = BYTES_MAX) -> Manifest:
+    """Unpack a parcel that ``node`` sent below ``root``; returns the manifest that stands there now.
+
+    Raises BadExtract if it is not what it says, or speaks of another node's ledger; the folder is then as it was.
+    """
+    if _exactly(stream, len(MAGIC)) != MAGIC:
+        raise BadExtract("This is not the parcel of an extract.", state="UNKNOWN_SCHEMA")
+    length = int.from_bytes(_exactly(stream, _LENGTH), "big")
+    if length > MANIFEST_MAX:
+        raise BadExtract("The manifest of the parcel is too long.", state="MANIFEST_WRONG", bytes=length)
+    content = _exactly(stream, length)
+    manifest = read_manifest(content)
+    if manifest.node != node:
+        raise BadExtract(
+            "The parcel speaks of another node's ledger.", state="OTHER_NODE", node=manifest.node, sent_by=node
+        )
+    if sum(part.bytes for part in manifest.files) > bytes_max:
+        raise BadExtract("The parcel is larger than is accepted.", state="MANIFEST_WRONG", bytes_max=bytes_max)
+    folder = root / date_folder(manifest.day) / folder_of(manifest.node, manifest.store)
+    with folder.lock():
+        standing = _standing(folder)
+        if standing is not None and standing.watermark > manifest.watermark:
+            return standing
+        for part in manifest.files:
+            _take(stream, folder, part)
+        if stream.read(1):
+            raise BadExtract("Something follows the last file of the parcel.", state="OTHER_ROWS")
+        (folder / NAME).write(content)
+        remove_others(folder, manifest)
+    return manifest
+
+
+def _standing(folder: Place) -> Manifest | None:
+    try:
+        return read_manifest((folder / NAME).read(MANIFEST_MAX)) if (folder / NAME).exists() else None
+    except BadExtract:
+        return None
+
+
+def _take(stream: Readable, folder: Place, part: Part) -> None:
+    """Write one file; it appears under its name only if its hash is right."""
+    digest = hashlib.sha256()
+    left = part.bytes
+    with (folder / part.name).writer() as target:
+        while left:
+            block = stream.read(min(left, _BLOCK))
+            if not block:
+                raise BadExtract("The parcel ends too early.", state="TRUNCATED", file=part.name, missing=left)
+            digest.update(block)
+            target.write(block)
+            left -= len(block)
+        if digest.hexdigest() != part.sha256:
+            raise BadExtract(
+                "A file of the parcel is not the one that its manifest describes.", state="ALTERED", file=part.name
+            )
+
+
+def _exactly(stream: Readable, size: int) -> bytes:
+    content = b""
+    while len(content) < size:
+        block = stream.read(size - len(content))
+        if not block:
+            raise BadExtract("The parcel ends too early.", state="TRUNCATED", missing=size - len(content))
+        content += block
+    return content

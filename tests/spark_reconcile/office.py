@@ -1,0 +1,144 @@
+"""Ledgers in a few words: ``office.write(order, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``, then one extract per
+node."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+from semq.store.rows import Event, Side
+from spark_reconcile.days import Calendar
+from spark_reconcile.extract import Extract, Origin, batches_of
+from spark_reconcile.manifest import Manifest
+from spark_reconcile.settings import Settings
+from spark_reconcile.storage import Place
+
+DAY = date(2026, 11, 20)
+HUB = "2.hub"
+INC = "3f2a"
+MIDNIGHT = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp() * 1000)
+HOUR = 3_600_000
+DIRECT = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
+STORED = (
+    "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@60000c R:RECEIVED@60020c H:RELEASED@60050c "
+    "R:PLATFORM_ACKED@60080c S:DELIVERED@60090 R:SENDER_ACKED@60130"
+)
+_SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
+
+
+class StandingClock:
+    """A clock that stands still, so that what is made twice is made equal."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+        self._dice = random.Random(7)
+
+    def monotonic(self) -> float:
+        return self.now.timestamp()
+
+    def wall(self) -> datetime:
+        return self.now
+
+    def random(self) -> float:
+        return 0.5
+
+    def incarnation(self) -> int:
+        return 7
+
+    def uuid(self) -> UUID:
+        return UUID(int=self._dice.getrandbits(128))
+
+
+@dataclass(frozen=True)
+class Order:
+    """A message: who sends it to whom, when (milliseconds after midnight of DAY), and what its lines carry."""
+
+    number: int
+    sender: str = "1.a"
+    receiver: str = "1.b"
+    at: int = 10 * HOUR
+    save_fwd: int | None = 3
+    ack2: bool | None = True
+    digest: str = "d1"
+
+    @property
+    def lk0(self) -> str:
+        return f"{self.sender}.1.1.{INC}.{self.number}"
+
+
+@dataclass
+class Office:
+    """A hub and its institutions on one day. Lines are kept until ``extract`` writes them as Parquet."""
+
+    root: Path
+    clock: StandingClock
+    lines: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+
+    @property
+    def extracts(self) -> Place:
+        return Place.at(self.root / "extracts")
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
+
+    def node(self, name: str) -> list[dict[str, object]]:
+        """The ledger of a node, which takes part from now on even if it writes nothing."""
+        return self.lines.setdefault(name, [])
+
+    def write(self, order: Order, course: str, skew: dict[str, int] | None = None) -> Order:
+        """Write the lines of a course; ``skew``: milliseconds by which the clock of a node is fast."""
+        self.node(order.sender), self.node(order.receiver), self.node(HUB)
+        for step in course.split():
+            side, _, rest = step.partition(":")
+            event, _, when = rest.partition("@")
+            after = when.rstrip("cx")
+            name = {"S": order.sender, "H": HUB, "R": order.receiver}[side]
+            self.add(
+                name, order, _SIDES[side], Event[event], int(after) + (skew or {}).get(name, 0), when[len(after) :]
+            )
+        return order
+
+    def add(self, name: str, order: Order, side: Side, event: Event, after: int, marks: str = "") -> dict[str, object]:
+        """Write one line into the ledger of a node, ``after`` milliseconds after the message was accepted."""
+        ledger = self.node(name)
+        digest = order.digest if event in (Event.ACCEPTED, Event.RECEIVED) else ""
+        line: dict[str, object] = {
+            "node": name, "store": "1.1", "seq": len(ledger) + 1, "at": MIDNIGHT + order.at + after, "side": int(side),
+            "event": int(event), "lk0": order.lk0, "source": order.sender, "target": f"{order.receiver}/buyer",
+            "att": 1 if event is Event.SENT else 0, "lk1": f"1.1.{order.number}" if "c" in marks else "",
+            "app_key_hash": None, "app_domain": None, "app_type": None, "app_subtype": None,
+            "digest": "other" if "x" in marks else digest, "size": 1000 if digest else 0, "reason": "",
+            "save_fwd": order.save_fwd if event is Event.ACCEPTED else None,
+            "ack2": order.ack2 if event is Event.ACCEPTED else None,
+        }  # fmt: skip
+        ledger.append(line)
+        return line
+
+    def extract(self, day: date = DAY, only: Iterable[str] | None = None) -> dict[str, Manifest]:
+        """Write the extract of every node for a date, from the lines that belong to it."""
+        made = {}
+        for name in only if only is not None else list(self.lines):
+            origin = Origin(name, role="platform" if name == HUB else "local")
+            with Extract(self.extracts, origin, day, Calendar(), self.clock) as extract:
+                window = extract.window
+                extract.add_all(
+                    batches_of(x for x in self.lines[name] if window.start <= int(str(x["at"])) < window.end)
+                )
+                made[name] = extract.finish()
+        return made
+
+    def folder(self, name: str, day: date = DAY) -> Path:
+        """Where the extract of a node lies."""
+        return self.root / "extracts" / f"business_date={day}" / f"source={name}.1.1"
+
+    def sleep(self, days: int) -> None:
+        """Let the clock go on."""
+        self.clock.now += timedelta(days=days)
+
+
+def again(order: Order, number: int) -> Order:
+    """The same, as another message."""
+    return replace(order, number=number)

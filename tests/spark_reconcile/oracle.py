@@ -1,0 +1,252 @@
+"""The verdict on one message told a second time, in plain Python and from prose alone: the tests' second opinion.
+
+It shares nothing with the job: no grid, no words, no bits, no SQL. It reads the lines of one message as a person would,
+asks first whether they can be believed, then what the receiver has, then who does not know. Where job and oracle differ
+one of them is wrong.
+"""
+
+from dataclasses import dataclass, field
+
+from semq.store.rows import Event as E
+from semq.store.rows import Side
+
+S, H, R = Side.SENDER, Side.HUB, Side.RECEIVER
+REMARKS = {E.INQUIRED, E.ANSWERED, E.VIOLATION, E.MISMATCH, E.OPERATOR}
+FORBIDDEN = {
+    S: {E.RELEASED, E.RECEIVED, E.PLATFORM_ACKED, E.SENDER_ACKED},
+    H: {E.RECEIVED, E.PLATFORM_ACKED, E.SENDER_ACKED},
+    R: {E.ACCEPTED, E.RELEASED},
+}
+
+
+@dataclass
+class World:
+    """What is known beside the lines: which nodes delivered (with the end of their evidence), the date, the patience."""
+
+    start: int
+    end: int
+    patience: int
+    marks: dict[str, int]
+    hub_mark: int | None = None
+    outside: set[int] = field(default_factory=set)  # seq of lines that lie outside their extract
+
+
+@dataclass
+class Line:
+    node: str
+    seq: int
+    at: int
+    side: int
+    event: int
+    lk0: str
+    target: str = ""
+    att: int = 0
+    lk1: str = ""
+    digest: str = ""
+    save_fwd: int | None = None
+    ack2: bool | None = None
+
+
+def opinion(lines: list[Line], world: World) -> tuple[str, str]:
+    """Scope (date, earlier, later, none) and verdict ('' where the message is not of the date)."""
+    scope = _scope(lines, world)
+    return scope, _verdict(lines, world) if scope == "date" else ""
+
+
+def _readable(line: Line) -> bool:
+    try:
+        return E(line.event) not in FORBIDDEN[Side(line.side)]
+    except ValueError:
+        return False
+
+
+def _of(lines: list[Line], side: Side, *events: E) -> list[Line]:
+    return [x for x in lines if _readable(x) and x.side == side and (not events or x.event in events)]
+
+
+def _moves(lines: list[Line], side: Side) -> list[Line]:
+    return [x for x in _of(lines, side) if x.event not in REMARKS]
+
+
+def _scope(lines: list[Line], world: World) -> str:
+    def first(*groups: list[Line]) -> int | None:
+        return min((x.at for group in groups for x in group), default=None)
+
+    born = first(_of(lines, S, E.ACCEPTED))
+    if born is None:
+        born = first([x for x in _of(lines, S, E.REFUSED) if x.att <= 1])
+    if born is None and not _moves(lines, S):
+        born = first(
+            _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED),
+            _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED),
+        )
+    if born is None:
+        born = first([x for x in lines if not _readable(x) or x.seq in world.outside])
+    if born is None:
+        return "earlier" if any(_moves(lines, side) for side in (S, H, R)) else "none"
+    if born < world.start:
+        return "earlier"
+    return "date" if born < world.end else "later"
+
+
+def _verdict(lines: list[Line], world: World) -> str:
+    if any(not _readable(x) or x.seq in world.outside for x in lines):
+        return "QUARANTINED"
+    sender_node = ".".join(lines[0].lk0.split(".")[:2])
+    parts = lines[0].lk0.split(".")
+    if len(parts) != 6 or not all(parts):
+        return "QUARANTINED"
+    told_targets = {x.target.split("/")[0] for x in lines if x.target and x.event not in REMARKS}
+    if len(told_targets) > 1:
+        return "STATE_CONTRADICTION"
+    records = _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED)
+    recorders = {x.node for x in records}
+    receiver_node = next(iter(told_targets or recorders), "")
+    direct = sender_node == receiver_node or sender_node.startswith("2.") or receiver_node.startswith("2.")
+
+    says = {E(x.event) for x in _moves(lines, S)}
+    hub = {E(x.event) for x in _moves(lines, H)}
+    got = {E(x.event) for x in _moves(lines, R)}
+    classes = {x.save_fwd for x in lines if x.save_fwd}
+    best_effort, promised = bool(classes & {1, 2}), bool(classes & {2, 3})
+    receipt = not (best_effort and any(x.ack2 is False for x in lines))
+
+    fates = says & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
+    operator = bool(_of(lines, S, E.OPERATOR))
+    # Of several fates that an operator brought about, the most definite counts.
+    fate = next((f for f in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if f in fates), None)
+    turned_away = says and fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
+    unsettled = bool(says) and fate is None and not turned_away
+    torn = len(fates) > 1 and not operator
+
+    let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
+    hub_refused = not direct and E.REFUSED in hub and not let_through
+    hub_dropped = not direct and E.DROPPED in hub and not let_through and not hub_refused
+    hub_knows = bool(hub) or direct
+    young = _is_young(lines, world, sender_node, receiver_node)
+
+    sender_away = not says and sender_node not in world.marks
+    receiver_away = not got and bool(receiver_node) and receiver_node not in world.marks
+    hub_away = not hub_knows and world.hub_mark is None
+
+    if not got and not sender_away:
+        # Settled before it could reach a receiver: that ledger is not needed.
+        if turned_away and (not hub or direct):
+            return "REFUSED"
+        if hub_refused and not torn:
+            if fate is E.REJECTED or (unsettled and not receipt and not says & {E.FORWARDED, E.STORED}):
+                return "REFUSED"
+            if unsettled:
+                return "IN_FLIGHT" if young else "ACK_NOT_RETURNED"
+        if fate is E.DROPPED and not torn and not promised:
+            return "DROPPED_BY_POLICY"
+        silent = fate is E.UNKNOWN or (unsettled and not says & {E.FORWARDED, E.STORED})
+        if hub_dropped and not torn and silent and not promised:
+            return "DROPPED_BY_POLICY"
+    if sender_away or hub_away or receiver_away:
+        return "SOURCE_MISSING"
+    if not says:
+        return "UNKNOWN_ORIGIN"
+    if _bytes_differ(lines):
+        return "DIGEST_MISMATCH"
+    if len({(x.node, x.seq) for x in _of(lines, R, E.RECEIVED)}) > 1:
+        return "DUPLICATE_DELIVERED"
+    kinds = {E(x.event) for x in records}
+    if (
+        (recorders and told_targets and recorders != told_targets)
+        or torn
+        or len(kinds) > 1
+        or (got and not kinds)
+        or turned_away
+        or fate is E.DROPPED
+        or hub_dropped
+    ):
+        return "STATE_CONTRADICTION"
+
+    if kinds:
+        return _recorded(next(iter(kinds)), lines, fate, hub, direct, hub_refused, young, best_effort, receipt, got)
+    return _not_recorded(says, fate, hub, direct, young, best_effort, hub_refused)
+
+
+def _recorded(
+    kind: E, lines: list[Line], fate: E | None, hub: set[E], direct: bool, hub_refused: bool, young: bool,
+    best_effort: bool, receipt: bool, got: set[E],
+) -> str:  # fmt: skip
+    agreeing = {E.RECEIVED: E.DELIVERED, E.REJECTED: E.REJECTED, E.CANCELLED: E.CANCELLED}[kind]
+    declared_lost = fate is E.LOST and kind is E.CANCELLED
+    if fate not in (None, agreeing, E.UNKNOWN) and not declared_lost:
+        return "STATE_CONTRADICTION"
+    if hub_refused:
+        return "STATE_CONTRADICTION"
+    if kind is E.REJECTED and fate is E.REJECTED:
+        return "REFUSED"
+    if kind is E.CANCELLED and fate is E.CANCELLED:
+        return "MATCHED"
+    if declared_lost:
+        return "NOT_DELIVERED"
+    if fate is E.UNKNOWN:
+        return "ACK_NOT_RETURNED"
+    if kind is E.RECEIVED and E.PARKED in got and E.DONE not in got:
+        return "PARKED"
+    told = fate is agreeing or (not receipt and kind is E.RECEIVED)
+    # The hub has nothing left to do: it only passed it on, or let its copy go.
+    hub_done = (
+        direct or E.RELEASED in hub or (bool(hub) and not hub & {E.STORED, E.PARKED, E.SENT} and E.FORWARDED in hub)
+    )
+    copy = any(x.lk1 for x in _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
+    answered = (best_effort or E.SENDER_ACKED in got) and (not copy or E.PLATFORM_ACKED in got)
+    if told and hub_done and answered:
+        return "MATCHED"
+    if young:
+        return "IN_FLIGHT"
+    if told and hub_done:
+        return "REACK_NOT_RETURNED"
+    return "ACK_NOT_RETURNED" if hub or direct else "STATE_CONTRADICTION"
+
+
+def _not_recorded(
+    says: set[E], fate: E | None, hub: set[E], direct: bool, young: bool, best_effort: bool, hub_refused: bool
+) -> str:
+    if fate is E.LOST:
+        return "NOT_DELIVERED"
+    if fate is E.UNKNOWN:
+        return "LOST_BEST_EFFORT" if best_effort else "NOT_DELIVERED"
+    if direct:
+        hub = set()
+    released = E.RELEASED in hub
+    if E.PARKED in hub and not released:
+        return "PARKED"
+    only_stored = bool(hub) and not hub & {E.RELEASED, E.PARKED, E.SENT} and (E.STORED in hub or E.FORWARDED not in hub)
+    if fate is None and only_stored and not hub_refused:
+        return "WAITING_OFFLINE"
+    if young:
+        return "IN_FLIGHT"
+    if fate is not None or released or hub_refused:
+        return "STATE_CONTRADICTION"
+    went = bool(says & {E.SENT, E.FORWARDED, E.STORED})
+    sent_copy = E.SENT in hub
+    if best_effort and went and not sent_copy and not direct:
+        return "LOST_BEST_EFFORT"
+    if sent_copy or hub or (direct and went):
+        return "NOT_DELIVERED"
+    return "MISSING_AT_HUB"
+
+
+def _bytes_differ(lines: list[Line]) -> bool:
+    if _of(lines, H, E.MISMATCH) or _of(lines, R, E.MISMATCH):
+        return True
+    told = [*_of(lines, S, E.ACCEPTED), *_of(lines, H, E.FORWARDED, E.STORED), *_of(lines, R, E.RECEIVED)]
+    return len({x.digest for x in told if x.digest}) > 1
+
+
+def _is_young(lines: list[Line], world: World, sender: str, receiver: str) -> bool:
+    firsts = []
+    for side, groups in {
+        S: [(E.ACCEPTED,), (E.SENT,), (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED)],
+        H: [(E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED), (E.SENT,), (E.RELEASED,)],
+        R: [(E.RECEIVED, E.REJECTED, E.CANCELLED)],
+    }.items():
+        firsts += [min(x.at for x in found) for group in groups if (found := _of(lines, side, *group))]
+    marks = [world.marks.get(sender), world.marks.get(receiver), world.hub_mark]
+    known = [mark for mark in marks if mark is not None]
+    return bool(firsts) and bool(known) and max(firsts) > min(known) - world.patience
