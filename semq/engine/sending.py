@@ -26,7 +26,6 @@ NOTES = {
     Note.FORWARDED: Heard.fwd,
     Note.FORWARD_FAILED: Heard.fwd_failed,
     Note.DISCARDED: Heard.discarded,
-    Note.REFUSED: Heard.refused,
 }
 ENDINGS = {
     Answer.RECV: Arrival.RECV,
@@ -245,14 +244,22 @@ class _HearReceipts(_ReAck2):
         if record.flag is Note.STORED:
             if record.lk1 is not None:
                 custody(self, unit, row, LK1(*record.lk1), record.void)
-        elif record.flag is Note.REFUSED and row.att != 1:
-            # A later copy was refused, an earlier one may have arrived: only the receiver can tell.
-            unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(record.reason or ())))
-            if not row.void and row.has_payload and record.att == row.att:
-                reason = record.reason or (UnknownTarget.code, "refused by the platform")
-                self._hear(unit, row, Heard.refused_again, reason=reason)
+        elif record.flag is Note.REFUSED:
+            self._refused(unit, row, record, record.reason or (UnknownTarget.code, "refused by the platform"))
         elif record.flag is not None and record.att == row.att:
             self._hear(unit, row, NOTES[record.flag], reason=record.reason)
+
+    def _refused(self, unit: Unit, row: Outbound, record: Receipt, reason: Reason) -> None:
+        """Section 18: the refusal ends the only copy ever sent; before a later one an earlier may have arrived.
+
+        Then only the receiver can tell. So too in an order: what follows waits for a marker in its place (break F3).
+        """
+        if record.att != row.att or row.void:
+            unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
+        elif row.att == 1 and (not row.order_key or reason[0] == UnknownTarget.code):
+            self._hear(unit, row, Heard.refused, reason=reason)
+        elif row.has_payload:
+            self._hear(unit, row, Heard.refused_again, reason=reason)
 
     def committed(self) -> None:
         super().committed()

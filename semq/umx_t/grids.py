@@ -47,7 +47,7 @@ class Heard(Enum):
     void = "S5: the void marker took its place"
     settled = "S5: the receiver has forgotten it, as one does below the floor"
     refused = "section 18: the platform refused the only copy ever sent"
-    refused_again = "section 18: the platform refused a later copy; an earlier one may have arrived"
+    refused_again = "section 18: the platform refused it, and an earlier copy may have arrived, or an order be kept"
     gone = "S6: the custodian has no such copy any more"
     unavail = "S7: the custodian has been out of reach for T_cust"
     not_here = "S8: the receiver has not got it, and we can send it again"
