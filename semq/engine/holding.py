@@ -13,24 +13,28 @@ from msgspec.structs import replace
 
 from semq.engine.asking import Sweep
 from semq.engine.bodies import decode_envelope, encode_envelope
+from semq.engine.copies import (
+    HELD,
+    STATUS,
+    AnswerCustody,
+    AnswerOrPassOn,
+    HearAcks,
+    HearAnswers,
+)
 from semq.engine.core import Core, Step
 from semq.engine.pump import Lane, Pump
 from semq.engine.schedule import Schedule
-from semq.store.rows import Event, LedgerLine, Outbound, Side, Stored
+from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Query, Recovered, Unit, Unsettled
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
-from semq.umx_t.status import Direction, SendStatus
+from semq.umx_t.records import Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.status import Direction
 
 if TYPE_CHECKING:
     from semq.engine.relaying import Session
-
-HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
-STATUS = {Held.SS_INIT: SendStatus.SS_INIT, Held.SS_SENT: SendStatus.SS_SENT}
-HAS_IT = frozenset({Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED})
 
 
 class Holding:
@@ -159,27 +163,27 @@ class Holding:
         """H6: Ack about copies in this store."""
         acks = [(LK1(r.src_semq_id, r.src_semq_db_id, r.src_ref_id), r.ident, r.dest_ref_id) for r in records]
         if acks:
-            self.core.post(_HearAcks(self, source, acks))
+            self.core.post(HearAcks(self, source, acks))
 
     def hear_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H6: a receiver asks whether its Ack was noted; the question itself is an Ack."""
         acks = [(LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None]
         if acks:
-            self.core.post(_HearAcks(self, source, acks))
+            self.core.post(HearAcks(self, source, acks))
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H11 and H12: answers to our inquiries."""
-        self.core.post(_HearAnswers(self, source, records))
+        self.core.post(HearAnswers(self, source, records))
 
     def hear_custody(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H9: a sender asks the custodian."""
         if records:
-            self.core.post(_AnswerCustody(self, source, records))
+            self.core.post(AnswerCustody(self, source, records))
 
     def hear_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H7 and H8: a sender asks a target; the hub answers for what it holds, and for targets that are away."""
         if self.held.get(str(target)) or self._storing.get(str(target)):
-            self.core.post(_AnswerOrPassOn(self, source, target, records))
+            self.core.post(AnswerOrPassOn(self, source, target, records))
         else:
             self.pass_on(source, target, records)
 
@@ -285,160 +289,3 @@ class _Store(Step):
 
     def failed(self, error: Exception) -> None:
         self._holding.stored(self._messages, [])
-
-
-class _OnCopies(Step):
-    """Work on rows of this store that others name by LK1."""
-
-    def __init__(self, holding: Holding, source: Address) -> None:
-        super().__init__()
-        self._holding = holding
-        self._core = holding.core
-        self._source = source
-        self._released: list[Outbound] = []
-        self._wake: list[Outbound] = []
-
-    def _begin(self) -> None:
-        self._released = []
-        self._wake = []
-
-    def _want(self, lk1: LK1) -> None:
-        if self._core.lk1(lk1.object_id) == lk1:
-            self.needs.outbound.add(lk1.object_id)
-
-    def _row(self, unit: Unit, lk1: LK1) -> Outbound | None:
-        return unit.outbound.get(lk1.object_id) if self._core.lk1(lk1.object_id) == lk1 else None
-
-    def _hear(self, unit: Unit, row: Outbound, news: HubHeard, detail: str = "") -> None:
-        before = row.ss_status
-        rule = HUB.step(HELD[before], news)
-        lk1 = str(self._core.lk1(row.object_id))
-        if rule.after is Held.ABSENT:
-            unit.delete_outbound(row)
-            unit.relayed.pop(str(row.lk0), None)
-            self._released.append(row)
-            unit.ledger.append(self._core.line(Side.HUB, Event.RELEASED, row, detail, lk1=lk1))
-        elif rule.after is not HELD[before]:
-            row.ss_status = STATUS[rule.after]
-            unit.change_outbound(row, before)
-            self._wake.append(row)
-            unit.ledger.append(self._core.line(Side.HUB, Event.AGAIN, row, detail, lk1=lk1))
-
-    def committed(self) -> None:
-        holding = self._holding
-        for row in self._released:
-            holding.released(row)
-        for row in self._wake:
-            holding.pump.lane(row.dest).flight.discard(row.object_id)
-            holding.pump.wake(row.dest, row.object_id)
-
-
-class _HearAcks(_OnCopies):
-    def __init__(self, holding: Holding, source: Address, acks: Sequence[tuple[LK1, str, int]]) -> None:
-        super().__init__(holding, source)
-        self._acks = acks
-        for lk1, _, _ in acks:
-            self._want(lk1)
-
-    def decide(self, unit: Unit) -> None:
-        self._begin()
-        for lk1, ident, _ in self._acks:
-            row = self._row(unit, lk1)
-            if row is None:
-                continue
-            if str(row.lk0) == ident and row.target.node == self._source:
-                self._hear(unit, row, HubHeard.ack)
-            else:
-                HUB.step(HELD[row.ss_status], HubHeard.ack_other)
-                self._core.count("ack_other")
-                unit.ledger.append(
-                    LedgerLine(
-                        self._core.now_ms(), Side.HUB, Event.VIOLATION, ident[:200], str(self._source),
-                        lk1=str(lk1), detail="an Ack that names another message than the row",
-                    )
-                )  # fmt: skip
-
-    def committed(self) -> None:
-        super().committed()
-        # Always answered: also when the row is gone, or was never here (rule R16).
-        for lk1, ident, bref in self._acks:
-            receipt = Receipt(
-                src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
-                ack_flag=AckFlag.TRANSPORT, ident=ident,
-            )  # fmt: skip
-            self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
-
-
-class _HearAnswers(_OnCopies):
-    def __init__(self, holding: Holding, source: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__(holding, source)
-        self._records = [(LK1(*record.lk1), record) for record in records if record.lk1 is not None]
-        for lk1, _ in self._records:
-            self._want(lk1)
-
-    def decide(self, unit: Unit) -> None:
-        self._begin()
-        for lk1, record in self._records:
-            row = self._row(unit, lk1)
-            if row is None or str(row.lk0) != record.ident or row.target.node != self._source:
-                continue
-            if record.answer is not None and record.answer in HAS_IT:
-                self._hear(unit, row, HubHeard.held, record.answer.name)
-            elif record.answer is Answer.NOT and record.nonce == row.att:
-                self._hear(unit, row, HubHeard.not_here, "NOT")
-
-
-class _AnswerCustody(_OnCopies):
-    """H9: is the copy still here?"""
-
-    def __init__(self, holding: Holding, source: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__(holding, source)
-        self._records = [(LK1(*record.lk1), record) for record in records if record.lk1 is not None]
-        for lk1, _ in self._records:
-            self._want(lk1)
-
-    def decide(self, unit: Unit) -> None:
-        self._answers: list[tuple[Inquiry, Answer, LK1, bool]] = []
-        for lk1, record in self._records:
-            row = self._row(unit, lk1)
-            if self._core.lk1(lk1.object_id) != lk1:
-                self._answers.append((record, Answer.UNAVAIL, lk1, False))
-            elif row is not None and str(row.lk0) == record.ident:
-                HUB.step(HELD[row.ss_status], HubHeard.inquired)
-                self._answers.append((record, Answer.CUSTODY, lk1, row.void))
-            else:
-                HUB.step(Held.ABSENT, HubHeard.inquired)
-                self._answers.append((record, Answer.GONE, lk1, False))
-
-    def committed(self) -> None:
-        for record, answer, lk1, void in self._answers:
-            self._holding.answer(self._source, record, answer, lk1, void=void)
-
-
-class _AnswerOrPassOn(Step):
-    """H7 and H8 where the store may hold copies for the target."""
-
-    def __init__(self, holding: Holding, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__()
-        self._holding = holding
-        self._source = source
-        self._target = target
-        self._records = records
-        self.needs.relayed.update(record.ident for record in records)
-
-    def decide(self, unit: Unit) -> None:
-        self._held: list[tuple[Inquiry, int, bool]] = []
-        self._rest: list[Inquiry] = []
-        for record in self._records:
-            row = unit.relayed.get(record.ident)
-            if row is None:
-                self._rest.append(record)
-            else:
-                self._held.append((record, row.object_id, row.void))
-
-    def committed(self) -> None:
-        holding = self._holding
-        for record, object_id, void in self._held:
-            holding.answer(self._source, record, Answer.CUSTODY, holding.core.lk1(object_id), void=void)
-        if self._rest:
-            holding.pass_on(self._source, self._target, self._rest)

@@ -13,13 +13,13 @@ from semq.clock import Clock
 from semq.engine.core import Core
 from semq.engine.errors import NotYours
 from semq.engine.holding import Holding
-from semq.engine.ports import Link, NoEvents
+from semq.engine.ports import Link, NoEvents, runs
 from semq.engine.relaying import Relay, Session
 from semq.engine.settings import EngineSettings
 from semq.store.rows import Reason
 from semq.store.unit import Recovered, WorkStore
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.envelope import Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
 from semq.umx_t.records import AckFlag, Presence, Role
 
@@ -106,17 +106,11 @@ class HubEngine:
         session = self.sessions.get(str(link.peer))
         if session is None or session.link is not link:
             return
-        messages: list[Data] = []
-        for frame in frames:
-            if isinstance(frame, Data):
-                messages.append(frame)
-                continue
-            if messages:
-                self.relay.hear_messages(link.peer, messages)
-                messages = []
-            self._hear_packet(session, frame)
-        if messages:
-            self.relay.hear_messages(link.peer, messages)
+        for run in runs(frames):
+            if isinstance(run, list):
+                self.relay.hear_messages(link.peer, run)
+            else:
+                self._hear_packet(session, run)
 
     def _hear_packet(self, session: Session, packet: Packet) -> None:
         peer = session.link.peer

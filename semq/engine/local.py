@@ -16,7 +16,7 @@ from semq.engine.handing import Handing
 from semq.engine.operating import Operating
 from semq.engine.outbound import OutboundRows
 from semq.engine.owing import PendingAsker
-from semq.engine.ports import Events, Inbox, Link, Opener, Submission
+from semq.engine.ports import Events, Inbox, Link, Opener, Submission, runs
 from semq.engine.receiving import Receiver
 from semq.engine.sending import Sender
 from semq.engine.settings import EngineSettings
@@ -92,17 +92,11 @@ class LocalEngine:
 
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
         """What was read from a session, in order."""
-        messages: list[Data] = []
-        for frame in frames:
-            if isinstance(frame, Data):
-                messages.append(frame)
-                continue
-            if messages:
-                self.receiver.hear_messages(link.peer, messages)
-                messages = []
-            self._hear_packet(link.peer, frame)
-        if messages:
-            self.receiver.hear_messages(link.peer, messages)
+        for run in runs(frames):
+            if isinstance(run, list):
+                self.receiver.hear_messages(link.peer, run)
+            else:
+                self._hear_packet(link.peer, run)
 
     def _hear_packet(self, peer: Address, packet: Packet) -> None:
         source, records = packet.source.node, packet.records

@@ -4,7 +4,7 @@ A ``Link`` has three implementations that the engine cannot tell apart: an AMQP 
 the simulator.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from semq.errors import SemqError
 from semq.store.rows import Reason
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
-from semq.umx_t.envelope import Attributes, Body, Envelope, Frame
+from semq.umx_t.envelope import Attributes, Body, Data, Envelope, Frame, Packet
 from semq.umx_t.locator import LK0
 
 
@@ -156,3 +156,18 @@ class Counters:
     def add(self, name: str, count: int = 1) -> None:
         """Count something that happened."""
         self.counts[name] = self.counts.get(name, 0) + count
+
+
+def runs(frames: Sequence[Frame]) -> Iterator[list[Data] | Packet]:
+    """What was read together, in order: messages that follow one another as one list, packets by themselves."""
+    messages: list[Data] = []
+    for frame in frames:
+        if isinstance(frame, Data):
+            messages.append(frame)
+            continue
+        if messages:
+            yield messages
+            messages = []
+        yield frame
+    if messages:
+        yield messages
