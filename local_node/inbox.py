@@ -6,11 +6,13 @@ An ack means that the application has the document for good (tb_0030 app_status 
 flagged; a reject without requeue parks it for a person. A lost connection gives back what it had.
 """
 
+import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.broker.definitions import AnyQueue
 from semq.broker.queue import Disposition
 from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceQueue, SessionInfo
 from semq.engine.local import LocalEngine
@@ -18,6 +20,8 @@ from semq.engine.ports import Delivery
 from semq.transport.turn import Turn
 
 INBOX = "semq.inbox"
+USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
+USERS_MAX = 10_000
 PERSISTENT = 2
 
 
@@ -99,10 +103,29 @@ class InboxQueue(ServiceQueue):
 
 
 class Inboxes:
-    """The engine's ``Inbox``: one queue for each user of the node."""
+    """The engine's ``Inbox``: one queue for each user of the node, made when somebody asks for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn) -> None:
         self.queues: dict[str, InboxQueue] = {}
+        self._engine = engine
+        self._turn = turn
+
+    def queue(self, user: str) -> InboxQueue:
+        """The queue of a user."""
+        found = self.queues.get(user)
+        if found is None:
+            found = self.queues[user] = InboxQueue(user, self._engine, self._turn)
+        return found
+
+    def named(self, name: str) -> InboxQueue | None:
+        """The queue of that name; None if it is no name of an inbox, or of more inboxes than a node has users."""
+        user = name.removeprefix(f"{INBOX}.")
+        if name != INBOX and (user == name or USER.fullmatch(user) is None):
+            return None
+        known = self.queues.get("" if name == INBOX else user)
+        if known is None and len(self.queues) < USERS_MAX:
+            known = self.queue("" if name == INBOX else user)
+        return known
 
     def free(self, user: str) -> int:
         """How many documents the consumers of this user can take now."""
@@ -112,6 +135,23 @@ class Inboxes:
     def give(self, user: str, delivery: Delivery) -> None:
         """Hand over a document."""
         self.queues[user].give(delivery)
+
+
+class QueuesWithInboxes(dict[str, AnyQueue]):
+    """The queues of a virtual host, in which every inbox is there as soon as somebody names it."""
+
+    def __init__(self, queues: Mapping[str, AnyQueue], inboxes: Inboxes) -> None:
+        super().__init__(queues)
+        self._inboxes = inboxes
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and self.get(name) is not None)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = super().get(name)
+        if found is None and (found := self._inboxes.named(name)) is not None:
+            self[name] = found
+        return default if found is None else found
 
 
 def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from local_node.admin import LocalOperations
 from local_node.events import EVENTS, EventExchange
-from local_node.inbox import Inboxes, InboxQueue
+from local_node.inbox import Inboxes, QueuesWithInboxes
 from local_node.submissions import SqlSubmissions
 from local_node.submitting import SubmitExchange
 from local_node.uplink import Uplink, UplinkSettings
@@ -31,7 +31,7 @@ class LocalNode(Node[LocalEngine]):
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
         if not hasattr(self, "inboxes"):
-            self.inboxes = Inboxes()
+            self.inboxes = Inboxes(lambda: self.engine, self.turn)
             self.events = EventExchange(self._vhost)
             self.submissions = SqlSubmissions(lambda: self.engine, self.clock)
         engine = LocalEngine(
@@ -52,8 +52,7 @@ class LocalNode(Node[LocalEngine]):
     def register(self) -> None:
         vhost = self._vhost()
         vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn))
-        inbox = self.inboxes.queues[""] = InboxQueue("", lambda: self.engine, self.turn)
-        vhost.register(inbox)
+        vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
         self.uplink = Uplink(
             self.address, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn
