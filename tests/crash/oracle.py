@@ -4,7 +4,9 @@ It shares nothing with the nodes but the names of their tables. ``judge`` looks 
 counts what a node must have forgotten once everything is settled.
 """
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -69,6 +71,7 @@ def judge(world: World) -> Findings:
         _judge_own_ledger(side, world.streams[side], _url(world, side), found)
     for node in NODES:
         _judge_any_ledger(node, _url(world, node), found)
+        _judge_log(node, world.nodes[node].log, found)
     found.violations += world.complaints
     return found
 
@@ -193,6 +196,17 @@ def _judge_any_ledger(node: str, url: str, found: Findings) -> None:
         ).fetchall()
     found.violations += [f"{lk0} was recorded {count} times at {node}" for lk0, count in twice]
     found.violations += [f"{node} noted {Event(event).name} of {lk0}: {detail}" for event, lk0, detail in alarms]
+
+
+def _judge_log(node: str, log: Path, found: Findings) -> None:
+    """No fault outside is an excuse for a traceback inside."""
+    for line in log.read_text("utf-8", "replace").splitlines():
+        if line.startswith("{") and line.endswith("}") and '"exception"' in line:  # a kill may leave half a line
+            entry = json.loads(line)
+            last = str(entry.get("exception", "")).strip().splitlines()[-1:]
+            found.violations.append(f"{node} at {entry.get('timestamp')}: {entry.get('event')} {last}")
+        elif line.startswith("Traceback"):
+            found.violations.append(f"{node} ended with a traceback: see {log}")
 
 
 def _url(world: World, node: str) -> str:

@@ -123,7 +123,7 @@ class NodeProcess:
             elif status == EXIT_UNAVAILABLE and unavailable < UNAVAILABLE_MAX:
                 unavailable += 1  # its server was killed while it started: a service manager tries again
             else:
-                self._complaints.append(f"{self.name} ended by itself with status {status}: see {self._log}")
+                self._complaints.append(f"{self.name} ended by itself with status {status}: see {self.log}")
             await asyncio.sleep(self._pause_s)
 
     def _is_stopping(self) -> bool:
@@ -133,7 +133,7 @@ class NodeProcess:
         self.armed, self._failpoint = self._failpoint, ""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}
         environment |= {"PYTHONPATH": str(ROOT)} | ({VARIABLE: self.armed} if self.armed else {})
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", self._module, "--config", str(self._config),
                 cwd=self._config.parent, env=environment, stdin=asyncio.subprocess.DEVNULL,
@@ -157,5 +157,6 @@ class NodeProcess:
                 self.on_ready()
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """What the node says, in all its lives."""
         return self._config.with_suffix(".log")
