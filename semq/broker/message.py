@@ -16,6 +16,7 @@ PERSISTENT = 2
 # Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
 _RARE = _PRIORITY | _EXPIRATION
+_SOMEBODY = _REPLY_TO | _USER_ID
 
 
 class Message:
@@ -79,14 +80,9 @@ def property_flags(header: ContentHeader) -> int:
     return raw[12] << 8 | raw[13]
 
 
-def has_reply_to(header: ContentHeader) -> bool:
-    """Whether the header has a reply-to."""
-    return bool(property_flags(header) & _REPLY_TO)
-
-
-def has_user_id(header: ContentHeader) -> bool:
-    """Whether the header has a user-id."""
-    return bool(property_flags(header) & _USER_ID)
+def names_somebody(header: ContentHeader) -> bool:
+    """Whether the header has a reply-to or a user-id, which a publish must look at."""
+    return bool(property_flags(header) & _SOMEBODY)
 
 
 def _keys(headers: Mapping[str, Any], name: str) -> list[str]:

@@ -5,14 +5,13 @@ transaction, or to the queues. The confirm follows at once when nothing must be 
 something must, and by the service's ``settle`` otherwise. Called by ``session`` for each ``Published`` event.
 """
 
-from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Published
 from semq.amqp.methods import BasicReturn
 from semq.broker import refusals
 from semq.broker.channel import Channel
 from semq.broker.exchanges import Exchange
-from semq.broker.message import Message, has_reply_to, has_user_id
+from semq.broker.message import Message, names_somebody
 from semq.broker.services import Confirmed, Nacked, Outcome, Refused, ReturnedToSender, ServiceExchange
 from semq.broker.transaction import Commit, nacked
 from semq.broker.users import Right
@@ -28,8 +27,8 @@ def publish(channel: Channel, event: Published) -> None:
     session = channel.session
     session.published += 1
     exchange = check(channel, event)
-    if has_reply_to(event.header):
-        event.header = _with_reply_target(channel, event.header)
+    if names_somebody(event.header):
+        check_names(channel, event)
     if channel.transaction is not None:
         channel.transaction.publish(event, session.limits)
         return
@@ -57,11 +56,19 @@ def check(channel: Channel, event: Published) -> Exchange:
     session.require(Right.WRITE, "exchange", event.exchange)
     if exchange.internal:
         raise refusals.internal_exchange(event.exchange, session.vhost.name)
-    if has_user_id(event.header) and event.header.user_id != session.user:
-        raise refusals.bad_request(
-            f"user_id property set to '{event.header.user_id}' but authenticated user was '{session.user}'"
-        )
     return exchange
+
+
+def check_names(channel: Channel, event: Published) -> None:
+    """A user-id must be true; the pseudo-queue of direct replies becomes the address of this very channel."""
+    header, user = event.header, channel.session.user
+    if header.user_id is not None and header.user_id != user:
+        raise refusals.bad_request(f"user_id property set to '{header.user_id}' but authenticated user was '{user}'")
+    if header.reply_to == REPLY_TO:
+        address = channel.session.server.reply_targets.address(channel)
+        if channel.reply_consumer is None or address is None:
+            raise refusals.bad_request("fast reply consumer does not exist")
+        event.header = header.amended(reply_to=REPLY_PREFIX + address)
 
 
 def deliver(channel: Channel, exchange: Exchange, event: Published) -> Sent:
@@ -160,16 +167,6 @@ def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | Com
         exchange.publish(session.info, event.routing_key, event.header, event.body, event.mandatory, settle)
     except AmqpError as error:
         settle(Refused(error))
-
-
-def _with_reply_target(channel: Channel, header: ContentHeader) -> ContentHeader:
-    """RabbitMQ's direct reply-to: the pseudo-queue's name becomes the address of this very channel."""
-    if header.reply_to != REPLY_TO:
-        return header
-    target = channel.session.server.reply_targets.address(channel)
-    if channel.reply_consumer is None or target is None:
-        raise refusals.bad_request("fast reply consumer does not exist")
-    return header.amended(reply_to=REPLY_PREFIX + target)
 
 
 def _reply(channel: Channel, event: Published, message: Message) -> Sent:

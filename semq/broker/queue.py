@@ -125,7 +125,8 @@ class Queue:
         """Give a message its place in the queue, without putting it there yet."""
         position = self.next_position
         self.next_position = position + 1
-        return Entry(message, position, self._expiry_of(message))
+        lives = message.expiration is not None or self.settings.message_ttl is not None
+        return Entry(message, position, self._expiry_of(message) if lives else None)
 
     def admit(self, entry: Entry) -> None:
         """Put an entry among those that wait."""

@@ -5,7 +5,7 @@ queue waits until the queue has finished what it did, and then goes to its dead-
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,9 @@ class Sent:
     queues: int = 0
     must_be_stored: bool = False
     is_refused: bool = False
+
+
+_TAKEN, _TO_BE_STORED = Sent(1), Sent(1, True)  # what nearly always becomes of it; nobody changes them
 
 
 @dataclass(slots=True)
@@ -104,13 +107,18 @@ class VirtualHost(Definitions):
 
     def route_message(self, exchange: Exchange, message: Message) -> list[Queue]:
         """The same for a message, with all of its keys."""
+        if not (exchange.name or message.extra_keys):
+            found = self.queues.get(message.routing_key)
+            return [found] if isinstance(found, Queue) else []
         queues = self.route(exchange, message.routing_key, message.headers)
         for key in message.extra_keys:
             queues.extend(queue for queue in self.route(exchange, key, message.headers) if queue not in queues)
         return queues
 
-    def send(self, message: Message, queues: Iterable[Queue]) -> Sent:
+    def send(self, message: Message, queues: Sequence[Queue]) -> Sent:
         """Put a message into queues."""
+        if len(queues) == 1 and not queues[0].is_limited:
+            return _TO_BE_STORED if queues[0].publish(message) else _TAKEN
         sent = Sent()
         for queue in queues:
             if queue.is_limited and queue.refuses(message):

@@ -78,6 +78,7 @@ class Link(asyncio.Protocol):
         self._ending_event: Event | None = None
         self._is_ending = False
         self._has_resumed = False
+        self._is_marked = False
         self._read_pauses: set[str] = set()
 
     # From asyncio.
@@ -121,7 +122,9 @@ class Link(asyncio.Protocol):
 
     def touch(self) -> None:
         """There is output: write it at the end of this turn."""
-        self._turn.mark(self)
+        if not self._is_marked:
+            self._is_marked = True
+            self._turn.mark(self)
 
     def pause_reading(self, reason: str) -> None:
         """Stop reading until every reason is lifted; the peer is held back by TCP."""
@@ -136,7 +139,7 @@ class Link(asyncio.Protocol):
             if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
                 self._transport.resume_reading()
                 self._has_resumed = True
-                self._turn.mark(self)
+                self.touch()
 
     @property
     def waiting_octets(self) -> int:
@@ -145,6 +148,7 @@ class Link(asyncio.Protocol):
 
     def flush(self) -> None:
         """Hear what the machine has to say by itself, write its output, and keep its next deadline."""
+        self._is_marked = False
         if self.is_lost:
             return
         if not self._is_ending:
@@ -175,7 +179,7 @@ class Link(asyncio.Protocol):
                 if type(event) in _ENDINGS:
                     self._end(event)
         if self.machine.output_size:
-            self._turn.mark(self)
+            self.touch()
 
     def _write(self) -> None:
         pieces = self.machine.take_output()

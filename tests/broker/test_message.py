@@ -6,7 +6,7 @@ import pytest
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, PreconditionFailed
-from semq.broker.message import Message, has_reply_to, has_user_id, read_expiration
+from semq.broker.message import Message, names_somebody, read_expiration
 from tests.broker.pure import message_of
 
 
@@ -28,10 +28,9 @@ def test_fields(properties: dict[str, Any], field: str, value: Any) -> None:
 
 
 def test_flags_are_seen_without_decoding() -> None:
-    assert has_reply_to(message_of(reply_to="x").header)
-    assert has_user_id(message_of(user_id="x").header)
-    assert not has_reply_to(message_of(user_id="x").header)
-    assert not has_user_id(message_of(reply_to="x").header)
+    assert names_somebody(message_of(reply_to="x").header)
+    assert names_somebody(message_of(user_id="x").header)
+    assert not names_somebody(message_of(app_id="x", expiration="1").header)
 
 
 def test_blind_copies_are_not_passed_on() -> None:

@@ -112,10 +112,13 @@ def test_a_transaction_has_a_size() -> None:
     with served(limits=BrokerLimits(transaction_count=10, transaction_bytes=1000)) as running:
         connection = running.connect()
         for size in (1, 400):
-            channel = connection.channel()
-            channel.tx_select()
-            for _ in range(11):
-                channel.basic_publish("", "q", b"x" * size)
             with pytest.raises(ChannelClosedByBroker, match=r"406.*transaction is larger"):
-                channel.tx_commit()
+                overdo(connection.channel(), size)
         connection.close()
+
+
+def overdo(channel: BlockingChannel, size: int) -> None:
+    channel.tx_select()
+    for _ in range(11):
+        channel.basic_publish("", "q", b"x" * size)
+    channel.tx_commit()
