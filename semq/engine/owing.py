@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from semq.engine.asking import Sweep
 from semq.engine.core import Core
 from semq.engine.handing import Handing
-from semq.engine.receiving import asks_about
+from semq.engine.noting import asks_about
 from semq.engine.schedule import Schedule
 from semq.store.rows import Pending
 from semq.store.unit import Query, Unfinished, Unit

@@ -7,11 +7,12 @@ after it. The ledger alone decides whether a message has arrived; whatever else 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Protocol
 
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, Mismatch, NotYours
+from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks, refused_mark
 from semq.engine.ports import Delivery, Opener
 from semq.errors import SemqError
 from semq.store.rows import (
@@ -29,27 +30,10 @@ from semq.store.rows import (
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Envelope, Function, Primitive
-from semq.umx_t.errors import BadRecord
-from semq.umx_t.grids import OWED, RECEIVER, Arrived, Known, Owed, OwedHeard, ReceiverDeed
-from semq.umx_t.locator import LK0, Store, parse_lk0
-from semq.umx_t.records import RESULT_OF, AckFlag, Answer, Inquiry, Receipt, Role
-from semq.umx_t.status import AckStatus, AppStatus, Arrival, SaveFwd
-
-KNOWN = {
-    Arrival.NOT: Known.NOT,
-    Arrival.RECV: Known.RECV,
-    Arrival.REJ: Known.REJ,
-    Arrival.VOID: Known.VOID,
-    Arrival.SETTLED: Known.SETTLED,
-}
-ARRIVAL = {known: arrival for arrival, known in KNOWN.items()}
-ANSWER = {
-    Arrival.NOT: Answer.NOT,
-    Arrival.RECV: Answer.RECV,
-    Arrival.REJ: Answer.REJ,
-    Arrival.VOID: Answer.VOID,
-    Arrival.SETTLED: Answer.SETTLED,
-}
+from semq.umx_t.grids import RECEIVER, Arrived, ReceiverDeed
+from semq.umx_t.locator import LK0, Store
+from semq.umx_t.records import AckFlag, Inquiry, Receipt
+from semq.umx_t.status import AppStatus, Arrival
 
 
 @dataclass(slots=True)
@@ -97,11 +81,11 @@ class Receiver:
 
     def hear_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
         """R3 and R4: ReAck and ReAck2."""
-        self.core.post(_HearReAcks(self, source, records))
+        self.core.post(HearReAcks(self, source, records))
 
     def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
         """R5: somebody asks whether we have a message."""
-        self.core.post(_Answer(self, source, records))
+        self.core.post(AnswerInquiries(self, source, records))
 
     # --- shared by the pieces of work below
     def stream(self, unit: Unit, key: InStreamKey) -> InStream:
@@ -127,11 +111,6 @@ class Receiver:
         if stream is not None and sid < stream.floor:
             return Recorded(Arrival.SETTLED)
         return unit.recorded.get(Slot(key, sid), Recorded(Arrival.NOT))
-
-
-def refused_mark(ident: str) -> str:
-    """What stands in the window of class 1 and 2 beside a refused message: its sender must not hear RECV later."""
-    return f"{ident} REJ"
 
 
 def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int) -> None:
@@ -292,152 +271,3 @@ class _Record(Step):
         self._receiver.desk.arrived(self._rows, self._given)
         for store in self._raised:
             self._receiver.desk.unblocked(store)
-
-
-class _HearReAcks(Step):
-    """R3 and R4: an acknowledgement is known to be noted; floors let the ledger forget and the order go on."""
-
-    def __init__(self, receiver: Receiver, source: Address, records: Sequence[Receipt]) -> None:
-        super().__init__()
-        self._receiver = receiver
-        self._core = receiver.core
-        self._source = source
-        self._bad: list[tuple[str, SemqError]] = []
-        self._records: list[tuple[LK0, Receipt, dict[int, tuple[int, int | None]]]] = []
-        for record in records:
-            try:
-                lk0 = parse_lk0(record.ident)
-                floors = _floors(record)
-                if record.ack_flag is AckFlag.END_TO_END and lk0.node != source:
-                    raise NotYours(
-                        "A ReAck2 comes from another node than the message.", lk0=record.ident, peer=str(source)
-                    )
-            except SemqError as error:
-                self._bad.append((record.ident, error))
-                continue
-            self._records.append((lk0, record, floors))
-            if record.dest_ref_id:
-                self.needs.pending.add(record.dest_ref_id)
-            self.needs.in_streams.update(InStreamKey(lk0.store, inc) for inc in floors)
-
-    def decide(self, unit: Unit) -> None:
-        self._noted: list[int] = []
-        self._raised: set[Store] = set()
-        for ident, error in self._bad:
-            self._core.violation(unit, Side.RECEIVER, error, ident, str(self._source))
-        for lk0, record, floors in self._records:
-            self._note(unit, lk0, record)
-            if record.ack_flag is AckFlag.END_TO_END:
-                self._raise(unit, lk0.store, floors)
-
-    def _note(self, unit: Unit, lk0: LK0, record: Receipt) -> None:
-        row = unit.pending.get(record.dest_ref_id)
-        if row is None or row.lk0 != lk0:
-            return
-        if record.ack_flag is AckFlag.END_TO_END:
-            before, noted, event = row.s_ack_status, unit.sender_acked, Event.SENDER_ACKED
-        elif self._source == self._receiver.platform and self._is_copy(row, record):
-            before, noted, event = row.p_ack_status, unit.platform_acked, Event.PLATFORM_ACKED
-        else:
-            return
-        if OWED.step(OWED_OF[before], OwedHeard.reack).after is OWED_OF[before]:
-            return
-        if event is Event.SENDER_ACKED:
-            row.s_ack_status = AckStatus.AS_ACK
-        else:
-            row.p_ack_status = AckStatus.AS_ACK
-        noted.add(row.bref)
-        self._noted.append(row.bref)
-        unit.ledger.append(LedgerLine(self._core.now_ms(), Side.RECEIVER, event, str(lk0), str(row.target)))
-
-    @staticmethod
-    def _is_copy(row: Pending, record: Receipt) -> bool:
-        return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
-
-    def _raise(self, unit: Unit, store: Store, floors: dict[int, tuple[int, int | None]]) -> None:
-        for inc, (floor, closed) in floors.items():
-            stream = self._receiver.stream(unit, InStreamKey(store, inc))
-            if floor > stream.floor:
-                unit.raise_floor(stream, floor)
-                self._raised.add(store)
-            if closed is not None and stream.closed != closed:
-                stream.closed = closed
-                unit.changed_in_streams.add(stream.key)
-                self._raised.add(store)
-
-    def committed(self) -> None:
-        for bref in self._noted:
-            self._receiver.desk.finished(bref)
-        for store in self._raised:
-            self._receiver.desk.unblocked(store)
-
-
-OWED_OF = {AckStatus.AS_INIT: Owed.AS_INIT, AckStatus.AS_ACK: Owed.AS_ACK}
-
-
-def _floors(record: Receipt) -> dict[int, tuple[int, int | None]]:
-    try:
-        return {int(inc, 16): pair for inc, pair in (record.floors or {}).items()}
-    except ValueError:
-        raise BadRecord("A floor names no incarnation.", ident=record.ident) from None
-
-
-class _Answer(Step):
-    """R5: read only, from what is committed when the answer leaves."""
-
-    def __init__(self, receiver: Receiver, source: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__()
-        self._receiver = receiver
-        self._core = receiver.core
-        self._source = source
-        self._records: list[tuple[LK0, Inquiry]] = []
-        for record in records:
-            try:
-                lk0 = parse_lk0(record.ident)
-            except SemqError:
-                continue
-            self._records.append((lk0, record))
-            if record.sid >= 0:
-                key = InStreamKey(lk0.store, lk0.inc)
-                self.needs.in_streams.add(key)
-                self.needs.recorded.add(Slot(key, record.sid))
-            else:
-                self.needs.seen |= {record.ident, refused_mark(record.ident)}
-
-    def decide(self, unit: Unit) -> None:
-        self._answers: list[Inquiry] = []
-        for lk0, record in self._records:
-            if record.role is Role.S and lk0.node != self._source:
-                error = NotYours("A node asks about another node's message.", lk0=record.ident, peer=str(self._source))
-                self._core.violation(unit, Side.RECEIVER, error, record.ident, str(self._source))
-                continue
-            entry = self._receiver.known(unit, lk0, record.sid)
-            RECEIVER.step(KNOWN[entry.status], Arrived.inquiry)
-            answer = ANSWER[entry.status]
-            self._answers.append(
-                Inquiry(
-                    semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=record.flag,
-                    role=record.role, ident=record.ident, nonce=record.nonce, lk1=record.lk1, answer=answer,
-                    result=RESULT_OF[answer], reason=entry.reason, digest=entry.digest.hex(),
-                )
-            )  # fmt: skip
-
-    def committed(self) -> None:
-        for answer in self._answers:
-            self._core.mail.add(self._source, Function.INQUIRIES, Primitive.CONFIRMATION, answer)
-
-
-def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list[tuple[Address, Inquiry]]:
-    """R7 and R8: what is asked about a row whose acknowledgements may not have been noted, and of whom."""
-    facts: dict[str, Any] = {
-        "role": Role.R, "ident": str(row.lk0), "status": ANSWER[row.status], "dest_ref_id": row.bref, "sid": row.sid,
-        "reason": row.reason,
-    }  # fmt: skip
-    asks: list[tuple[Address, Inquiry]] = []
-    if platform is not None and row.lk1 is not None and OWED.step(OWED_OF[row.p_ack_status], OwedHeard.ask).deed:
-        asks.append((platform, Inquiry(lk1=row.lk1, ref_id=row.lk1.object_id, **facts)))
-    owes_sender = row.save_fwd is SaveFwd.MUST and OWED.step(OWED_OF[row.s_ack_status], OwedHeard.ask).deed is not None
-    if owes_sender or blocked:
-        prev = str(row.prev) if row.prev else ""
-        asks.append((row.lk0.node, Inquiry(ref_id=row.lk0.object_id, prev=prev, **facts)))
-    return asks
