@@ -14,7 +14,7 @@ import structlog
 
 from semq import __version__
 from semq.amqp.limits import Limits
-from semq.broker.memory_store import NoStore
+from semq.broker import persist
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Authenticator, Permissions, User, UserTable, hash_password
 from semq.clock import Clock
@@ -25,6 +25,7 @@ from semq.service import failpoints
 from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
+from semq.store.broker import PostgresMessageStore
 from semq.store.postgres import PostgresStore
 from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
@@ -109,7 +110,13 @@ class Node(Generic[E]):
             self._failpoint.watch_store(self.store)
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.jobs())
         await self._begin()
-        self.server = AmqpServer(self._server_config(), self.authenticator(), self.clock, NoStore(), self.turn)
+        self.server = AmqpServer(
+            self._server_config(),
+            self.authenticator(),
+            self.clock,
+            PostgresMessageStore(self.store, persist),
+            self.turn,
+        )
         self.register()
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.handlers()))
