@@ -45,6 +45,8 @@ class LocalOperations:
             "msg.hold": self.hold,
             "msg.release": self.release,
             "msg.resend": self.resend,
+            "failed.requeue": self.requeue,
+            "failed.remove": self.remove,
             "node.drain": self.drain,
         }
 
@@ -93,6 +95,24 @@ class LocalOperations:
         lk0, why = parse_lk0(arguments["id"]), str(arguments.get("why") or "")
         await _act(lambda done, failed: operating.resend(lk0, why, done, failed))
         return {"lk0": str(lk0), "resent": True}
+
+    async def requeue(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Give parked documents to the application again; ``ids`` are record ids of tb_0030."""
+        brefs = [int(one) for one in arguments["ids"]]
+        self._node.engine.handing.requeue(brefs, str(arguments.get("why") or ""))
+        return {"requeued": len(brefs)}
+
+    async def remove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Let go what a person has dealt with: parked documents by record id, refused ones by LK0."""
+        why = str(arguments.get("why") or "")
+        names = [str(one) for one in arguments["ids"]]
+        operating = self._node.engine.operating
+        self._node.engine.handing.remove([int(name) for name in names if name.isdigit()], why)
+        for name in names:
+            if not name.isdigit():
+                lk0 = parse_lk0(name)
+                await _act(lambda done, failed, lk0=lk0: operating.remove(lk0, why, done, failed))  # type: ignore[misc]
+        return {"removed": len(names)}
 
     async def _hold(self, arguments: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
         operating = self._node.engine.operating

@@ -7,8 +7,9 @@ and deleted in batches beside the traffic. After a restart the store names the r
 from collections.abc import Callable
 
 from semq.engine.core import Core, Step
+from semq.store.rows import Pending
 from semq.store.unit import Unit
-from semq.umx_t.status import Outcome
+from semq.umx_t.status import AppStatus, Outcome
 
 
 class Cleaner:
@@ -65,13 +66,16 @@ class _Clean(Step):
                 unit.delete_outbound(row)
         for bref in self._pending:
             pending = unit.pending.get(bref)
-            if pending is not None and pending.is_done:
+            if pending is not None and pending.is_done and not self._waits_for_a_person(pending):
                 unit.delete_pending(pending)
                 self._deleted.append(bref)
         core.count("cleaned", len(self._outbound) + len(self._deleted))
 
     def _is_kept(self, outcome: Outcome) -> bool:
         return outcome is Outcome.REJECTED and self._cleaner._core.settings.keep_rejected
+
+    def _waits_for_a_person(self, row: Pending) -> bool:
+        return row.app_status is AppStatus.PARKED and self._cleaner._core.settings.keep_parked
 
     def committed(self) -> None:
         self._cleaner._busy = False

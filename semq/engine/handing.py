@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.ports import Delivery, Inbox
-from semq.engine.receiving import Given
+from semq.engine.receiving import UNGIVEN, Given
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side, Slot
 from semq.store.unit import FirstInOrder, Unit, Waiting
 from semq.umx_t.envelope import Envelope
@@ -142,9 +142,13 @@ class Handing:
         """The application will never succeed with these: park them for a person."""
         self.core.post(_Handled(self, list(brefs), HandlingHeard.fail, detail))
 
-    def requeue(self, brefs: Sequence[int]) -> None:
-        """A person gives parked documents another chance."""
-        self.core.post(_Handled(self, list(brefs), HandlingHeard.requeue))
+    def requeue(self, brefs: Sequence[int], why: str = "") -> None:
+        """A person gives parked documents another chance; it moves them, nothing is copied."""
+        self.core.post(_Handled(self, list(brefs), HandlingHeard.requeue, f"requeued: {why}"))
+
+    def remove(self, brefs: Sequence[int], why: str) -> None:
+        """A person has dealt with parked documents: they go; the ledger keeps their story."""
+        self.core.post(_Handled(self, list(brefs), HandlingHeard.done, f"removed: {why}"))
 
     def give_back(self, brefs: Sequence[int]) -> None:
         """The application gave these back, or its connection was lost: they are given again, flagged."""
@@ -268,7 +272,7 @@ class _GiveOrdered(Step):
             self._blocked = row.bref
         elif row.status is not Arrival.RECV:
             # VOID and REJ take their place in the order: what comes after them must not overtake what is before (F3).
-            unit.handle(row, AppStatus.DONE)
+            unit.handle(row, UNGIVEN[row.status])
             self._passed = row.bref
         elif self._handing.inbox.free(self._user) > 0:
             self._delivery = _give(self._handing.core, unit, row)
@@ -332,6 +336,8 @@ class _Handled(Step):
             news = self._news
             if news is HandlingHeard.back and row.deliveries >= core.settings.deliveries_max:
                 news = HandlingHeard.fail
+            if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
+                continue  # nothing readable to give
             rule = HANDLING.step(HANDLING_OF[row.app_status], news)
             if APP_STATUS[rule.after] is not row.app_status:
                 unit.handle(row, APP_STATUS[rule.after])

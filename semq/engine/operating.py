@@ -42,6 +42,10 @@ class Operating:
         """Send another copy of a message that has not ended: same id, same bytes, harmless if it has arrived."""
         self.core.post(_Resend(self, lk0, why, done, failed))
 
+    def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
+        """A person has dealt with a refused document: its row and body go, the ledger keeps its story."""
+        self.core.post(_Remove(self, lk0, why, done, failed))
+
     def watch_expiry(self) -> None:
         """A document with an expiry was accepted."""
         self._expiring = True
@@ -175,4 +179,18 @@ class _Hold(_OnOne):
     def committed(self) -> None:
         if not self._held:
             self._operating.rows.pump.wake(self._target.dest, self._target.object_id)
+        self._done()
+
+
+class _Remove(_OnOne):
+    def decide(self, unit: Unit) -> None:
+        row = unit.outbound.get(self._lk0.object_id)
+        if row is None or row.lk0 != self._lk0:
+            raise NotThere(lk0=str(self._lk0))
+        if row.outcome is None:
+            raise TooLate("Only a message that has ended can be removed; cancel it first.", lk0=str(self._lk0))
+        self._note(unit, row, "removed")
+        unit.delete_outbound(row)
+
+    def committed(self) -> None:
         self._done()

@@ -35,6 +35,9 @@ from semq.umx_t.locator import LK0, Store
 from semq.umx_t.records import AckFlag, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
+# What is recorded and cannot be given: a marker is done with, what cannot be read is kept for a person.
+UNGIVEN = {Arrival.VOID: AppStatus.DONE, Arrival.REJ: AppStatus.PARKED}
+
 
 @dataclass(slots=True)
 class Given:
@@ -238,7 +241,7 @@ class _Record(Step):
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
-            row.app_status = AppStatus.DONE  # R6: done without being given; in an order only when their turn comes (F3)
+            row.app_status = UNGIVEN[entry.status]  # R6; in an order only when their turn comes (F3)
         if envelope.is_class3:
             unit.record(Slot(InStreamKey(row.lk0.store, row.lk0.inc), row.sid), entry)
         else:

@@ -34,3 +34,4 @@ class EngineSettings:
     give_up_after: int = 4  #: unanswered inquiries that end a message of class 1 or 2 (rule R22)
     hub_attempts_max: int = 50  #: sends without any answer from a present target before the platform parks a row
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until a person has dealt with them
+    keep_parked: bool = True  #: so do received documents that the application or this node cannot take

@@ -363,9 +363,34 @@ def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> Non
     (delivery,) = trio.b.app.held
     trio.b.app.held.clear()
     trio.b.engine.handing.fail([delivery.bref], "no such customer")
-    trio.later(1)
+    trio.later(5)
     assert trio.b.lines(Event.PARKED) == 1
     assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.b.rows["tb_0030"] == 1  # it waits for a person, whatever is acknowledged
+    trio.b.app.acks = True
+    trio.b.engine.handing.requeue([delivery.bref], "the customer is known now")
+    trio.later(5)
+    assert trio.b.app.payloads == [b"x", b"x"]
+    assert trio.is_clean()
+
+
+def test_a_person_removes_what_was_parked_or_refused() -> None:
+    trio = Trio()
+    trio.b.app.acks = False
+    trio.a.send(b"x")
+    trio.settle()
+    trio.b.engine.handing.fail([trio.b.app.held.pop().bref])
+    trio.a.engine.partners.complete = False
+    trio.a.send(b"y", to="77777")
+    trio.later(5)
+    assert (trio.a.rows["tb_0031"], trio.b.rows["tb_0030"]) == (1, 1)
+    refused = next(iter(trio.a.store.tables.outbound.values())).lk0
+    trio.b.engine.handing.remove(list(trio.b.store.tables.pending), "dealt with by telephone")
+    for _ in range(2):
+        trio.a.engine.operating.remove(refused, "wrong number", lambda: None, trio.a.refused.append)
+        trio.later(5)
+    assert trio.is_clean()
+    assert len(trio.a.refused) == 1
 
 
 def test_what_the_application_gives_back_comes_again_and_is_parked_in_the_end() -> None:

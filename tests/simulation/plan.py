@@ -12,7 +12,7 @@ from semq.engine.settings import EngineSettings
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, Document, attributes
-from tests.simulation.faults import DISASTERS, KINDS
+from tests.simulation.faults import DISASTERS, HELL_ONLY, KINDS
 from tests.simulation.timeline import EPOCH
 
 HELL_SHARE = 0.25  # of the seeds
@@ -70,9 +70,14 @@ def draw(seed: int, hell: bool | None = None) -> Plan:
 def _kinds(chance: Random, hell: bool) -> frozenset[str]:
     if hell:
         disasters = DISASTERS if chance.random() < 0.4 else ()
-        return frozenset({*KINDS, "ghosts", "loss"} - set(DISASTERS) | set(disasters))
+        rough = {kind for kind in HELL_ONLY if chance.random() < 0.8}
+        return frozenset(set(KINDS) - set(DISASTERS) - set(HELL_ONLY) | set(disasters) | rough)
     share = chance.choice((0.1, 0.3, 0.6))
-    return frozenset(kind for kind in KINDS if chance.random() < (share * 0.5 if kind in DISASTERS else share))
+    return frozenset(
+        kind
+        for kind in sorted(set(KINDS) - set(HELL_ONLY))
+        if chance.random() < (share * 0.5 if kind in DISASTERS else share)
+    )
 
 
 def _settings(chance: Random) -> EngineSettings:
@@ -95,6 +100,7 @@ def _settings(chance: Random) -> EngineSettings:
         deliveries_max=1000,
         hub_attempts_max=1_000_000,
         keep_rejected=False,
+        keep_parked=False,
     )
 
 
@@ -102,7 +108,7 @@ def _documents(
     chance: Random, kinds: frozenset[str], locals_: int, faulty_s: float
 ) -> list[tuple[float, str, list[Document]]]:
     count = chance.randint(3, 14)
-    classes = chance.choice(((3,), (3, 3, 3, 2, 1), (3, 3, 1, 2)))
+    classes = chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2)))
     order_keys = chance.choice((("",), ("", "k"), ("k",), ("k", "l")))
     acks = chance.choice(((True,), (True, True, False), (False,)))
     early = chance.random() < 0.5
@@ -149,5 +155,6 @@ def _document(
         cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0))
         if "cancel" in kinds and chance.random() < 0.3
         else None,
+        resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if "operator" in kinds and chance.random() < 0.3 else None,
         hold_s=chance.uniform(0.5, 60.0) if "hold" in kinds and chance.random() < 0.2 else None,
     )
