@@ -59,7 +59,8 @@ def main(argv: list[str] | None = None) -> int:
 async def _run(options: Options, console: Console) -> Verdict:
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell started us with SIGINT ignored
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     read_folder(options.documents, options.count)  # before anything is started
     folder = options.data_dir or Path(tempfile.mkdtemp(prefix="semq-demo-"))
     try:
