@@ -57,9 +57,9 @@ class Allowance:
         if self._in_hand_bytes <= limits.in_hand_bytes // 2 and self._in_hand_count <= limits.in_hand_count // 2:
             self._link.resume_reading("in hand")
 
-    def hold(self, events: int) -> None:
-        """So many events more (or less, if negative) wait for the store."""
-        self._held += events
+    def hold(self, cost: int) -> None:
+        """More waits for the store, or less if negative; a large content costs more than a method."""
+        self._held += cost
         if self._held >= self._limits.held_events:
             self._link.pause_reading("held")
         elif self._held <= self._limits.held_events // 2:

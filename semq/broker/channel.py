@@ -6,26 +6,26 @@ State and the small steps on it; the methods a client sends are read in ``comman
 """
 
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import LocalMisuse, ResourceError
 from semq.amqp.events import Event
-from semq.amqp.methods import BasicGetOk, BasicReturn, Method
+from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicReturn, Method
 from semq.broker import refusals
+from semq.broker.bodies import Body, StoredBody
 from semq.broker.confirms import Confirms
 from semq.broker.consumer import Consumer, Source, counted
+from semq.broker.feeder import Feeder
 from semq.broker.queue import Disposition
 from semq.broker.ready import Entry
 from semq.broker.services import ServiceQueue
 
 if TYPE_CHECKING:
+    from semq.broker.arrival import Arrival
     from semq.broker.session import Session
     from semq.broker.transaction import Transaction
-
-
-Body: TypeAlias = bytes | memoryview
 
 
 class Delivery:
@@ -44,9 +44,12 @@ class Channel:
     """One channel. ``held`` is a list of events while the channel waits for the store, else None."""
 
     __slots__ = (
+        "_holds",
+        "arrival",
         "confirms",
         "consumers",
         "counted",
+        "feeder",
         "held",
         "is_flowing",
         "is_open",
@@ -79,6 +82,9 @@ class Channel:
         self.transaction: Transaction | None = None
         self.reply_consumer: Consumer | None = None
         self.held: deque[Event] | None = None
+        self._holds = 0
+        self.arrival: Arrival | None = None
+        self.feeder: Feeder | None = None
 
     # Output.
 
@@ -90,15 +96,31 @@ class Channel:
             return  # the peer has closed the channel; the news stands behind what we are serving
         self.session.touch()
 
-    def send_content(self, method: BasicReturn | BasicGetOk, header: ContentHeader, body: Body) -> None:
-        """Queue a method with its content."""
+    def send_content(self, method: BasicReturn | BasicGetOk | BasicDeliver, header: ContentHeader, body: Body) -> None:
+        """Queue a method with its content; a large body follows as the client takes it."""
         if not self._fits(header):
             return
         try:
-            self.session.machine.send_content(self.number, method, header, body)
+            if isinstance(body, StoredBody):
+                self.session.machine.start_content(self.number, method, header)
+                self.feeder = Feeder(self, body)
+            else:
+                self.session.machine.send_content(self.number, method, header, body)
         except LocalMisuse:
             return
         self.session.wrote()
+        if self.feeder is not None:
+            self.hold()
+            self.session.feeding[self] = None
+            self.feeder.go_on()
+
+    def fed(self, then: Callable[[], None]) -> None:
+        """The large body is out: everything else may go on."""
+        self.feeder = None
+        self.session.feeding.pop(self, None)
+        then()
+        self.release()
+        self.wake(self.consumers.values())
 
     def _deliver(
         self,
@@ -111,6 +133,9 @@ class Channel:
         body: Body,
     ) -> None:
         session = self.session
+        if isinstance(body, StoredBody):
+            self.send_content(BasicDeliver(tag, number, redelivered, exchange, routing_key), header, body)
+            return
         if not self._fits(header):
             return
         try:
@@ -152,12 +177,16 @@ class Channel:
         self.release()
 
     def hold(self) -> None:
-        """Events of this channel wait from here on."""
+        """Events of this channel wait from here on, until ``release`` was called as often."""
+        self._holds += 1
         if self.held is None:
             self.held = deque()
 
     def release(self) -> None:
         """Go on with the events that have waited, until one of them makes the channel wait again."""
+        self._holds -= 1
+        if self._holds or not self.is_open:
+            return
         waiting, self.held = self.held, None
         if waiting:
             self.session.resume_events(self, waiting)
@@ -319,6 +348,11 @@ class Channel:
         """The channel is closed, by whatever cause: consumers go first, so that nothing comes back to them."""
         self.is_open = False
         self.held = None
+        if self.arrival is not None:
+            self.arrival.abandon()
+        if self.feeder is not None:
+            self.session.feeding.pop(self, None)
+            self.feeder.cancel()
         for consumer in list(self.consumers.values()):
             self.drop_consumer(consumer)
         self.lose()

@@ -75,7 +75,7 @@ class Consumer:
 
     def can_take(self) -> bool:
         channel = self.channel
-        if not (channel.is_flowing and channel.session.is_writable):
+        if not (channel.is_flowing and channel.session.is_writable and channel.feeder is None):
             return False
         if self.no_ack:
             return True
@@ -117,7 +117,7 @@ class Consumer:
         exchange: str,
         routing_key: str,
         header: ContentHeader,
-        body: bytes | memoryview,
+        body: bytes,
         redelivered: bool,
         token: Any,
     ) -> None:

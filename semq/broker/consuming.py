@@ -106,7 +106,7 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
     if isinstance(source, ServiceQueue):
         _get_from_service(channel, source, ask.no_ack)
         return
-    entry = source.get(ask.no_ack)
+    entry = source.get()
     if entry is None:
         channel.send(m.BasicGetEmpty())
         return
@@ -114,6 +114,8 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
     tag = channel.hand_over(source, entry, message.size, ask.no_ack)
     method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
     channel.send_content(method, counted(entry) if again else message.header, message.body)
+    if ask.no_ack:
+        source.settle(None, [entry], Disposition.ACK)
 
 
 def _get_from_service(channel: Channel, source: ServiceQueue, no_ack: bool) -> None:

@@ -10,7 +10,7 @@ store falls behind.
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from semq.broker.persist import AddMessage, DropMessages, MarkHandedOut, MessageStore, StoreOp
+from semq.broker.persist import AddBodyChunk, AddMessage, DropMessages, MarkHandedOut, MessageStore, StoreOp
 
 Waiter: TypeAlias = Callable[[BaseException | None], None]
 
@@ -44,8 +44,7 @@ class Journal:
         if not self._ops:
             self.on_pending()
         self._ops.append(op)
-        if type(op) is AddMessage:
-            self.pending_bytes += len(op.body)
+        self.pending_bytes += _octets(op)
 
     def drop(self, queue_id: int, position: int) -> None:
         """Write that a message left its queue; gathered per queue."""
@@ -85,7 +84,7 @@ class Journal:
         self._publishes, self._waiters = [], []
         if not (ops or publishes or waiters):
             return
-        size = sum(len(op.body) for op in ops if type(op) is AddMessage)
+        size = sum(map(_octets, ops))
         self.batches_under_way += 1
 
         def done(error: BaseException | None) -> None:
@@ -105,3 +104,10 @@ class Journal:
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
         self._ops, self._drops, self._handed_out = [], {}, {}
         return ops
+
+
+def _octets(op: StoreOp) -> int:
+    """How much of a message an operation carries."""
+    if type(op) is AddMessage:
+        return len(op.body)
+    return len(op.data) if type(op) is AddBodyChunk else 0

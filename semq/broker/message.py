@@ -10,6 +10,7 @@ from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.broker import refusals
+from semq.broker.bodies import Body, weight
 
 PERSISTENT = 2
 
@@ -20,7 +21,10 @@ _SOMEBODY = _REPLY_TO | _USER_ID
 
 
 class Message:
-    """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the octets of its body."""
+    """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the octets of its body.
+
+    ``weight`` is how many of them are in memory: none of a large body, which is in the store.
+    """
 
     __slots__ = (
         "body",
@@ -32,14 +36,16 @@ class Message:
         "priority",
         "routing_key",
         "size",
+        "weight",
     )
 
-    def __init__(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> None:
+    def __init__(self, exchange: str, routing_key: str, header: ContentHeader, body: Body) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.header = header
         self.body = body
         self.size = len(body)
+        self.weight = weight(body)
         self.priority = 0
         self.expiration: int | None = None
         flags = property_flags(header)

@@ -9,6 +9,7 @@ from semq.amqp.errors import AmqpError
 from semq.amqp.events import Published
 from semq.amqp.methods import BasicReturn
 from semq.broker import refusals
+from semq.broker.bodies import release, weight
 from semq.broker.channel import Channel
 from semq.broker.exchanges import Exchange
 from semq.broker.message import Message, names_somebody
@@ -40,7 +41,7 @@ def publish(channel: Channel, event: Published) -> None:
         return
     sent = deliver(channel, exchange, event)
     if sent.must_be_stored:
-        size = len(event.body)
+        size = weight(event.body)
         session.allowance.take_in_hand(size)
         session.journal.confirm(channel, number, size)
     elif number:
@@ -155,6 +156,7 @@ def commit(channel: Channel, done: Commit) -> None:
             _offer(exchange, event, CommitSettlement(channel, event, done))
         elif exchange is not None:
             deliver(channel, exchange, event)
+            release(event.body)
     for settled in transaction.take_settlements():
         channel.apply([delivery for _, delivery in settled.taken], settled.disposition)
     session.vhost.bury_dead()
@@ -177,6 +179,6 @@ def _reply(channel: Channel, event: Published, message: Message) -> Sent:
             give_back(channel, event, NO_ROUTE, "NO_ROUTE")
         return Sent()
     # A reply waits in no queue: one that the client does not read in time is lost, as the client must expect.
-    if target.session.is_writable:
+    if target.session.is_writable and target.feeder is None:
         target.deliver(consumer, None, "", event.routing_key, message.header, message.body, False)
     return Sent(queues=1)

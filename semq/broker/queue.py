@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from semq.broker.arguments import Overflow, QueueSettings
+from semq.broker.bodies import StoredBody, release, retain
 from semq.broker.consumers import ConsumerRing, Taker
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.exchanges import Binding
@@ -54,7 +55,6 @@ class Queue:
         "settings",
         "ttl_timer",
         "unacked",
-        "unacked_bytes",
     )
 
     def __init__(
@@ -85,7 +85,6 @@ class Queue:
         self.exclusive_consumer: Taker | None = None
         self.next_position = 1
         self.unacked = 0
-        self.unacked_bytes = 0
         self.is_deleted = False
         self.is_limited = settings.max_length is not None or settings.max_length_bytes is not None
         self.has_expiring = False
@@ -117,7 +116,7 @@ class Queue:
         # Whoever wants no acknowledgement takes it away in this very turn: nothing is left to be stored.
         if not consumer.no_ack:
             self._store(entry)
-        self.env.memory.add(message.size)
+        self.env.memory.add(message.weight)
         self._hand_out(consumer, entry)
         return entry.is_stored
 
@@ -125,13 +124,15 @@ class Queue:
         """Give a message its place in the queue, without putting it there yet."""
         position = self.next_position
         self.next_position = position + 1
+        if not message.weight:
+            retain(message.body)
         lives = message.expiration is not None or self.settings.message_ttl is not None
         return Entry(message, position, self._expiry_of(message) if lives else None)
 
     def admit(self, entry: Entry) -> None:
         """Put an entry among those that wait."""
         self.ready.push(entry)
-        self.env.memory.add(entry.message.size)
+        self.env.memory.add(entry.message.weight)
         self._watch(entry)
         if self.is_limited:
             self._drop_surplus()
@@ -142,8 +143,9 @@ class Queue:
         entry.deliveries = deliveries
         entry.is_stored = True
         self.next_position = max(self.next_position, position + 1)
+        retain(message.body)
         self.ready.push(entry)
-        self.env.memory.add(message.size)
+        self.env.memory.add(message.weight)
         self._watch(entry)
 
     def stores(self, message: Message) -> bool:
@@ -152,7 +154,7 @@ class Queue:
 
     def row_for(self, entry: Entry) -> AddMessage:
         """The store's row of an entry."""
-        message, expires_at = entry.message, entry.expires_at
+        message, body, expires_at = entry.message, entry.message.body, entry.expires_at
         if expires_at is not None:
             clock = self.env.clock
             expires_at += clock.wall().timestamp() - clock.monotonic()
@@ -165,7 +167,7 @@ class Queue:
             expires_at,
             entry.deliveries,
             message.header_octets,
-            message.body,
+            *((b"", body.body_id) if isinstance(body, StoredBody) else (body, 0)),
         )
 
     def _store(self, entry: Entry) -> None:
@@ -187,12 +189,12 @@ class Queue:
                 return
             self._hand_out(consumer, entry)
 
-    def get(self, no_ack: bool) -> Entry | None:
-        """One message for basic.get; with ``no_ack`` it is gone at once."""
+    def get(self) -> Entry | None:
+        """One message for basic.get; it is out until it is settled."""
         self.touch()
         entry = self.pop()
         if entry is not None:
-            self._leave(entry, no_ack)
+            self._go_out(entry)
         return entry
 
     def pop(self) -> Entry | None:
@@ -212,15 +214,14 @@ class Queue:
         return living
 
     def _hand_out(self, consumer: Taker, entry: Entry) -> None:
-        self._leave(entry, consumer.no_ack)
+        if not consumer.no_ack:
+            self._go_out(entry)
         consumer.take(self, entry)
-
-    def _leave(self, entry: Entry, no_ack: bool) -> None:
-        if no_ack:
+        if consumer.no_ack:
             self._forget(entry)
-            return
+
+    def _go_out(self, entry: Entry) -> None:
         self.unacked += 1
-        self.unacked_bytes += entry.message.size
         if entry.is_stored:
             self.env.journal.handed_out(self.queue_id, entry.position)
 
@@ -229,11 +230,12 @@ class Queue:
     def settle(self, consumer: object, entries: Iterable[Entry], disposition: Disposition) -> None:
         """What became of deliveries: acknowledged, back to their places, or dead."""
         if self.is_deleted:
+            for entry in entries:
+                self._let_go(entry)
             return
         back = False
         for entry in entries:
             self.unacked -= 1
-            self.unacked_bytes -= entry.message.size
             if disposition is Disposition.ACK:
                 self._forget(entry)
             elif disposition is Disposition.REJECT:
@@ -258,14 +260,21 @@ class Queue:
         self._watch(entry)
 
     def _forget(self, entry: Entry) -> None:
-        self.env.memory.add(-entry.message.size)
         if entry.is_stored:
             self.env.journal.drop(self.queue_id, entry.position)
+        self._let_go(entry)
+
+    def _let_go(self, entry: Entry) -> None:
+        message = entry.message
+        if message.weight:
+            self.env.memory.add(-message.weight)
+        else:
+            release(message.body)
 
     def _bury(self, entry: Entry, reason: DeathReason) -> None:
-        self._forget(entry)
         if self.settings.dead_letter_exchange is not None:
             self.env.on_dead(self, entry.message, reason)
+        self._forget(entry)
 
     # Limits and times.
 
@@ -363,8 +372,8 @@ class Queue:
     def delete(self) -> int:
         """The end of the queue: timers stop, consumers are told. The number of messages that waited."""
         waited = len(self.ready)
-        self.env.memory.add(-self.ready.bytes - self.unacked_bytes)
-        self.ready.clear()
+        for entry in self.ready.clear():
+            self._let_go(entry)
         self.is_deleted = True
         for timer in (self.ttl_timer, self.expires_timer):
             if timer is not None:

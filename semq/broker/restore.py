@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from semq.amqp.content import ContentHeader
 from semq.amqp.wire import decode_table
 from semq.broker.arguments import read_queue_arguments
+from semq.broker.bodies import Bodies, Body, StoredBody
 from semq.broker.exchanges import EXCHANGE_TYPES, Binding, Destination
 from semq.broker.message import Message
 from semq.broker.persist import AddMessage, Bind, DeclareQueue, StoredState
@@ -15,7 +16,7 @@ from semq.broker.vhost import VirtualHost
 log = logging.getLogger(__name__)
 
 
-def restore(state: StoredState, vhosts: Mapping[str, VirtualHost]) -> None:
+def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodies) -> None:
     """Exchanges, queues, bindings, messages, in this order; rows of virtual hosts that are no longer configured
     rest."""
     for exchange in state.exchanges:
@@ -39,10 +40,13 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost]) -> None:
         vhost = vhosts.get(binding.vhost)
         if vhost is not None:
             _bind(binding, vhost)
+    shared: dict[int, StoredBody] = {}
     for message in state.messages:
         found = queues.get(message.queue_id)
         if found is not None:
-            _message(message, found, state.handed_out.get(message.queue_id, 0))
+            _message(message, found, state.handed_out.get(message.queue_id, 0), shared, bodies)
+    for body in shared.values():
+        body.release()  # from here on the queues hold it
 
 
 def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
@@ -69,8 +73,12 @@ def _bind(row: Bind, vhost: VirtualHost) -> None:
         vhost.bindings += 1
 
 
-def _message(row: AddMessage, queue: Queue, handed_out: int) -> None:
-    message = Message(row.exchange, row.routing_key, ContentHeader.parse(row.header), row.body)
+def _message(row: AddMessage, queue: Queue, handed_out: int, shared: dict[int, StoredBody], bodies: Bodies) -> None:
+    header = ContentHeader.parse(row.header)
+    body: Body = row.body
+    if row.body_id:
+        body = shared.setdefault(row.body_id, StoredBody(bodies, row.body_id, header.body_size))
+    message = Message(row.exchange, row.routing_key, header, body)
     expires_at = row.expires_at
     if expires_at is not None:
         clock = queue.env.clock

@@ -9,13 +9,14 @@ nothing of it.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from semq.amqp.limits import Limits
 from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
+from semq.broker.bodies import Bodies
 from semq.broker.channel import Channel
 from semq.broker.environment import Environment, MemoryGauge
 from semq.broker.journal import Journal
@@ -109,6 +110,8 @@ class AmqpServer:
         self.timers = Timers()
         self._store: MessageStore = store or NoStore()
         self.journal = Journal(self._store)
+        self.bodies = Bodies(self._store, self.journal)
+        self._connection_limits = replace(config.connection, stream_from=config.limits.spill_from)
         self._queue_ids = count(1)
         self.vhosts = {name: self._make_vhost(name) for name in config.vhosts}
         self.listener = Listener(config.listener, self._accept, clock, self.turn)
@@ -124,7 +127,8 @@ class AmqpServer:
         """Restore what the store kept, then listen. Raises OSError when the port is taken."""
         state = await self._store.load()
         self._queue_ids = count(state.next_queue_id)
-        restore(state, self.vhosts)
+        self.bodies.begin_at(state.next_body_id)
+        restore(state, self.vhosts, self.bodies)
         await self.listener.start()
         log.info("AMQP listens on %s:%d", self.config.listener.host, self.port)
 
@@ -204,7 +208,7 @@ class AmqpServer:
 
     def _accept(self) -> tuple[AmqpMachine, Drainable]:
         machine = ServerConnection(
-            self.config.connection,
+            self._connection_limits,
             server_properties=self.config.properties,
             mechanisms=self.authenticator.mechanisms,
         )

@@ -67,14 +67,18 @@ NACKED = Nacked()
 
 
 class ServiceExchange(Exchange):
-    """An exchange whose messages go to code. ``service_type`` is what a client sees as its type, ``x-…``."""
+    """An exchange whose messages go to code. ``service_type`` is what a client sees as its type, ``x-…``.
+
+    Messages come whole; those of more than ``body_max`` octets are refused before their body (311).
+    """
 
     is_service = True
-    __slots__ = ("service_type",)
+    __slots__ = ("body_max", "service_type")
 
-    def __init__(self, name: str, service_type: str) -> None:
+    def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:
         super().__init__(name, durable=True)
         self.service_type = service_type
+        self.body_max = body_max
 
     @property
     def shown_type(self) -> str:
@@ -123,7 +127,7 @@ class ServiceConsumer(Protocol):
         exchange: str,
         routing_key: str,
         header: ContentHeader,
-        body: bytes | memoryview,
+        body: bytes,
         redelivered: bool,
         token: Any,
     ) -> None:

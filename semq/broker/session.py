@@ -17,6 +17,8 @@ from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, Inte
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.allowance import Allowance
+from semq.broker.arrival import Arrival
+from semq.broker.bodies import release
 from semq.broker.channel import Channel
 from semq.broker.commands import DEFINITIONS
 from semq.broker.consumer import Consumer
@@ -67,6 +69,7 @@ class Session:
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
         self._confirming: dict[Channel, None] = {}
+        self.feeding: dict[Channel, None] = {}  # channels with a large body on its way out
         self._turns: dict[Consumer, None] = {}  # whoever was served last stands at the end
 
     # From the link.
@@ -145,7 +148,7 @@ class Session:
             return  # closed by us while this was on its way
         if channel.held is not None:
             channel.held.append(event)
-            self.allowance.hold(1)
+            self.allowance.hold(_cost(event))
             return
         try:
             handler(channel, event)
@@ -154,14 +157,22 @@ class Session:
         if self.vhost.has_dead:
             self.vhost.bury_dead()
 
+    def serve(self, channel: Channel, event: e.Published) -> None:
+        """A large message has arrived whole: publish it, and let the body go if nobody else holds it."""
+        held, channel.held = channel.held, None
+        self._on_channel(event, _published)
+        if channel.is_open:
+            channel.held = held
+        release(event.body)
+
     def resume_events(self, channel: Channel, waiting: "deque[e.Event]") -> None:
         """A channel goes on with what has waited."""
-        self.allowance.hold(-len(waiting))
+        self.allowance.hold(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
             self._hear(waiting.popleft())
         if channel.held is not None:
             channel.held.extendleft(reversed(waiting))
-            self.allowance.hold(len(waiting))
+            self.allowance.hold(sum(map(_cost, waiting)))
         self.gathered.hand_over()
 
     def _channel_opened(self, event: e.ChannelOpened) -> None:
@@ -211,7 +222,10 @@ class Session:
             self.close(error)
             return
         log.info("closing channel %d of %s from %s: %s", channel.number, self.user, self.link.peer, error)
-        if channel.is_open:
+        if channel.feeder is not None:
+            # The close would stand behind a body that is half out: it follows when the body is complete.
+            channel.feeder.on_end = lambda: self.fail_channel(channel, error)
+        elif channel.is_open:
             channel.write_confirms()
             self.machine.channel_error(channel.number, error)
             self.touch()
@@ -220,7 +234,7 @@ class Session:
     def _end_channel(self, channel: Channel) -> None:
         self.channels.pop(channel.number, None)
         if channel.held:
-            self.allowance.hold(-len(channel.held))
+            self.allowance.hold(-sum(map(_cost, channel.held)))
         channel.end()
         self.vhost.bury_dead()
 
@@ -263,6 +277,9 @@ class Session:
 
     def wake_consumers(self) -> None:
         """There is room in the output, or in what may be out, for every consumer of this connection."""
+        for channel in list(self.feeding):
+            if channel.feeder is not None:
+                channel.feeder.go_on()
         self.allowance.was_full = False
         for consumer in list(self._turns):
             if not self.is_writable:
@@ -318,6 +335,13 @@ class Session:
         return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
 
 
+def _cost(event: e.Event) -> int:
+    """What an event that waits counts for: one, and one more for each 4 KiB of content."""
+    if isinstance(event, e.BodyChunk):
+        return 1 + len(event.data) // 4096
+    return 1 + len(event.body) // 4096 if isinstance(event, e.Published) else 1
+
+
 def _cause(event: Any) -> tuple[int, int]:
     """Class and method id of what an event came from."""
     if isinstance(event, e.MethodReceived):
@@ -328,6 +352,23 @@ def _cause(event: Any) -> tuple[int, int]:
 def _published(channel: Channel, event: e.Published) -> None:
     channel.session.has_published()
     publish(channel, event)
+
+
+def _content_started(channel: Channel, event: e.ContentStarted) -> None:
+    channel.session.has_published()
+    assert isinstance(event.method, m.BasicPublish)
+    channel.arrival = Arrival(channel, event.method, event.header)
+
+
+def _body_chunk(channel: Channel, event: e.BodyChunk) -> None:
+    if channel.arrival is not None:
+        channel.arrival.add(event.data)
+
+
+def _content_finished(channel: Channel, event: e.ContentFinished) -> None:
+    arrival, channel.arrival = channel.arrival, None
+    if arrival is not None:
+        arrival.finish()
 
 
 def _acked(channel: Channel, event: e.Acked) -> None:
@@ -368,6 +409,7 @@ _REQUESTS: dict[type[m.Method], Callable[[Channel, Any], None]] = {
 
 _METHOD_IDS: dict[type[e.Event], tuple[int, int]] = {
     e.Published: (60, 40),
+    e.ContentStarted: (60, 40),
     e.Acked: (60, 80),
     e.Rejected: (60, 90),
     e.Nacked: (60, 120),
@@ -375,6 +417,9 @@ _METHOD_IDS: dict[type[e.Event], tuple[int, int]] = {
 
 _CHANNEL_HANDLERS: dict[type[e.Event], Callable[[Channel, Any], None]] = {
     e.Published: _published,
+    e.ContentStarted: _content_started,
+    e.BodyChunk: _body_chunk,
+    e.ContentFinished: _content_finished,
     e.Acked: _acked,
     e.Nacked: _nacked,
     e.Rejected: _rejected,

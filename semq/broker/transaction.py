@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.events import Published
 from semq.broker import refusals
+from semq.broker.bodies import release, retain, weight
 from semq.broker.queue import Disposition
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Transaction:
 
     def publish(self, event: Published, limits: "BrokerLimits") -> None:
         """Keep a publish for the commit. Raises PreconditionFailed when the transaction grows too large."""
-        self.bytes += len(event.body)
+        retain(event.body)
+        self.bytes += weight(event.body)
         self.published.append(event)
         if self.bytes > limits.transaction_bytes or len(self.published) > limits.transaction_count:
             raise refusals.bad_request("the transaction is larger than this server bears")
@@ -58,7 +60,8 @@ class Transaction:
 
     def give_back(self) -> "Taken":
         """Forget everything; the deliveries that were settled are outstanding again."""
-        self.take_published()
+        for event in self.take_published():
+            release(event.body)
         return [row for settled in self.take_settlements() for row in settled.taken]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semq.amqp.content import ContentHeader
+from semq.broker.bodies import release, retain
 from semq.broker.deadletter import after_death, goes_in_circles
 from semq.broker.definitions import Definitions, VhostLimits
 from semq.broker.environment import DeathReason, Environment
@@ -91,6 +92,7 @@ class VirtualHost(Definitions):
             self.queues[service.name] = service
 
     def _has_died(self, queue: Queue, message: Message, reason: DeathReason) -> None:
+        retain(message.body)
         self._deaths.append(_Death(queue, message, reason))
 
     def _is_unused(self, queue: Queue) -> None:
@@ -164,7 +166,9 @@ class VirtualHost(Definitions):
         self._is_draining = True
         try:
             while self._deaths:
-                self._bury(self._deaths.popleft())
+                death = self._deaths.popleft()
+                self._bury(death)
+                release(death.message.body)
         finally:
             self._is_draining = False
 

@@ -123,7 +123,7 @@ class Notes:
 
     def take(self, queue: Queue, item: Entry) -> None:
         self.room -= 1
-        self.bodies.append(item.message.body)
+        self.bodies.append(octets(item))
         if not self.no_ack:
             self.out.append(item)
 
@@ -140,4 +140,10 @@ class Notes:
 
 def bodies(queue: Queue) -> list[bytes]:
     """What waits, in order."""
-    return [entry.message.body for entry in queue.ready]
+    return [octets(entry) for entry in queue.ready]
+
+
+def octets(entry: Entry) -> bytes:
+    """The body of a message that is in memory."""
+    assert isinstance(entry.message.body, bytes)
+    return entry.message.body

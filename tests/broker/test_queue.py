@@ -117,7 +117,7 @@ class AgainstAList(RuleBasedStateMachine):
     @rule()
     def get(self) -> None:
         self.expire()
-        entry = self.queue.get(no_ack=False)
+        entry = self.queue.get()
         assert (entry is None) == (not self.waiting)
         if entry is not None:
             row = self.waiting.pop(0)
@@ -265,7 +265,7 @@ def test_a_message_that_fails_too_often_is_dead_lettered() -> None:
     queue = model.queue(delivery_limit=1, dead_letter_exchange="", dead_letter_routing_key="dead")
     model.publish("q", b"poison")
     for _ in range(2):
-        entry = queue.get(no_ack=False)
+        entry = queue.get()
         assert entry is not None
         queue.settle(None, [entry], REQUEUE)
     model.vhost.bury_dead()
@@ -283,7 +283,7 @@ def test_expiry_in_the_order_of_the_queue_with_one_timer() -> None:
     assert bodies(queue) == []
     model.publish("q", b"never")
     model.publish("q", b"behind", expiration="1")
-    assert queue.get(no_ack=True) is not None
+    assert queue.get() is not None
     model.pass_by(1)
     assert bodies(queue) == []
 
@@ -302,7 +302,7 @@ def test_an_unused_queue_expires_and_a_used_one_does_not() -> None:
     model = Model()
     queue, consumer = model.queue(expires=1000), Notes()
     model.pass_by(0.6)
-    queue.get(no_ack=True)
+    queue.get()
     model.pass_by(0.6)
     assert "q" in model.vhost.queues
     queue.subscribe(consumer, False)
@@ -335,7 +335,7 @@ def test_a_message_restored_keeps_its_place_and_its_history() -> None:
     queue = model.queue(durable=True)
     queue.restore(message_of(b"old"), 7, 2000.0, 2)
     model.publish("q", b"new")
-    entry = queue.get(no_ack=False)
+    entry = queue.get()
     assert entry is not None
     assert (entry.message.body, entry.position, entry.deliveries) == (b"old", 7, 2)
     assert bodies(queue) == [b"new"]

@@ -1,5 +1,6 @@
 """A second life on the same store."""
 
+from semq.broker.bodies import Bodies
 from semq.broker.memory_store import MemoryStore
 from semq.broker.persist import AddMessage, Bind, DeclareExchange
 from semq.broker.queue import Disposition, Queue
@@ -13,7 +14,7 @@ async def second_life(first: Model) -> Model:
     model.clock.now = first.clock.now
     state = await first.store.load()
     model._ids = state.next_queue_id - 1
-    restore(state, {"/": model.vhost})
+    restore(state, {"/": model.vhost}, Bodies(model.store, model.journal))
     return model
 
 
@@ -47,7 +48,7 @@ async def test_durable_definitions_and_persistent_messages_survive_and_others_do
     assert model.publish("a.b", exchange="kept") == 1
     model.vhost.declare_exchange("kept", "topic", True, False, True, {"alternate-exchange": "amq.fanout"})
     assert model.queue("kept", durable=True, max_length=9) is queue_of(model, "kept")
-    entry = queue_of(model, "kept").get(no_ack=False)
+    entry = queue_of(model, "kept").get()
     assert entry is not None
     assert entry.message.header.app_id == "app"
     queue_of(model, "kept").settle(None, [entry], Disposition.ACK)
@@ -83,7 +84,7 @@ async def test_positions_and_ids_are_never_given_out_twice() -> None:
     queue = first.queue("q", durable=True)
     for _ in range(3):
         first.publish("q", b"", delivery_mode=2)
-        entry = queue.get(no_ack=False)
+        entry = queue.get()
         assert entry is not None
         queue.settle(None, [entry], Disposition.ACK)
     other = first.queue("other", durable=True)
@@ -114,6 +115,6 @@ async def test_rows_without_their_host_or_their_ends_rest() -> None:
     store.save([elsewhere, Bind("/", "none", "q", False, "", b"\0\0\0\0"), row], lambda _: None)
     store.save([Bind("elsewhere", "e", "q", False, "", b"\0\0\0\0")], lambda _: None)
     model = Model(store)
-    restore(await store.load(), {"/": model.vhost})
+    restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
     assert model.vhost.queues == {}
     assert model.vhost.bindings == 0
