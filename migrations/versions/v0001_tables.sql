@@ -302,9 +302,24 @@ CREATE TABLE broker_message (
     delivery_count INTEGER NOT NULL,
     header BYTEA NOT NULL,
     body BYTEA NOT NULL,
+    body_id BIGINT DEFAULT 0 NOT NULL,
     CONSTRAINT broker_message_pkey PRIMARY KEY (queue_id, position)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
 ALTER TABLE broker_message ALTER COLUMN body SET STORAGE EXTERNAL;
+
+CREATE TABLE broker_body (
+    body_id BIGINT NOT NULL,
+    index INTEGER NOT NULL,
+    data BYTEA NOT NULL,
+    CONSTRAINT broker_body_pkey PRIMARY KEY (body_id, index)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+ALTER TABLE broker_body ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE TABLE broker_handed_out (
+    queue_id BIGINT NOT NULL,
+    position BIGINT NOT NULL,
+    CONSTRAINT broker_handed_out_pkey PRIMARY KEY (queue_id)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 -- An insert never fails for want of a day's partition: those are made ahead, the rest falls in here and is moved later.
 CREATE TABLE semq_ledger_other PARTITION OF semq_ledger DEFAULT;

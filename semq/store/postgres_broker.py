@@ -24,16 +24,21 @@ BROKER: dict[str, str] = {
         INSERT INTO broker_queue (queue_id, vhost, name, auto_delete, arguments) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
     # Ids of queues are never given out twice, also when the queue with the highest one is gone.
-    "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1 + 1)",
+    "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
     "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
     "drop_queue_messages": "DELETE FROM broker_message WHERE queue_id = $1",
     "Bind": """
         INSERT INTO broker_binding (identity, vhost, source, destination, to_exchange, routing_key, arguments)
         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (identity) DO NOTHING""",
     "Unbind": "DELETE FROM broker_binding WHERE identity = $1",
+    "drop_handed_out": "DELETE FROM broker_handed_out WHERE queue_id = $1",
     "drop_messages": "DELETE FROM broker_message WHERE queue_id = $1 AND position = ANY($2::bigint[])",
     "mark_delivered": """
         UPDATE broker_message SET delivery_count = $2 WHERE queue_id = $1 AND position = ANY($3::bigint[])""",
+    "mark_handed_out": """
+        INSERT INTO broker_handed_out (queue_id, position) VALUES ($1, $2)
+        ON CONFLICT (queue_id) DO UPDATE SET position = excluded.position""",
+    "drop_bodies": "DELETE FROM broker_body WHERE body_id = ANY($1::bigint[])",
 }
 
 
@@ -45,6 +50,9 @@ class Net:
         self.added: dict[int, dict[int, Any]] = defaultdict(dict)
         self.dropped: dict[int, set[int]] = defaultdict(set)
         self.marked: dict[int, dict[int, int]] = defaultdict(dict)
+        self.handed_out: dict[int, int] = {}
+        self.chunks: dict[int, dict[int, bytes]] = defaultdict(dict)
+        self.bodies_dropped: set[int] = set()
         for op in ops:
             _APPLY[type(op).__name__](self, op)
 
@@ -64,11 +72,25 @@ class Net:
         """MarkDelivered."""
         self.marked[op.queue_id][op.position] = op.delivery_count
 
+    def hand_out(self, op: Any) -> None:
+        """MarkHandedOut."""
+        self.handed_out[op.queue_id] = op.position
+
+    def add_chunk(self, op: Any) -> None:
+        """AddBodyChunk."""
+        self.chunks[op.body_id][op.index] = op.data
+
+    def drop_body(self, op: Any) -> None:
+        """DropBody; of chunks that came in this very unit, and of those that came before."""
+        self.chunks.pop(op.body_id, None)
+        self.bodies_dropped.add(op.body_id)
+
     def delete_queue(self, op: Any) -> None:
         """DeleteQueue, with all of its messages."""
-        for messages in (self.added, self.dropped, self.marked):
-            messages.pop(op.queue_id, None)
-        self.declared += [("DeleteQueue", [int8(op.queue_id)]), ("drop_queue_messages", [int8(op.queue_id)])]
+        for kept in (self.added, self.dropped, self.marked, self.handed_out):
+            kept.pop(op.queue_id, None)
+        queue = [int8(op.queue_id)]
+        self.declared += [("DeleteQueue", queue), ("drop_queue_messages", queue), ("drop_handed_out", queue)]
 
     def declare_queue(self, op: Any) -> None:
         """DeclareQueue."""
@@ -107,10 +129,21 @@ class Net:
                 if position not in self.added[queue]:
                     alike[times].append(position)
             batch += [("mark_delivered", [int8(queue), int4(times), int8s(places)]) for times, places in alike.items()]
+        batch += [("mark_handed_out", [int8(queue), int8(place)]) for queue, place in self.handed_out.items()]
+        if self.bodies_dropped:
+            batch.append(("drop_bodies", [int8s(self.bodies_dropped)]))
         return batch
 
-    def messages(self) -> list[Sequence[Param]]:
-        """Packed rows of broker_message."""
+    def rows(self) -> dict[str, list[Sequence[Param]]]:
+        """Packed rows that come, by table."""
+        chunks: list[Sequence[Param]] = [
+            (int8(body_id), int4(index), data)
+            for body_id, chunks in self.chunks.items()
+            for index, data in chunks.items()
+        ]
+        return {"broker_message": self._messages(), "broker_body": chunks}
+
+    def _messages(self) -> list[Sequence[Param]]:
         return [
             _pack(op, self.marked[queue].get(position, op.delivery_count))
             for queue, messages in self.added.items()
@@ -128,6 +161,9 @@ _APPLY: dict[str, Callable[[Net, Any], None]] = {
     "AddMessage": Net.add,
     "DropMessages": Net.drop,
     "MarkDelivered": Net.mark,
+    "MarkHandedOut": Net.hand_out,
+    "AddBodyChunk": Net.add_chunk,
+    "DropBody": Net.drop_body,
 }
 
 
@@ -152,4 +188,5 @@ def _pack(op: Any, delivery_count: int) -> Sequence[Param]:
         int4(delivery_count),
         op.header,
         op.body,
+        int8(op.body_id),
     )

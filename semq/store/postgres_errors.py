@@ -60,3 +60,10 @@ class SchemaTooNew(Misconfigured):
 
     code = "SEMQ-3011"
     remedy = "Install that version of SEMQ; tables are never changed back."
+
+
+class NotWaiting(BadInput):
+    """No such document is waiting: it has been finished, or was never there."""
+
+    code = "SEMQ-3021"
+    remedy = "Roll the transaction back: its effect has been committed by another one."

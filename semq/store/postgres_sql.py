@@ -23,12 +23,13 @@ INSERTED: tuple[Table, ...] = (
     tables.tb_0030_ledger,
     tables.semq_ledger,
     tables.broker_message,
+    tables.broker_body,
 )
 
 
 def names(table: Table, prefix: str = "") -> str:
     """The columns of a table, as a list for SQL."""
-    return ", ".join(f"{prefix}{column.name}" for column in table.columns)
+    return ", ".join(f'{prefix}"{column.name}"' for column in table.columns)
 
 
 def _insert(table: Table, rest: str = "") -> str:

@@ -49,7 +49,7 @@ def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
     if unit.broker:
         net = Net(unit.broker)
         batch += net.batch()
-        rows["broker_message"] = net.messages()
+        rows.update(net.rows())
     return batch, rows
 
 

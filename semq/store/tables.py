@@ -69,6 +69,8 @@ STORAGE: dict[str, dict[str, str]] = {
     "tb_0030_stream": COUNTERS,
     "store_lease": COUNTERS,
     "broker_message": BODIES,
+    "broker_body": BODIES,
+    "broker_handed_out": COUNTERS,
 }
 # Bodies are compressed or sealed already, or small: compressing them again costs more than it brings.
 EXTERNAL = (
@@ -77,6 +79,7 @@ EXTERNAL = (
     ("tb_0030_body", "envelope"),
     ("tb_0030_body", "payload"),
     ("broker_message", "body"),
+    ("broker_body", "data"),
 )
 
 
@@ -420,4 +423,15 @@ broker_message = Table(
     col("delivery_count", Integer),
     col("header", LargeBinary),
     col("body", LargeBinary),
+    col("body_id", BigInteger, "0"),
+)
+broker_body = Table(
+    "broker_body",
+    metadata,
+    col("body_id", BigInteger, key=True),
+    col("index", Integer, key=True),
+    col("data", LargeBinary),
+)
+broker_handed_out = Table(
+    "broker_handed_out", metadata, col("queue_id", BigInteger, key=True), col("position", BigInteger)
 )

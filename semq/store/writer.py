@@ -311,10 +311,10 @@ class Writer:
 class _Size:
     """How much a unit writes, watched while it grows: one look at two dictionaries for each piece of work."""
 
-    __slots__ = ("_bodies", "_octets", "_pending")
+    __slots__ = ("_bodies", "_broker", "_octets", "_pending")
 
     def __init__(self) -> None:
-        self._bodies = self._pending = self._octets = 0
+        self._bodies = self._pending = self._octets = self._broker = 0
 
     def is_full(self, unit: Unit) -> bool:
         """Whether the unit should be written before more is decided."""
@@ -326,7 +326,11 @@ class _Size:
             if fresh > 0:
                 self._octets += sum(len(body.payload) for body in islice(reversed(values.values()), fresh))
         self._bodies, self._pending = bodies, pending
-        return bodies + pending >= ROWS_MAX or self._octets >= BYTES_MAX
+        if len(unit.broker) > self._broker:
+            fresh_ops = islice(unit.broker, self._broker, None)
+            self._octets += sum(len(getattr(op, "body", b"") or getattr(op, "data", b"")) for op in fresh_ops)
+            self._broker = len(unit.broker)
+        return bodies + pending + self._broker >= ROWS_MAX or self._octets >= BYTES_MAX
 
 
 def _typed(refusal: Refusal) -> SemqError:

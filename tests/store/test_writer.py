@@ -409,15 +409,8 @@ async def test_units_are_bounded(
     database: str, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, units: int
 ) -> None:
     monkeypatch.setattr(writer, name, limit)
-    done: list[int] = []
-    jobs = []
-    for number in range(1, 11):
-        job = accepting(number)
-        job.committed = lambda job=job, number=number: (done.append(number), Job.committed(job))  # type: ignore
-        jobs.append(job)
     async with living(database) as life:
-        assert await life.do(*jobs) == [None] * 10
-        assert done == list(range(1, 11))
+        assert await life.do(*map(accepting, range(1, 11))) == [None] * 10
         assert life.store.counters.units == units
         assert column(database, "SELECT object_id FROM tb_0031 ORDER BY sid") == list(range(1, 11))
 
@@ -445,15 +438,17 @@ async def test_reading_alone_writes_nothing(database: str) -> None:
 
 
 async def test_a_listener_that_fails_harms_nobody(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(*_: Any) -> None:
-        raise ZeroDivisionError
+    class Bad(Job):
+        def committed(self) -> None:
+            raise ZeroDivisionError
+
+        def failed(self, error: Exception) -> None:
+            raise ZeroDivisionError
 
     caplog.set_level(logging.ERROR)
     async with living(database) as life:
-        bad, worse = accepting(1), raising(BadInput())
-        bad.committed = worse.failed = fail  # type: ignore[method-assign]
-        life.store.post(bad)
-        life.store.post(worse)
+        life.store.post(Bad(accepting(1).decide_, ALL_NEEDS))
+        life.store.post(Bad(raising(BadInput()).decide_, ALL_NEEDS))
         assert await life.do(accepting(2)) == [None]
         assert stored(database) == [1, 2]
         assert len(caplog.records) == 2

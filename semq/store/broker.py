@@ -1,0 +1,131 @@
+"""The durable half of the broker on Postgres: the implementation of ``semq/broker/persist.py``'s MessageStore.
+
+    PostgresMessageStore(store, semq.broker.persist)
+
+Row operations are posted to the store like any other work, so that a publish of an application, its confirm and the
+events of the engine share units and commits. The module ``persist`` comes in as an argument: it stands a floor higher.
+The statements are in ``postgres_broker``.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from sqlalchemy import Connection, Table, delete, select
+
+from semq.errors import SemqError
+from semq.store import tables
+from semq.store.unit import Needs, Unit, Work
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Done = Callable[[BaseException | None], None]
+ReadDone = Callable[[bytes | None, BaseException | None], None]
+
+NO_NEEDS = Needs()
+
+
+class Store(Protocol):
+    """What is needed of ``postgres.PostgresStore``."""
+
+    def post(self, work: Work) -> None:
+        """Queue a piece of work."""
+
+    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query on a connection of its own."""
+
+
+class BodyGone(SemqError):
+    """A part of a large body is not in the store any more."""
+
+    code = "SEMQ-3022"
+    remedy = "Consume the message again; if it repeats, look for missing rows of broker_body."
+
+
+class BrokerWork:
+    """A list of row operations as a piece of work."""
+
+    __slots__ = ("_done", "_ops", "needs")
+
+    def __init__(self, ops: Sequence[Any], done: Done) -> None:
+        self.needs = NO_NEEDS
+        self._ops = ops
+        self._done = done
+
+    def decide(self, unit: Unit) -> None:
+        """Nothing to decide: the model has."""
+        unit.broker.extend(self._ops)
+
+    def committed(self) -> None:
+        """All of them are true."""
+        self._done(None)
+
+    def failed(self, error: Exception) -> None:
+        """None of them is true, or the store was lost: then the broker starts anew on what the store has."""
+        self._done(error)
+
+
+class PostgresMessageStore:
+    """Implements ``persist.MessageStore``; ``persist`` is that module."""
+
+    def __init__(self, store: Store, persist: Any) -> None:
+        self._store = store
+        self._persist = persist
+        self._reading: set[asyncio.Task[None]] = set()
+
+    def save(self, ops: list[Any], done: Done) -> None:
+        """Make ``ops`` true with the next unit, then call ``done``."""
+        self._store.post(BrokerWork(ops, done))
+
+    def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
+        """Read one chunk beside the writer; call ``done`` later."""
+        task = asyncio.get_running_loop().create_task(self._read_body(body_id, index, done))
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
+
+    async def load(self) -> Any:
+        """What the last life of the broker left behind, as a ``persist.StoredState``."""
+        return await self._store.read(load, self._persist)
+
+    async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
+        try:
+            data = await self._store.read(read_chunk, body_id, index)
+        except SemqError as error:
+            done(None, error)
+        else:
+            done(data, None)
+
+
+def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
+    """One chunk of a large body. Raises BodyGone."""
+    body = tables.broker_body.c
+    query = select(body.data).where(body.body_id == body_id, body.index == index)
+    data: bytes | None = connection.execute(query).scalar_one_or_none()
+    if data is None:
+        raise BodyGone(body_id=body_id, index=index)
+    return data
+
+
+def load(connection: Connection, persist: Any) -> Any:
+    """All that survived; bodies that no message refers to go."""
+    message, body = tables.broker_message, tables.broker_body
+    with connection.begin():
+        # A message with a large body is rare, and a body has no other owner.
+        used = select(message.c.body_id).where(message.c.body_id != 0)
+        connection.execute(delete(body).where(body.c.body_id.not_in(used)))
+        highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
+        meta = connection.execute(select(tables.semq_meta.c.next_queue_id)).scalar()
+        in_order = (message.c.queue_id, message.c.position)
+        return persist.StoredState(
+            exchanges=_all(connection, tables.broker_exchange, persist.DeclareExchange),
+            queues=_all(connection, tables.broker_queue, persist.DeclareQueue),
+            bindings=_all(connection, tables.broker_binding, lambda identity, *rest: persist.Bind(*rest)),
+            messages=[persist.AddMessage(*row) for row in connection.execute(select(message).order_by(*in_order))],
+            handed_out=dict(_all(connection, tables.broker_handed_out, lambda *row: row)),
+            next_queue_id=meta or 1,
+            next_body_id=(highest or 0) + 1,
+        )
+
+
+def _all(connection: Connection, table: Table, make: Callable[..., T]) -> list[T]:
+    return [make(*row) for row in connection.execute(select(table))]

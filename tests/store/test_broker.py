@@ -1,0 +1,168 @@
+"""What a broker keeps on Postgres is what it keeps in memory, whatever it does and however often it starts anew."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semq.broker import persist
+from semq.broker.memory_store import MemoryStore
+from semq.broker.persist import (
+    AddBodyChunk,
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DropBody,
+    DropMessages,
+    MarkDelivered,
+    MarkHandedOut,
+    StoredState,
+    StoreOp,
+    Unbind,
+)
+from semq.store.broker import BodyGone, PostgresMessageStore
+from semq.store.postgres_errors import StoreUnavailable
+from tests.store.test_writer import Life, column, living, run
+
+small, flags = st.integers(1, 3), st.booleans()
+names = st.sampled_from(["a", "b", "schlüssel"])
+octets = st.binary(max_size=20)
+binding = (names, names, names, flags, names, octets)
+ops = st.one_of(
+    st.builds(DeclareExchange, names, names, names, flags, flags, octets),
+    st.builds(DeleteExchange, names, names),
+    st.builds(DeleteQueue, small),
+    st.builds(Bind, *binding),
+    st.builds(Unbind, *binding),
+    st.builds(
+        AddMessage, small, st.integers(1, 6), names, names, st.integers(0, 9),
+        st.none() | st.floats(0, 1e10), st.integers(0, 3), octets, octets, st.integers(0, 3),
+    ),
+    st.builds(DropMessages, small, st.lists(st.integers(1, 6), unique=True)),
+    st.builds(MarkDelivered, small, st.integers(1, 6), st.integers(0, 9)),
+    st.builds(MarkHandedOut, small, st.integers(1, 6)),
+    st.builds(AddBodyChunk, small, st.integers(0, 2), octets),
+    st.builds(DropBody, small),
+)  # fmt: skip
+
+
+def declarations(used: set[int], op: StoreOp) -> list[StoreOp]:
+    """An operation, after the queue that it speaks of; the broker never adds the same message or chunk twice."""
+    queue = getattr(op, "queue_id", None)
+    if queue is None or queue in used or isinstance(op, DeleteQueue):
+        used.discard(queue or 0)
+        return [op]
+    used.add(queue)
+    return [DeclareQueue(queue, "v", f"q{queue}", False, b""), op]
+
+
+async def save(store: PostgresMessageStore, ops: list[StoreOp]) -> BaseException | None:
+    told: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    store.save(ops, told.set_result)
+    assert not told.done()
+    return await told
+
+
+def comparable(state: StoredState) -> dict[str, Any]:
+    return {
+        name: sorted(value, key=repr) if isinstance(value, list) else value
+        for name, value in ((name, getattr(state, name)) for name in StoredState.__slots__)
+    }
+
+
+def possible(memory: MemoryStore, op: StoreOp) -> bool:
+    """What a broker's model may say: a key is never given out twice."""
+    if isinstance(op, AddMessage):
+        return (op.queue_id, op.position) not in memory.messages
+    if isinstance(op, AddBodyChunk):
+        return op.index not in memory.bodies.get(op.body_id, {})
+    return True
+
+
+@settings(max_examples=25)
+@given(lists=st.lists(st.lists(ops, max_size=6), max_size=8), together=flags)
+def test_both_stores_agree(database_for_all: str, lists: list[list[StoreOp]], together: bool) -> None:
+    asyncio.run(_both_stores(database_for_all, lists, together))
+
+
+async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> None:
+    for table in ("exchange", "queue", "binding", "message", "body", "handed_out"):
+        run(url, f"DELETE FROM broker_{table}")
+    async with living(url) as life:
+        run(url, "UPDATE semq_meta SET next_queue_id = 1")
+        postgres, memory = PostgresMessageStore(life.store, persist), MemoryStore(lambda callback: callback())
+        used: set[int] = set()
+        saving = []
+        for some in lists:
+            allowed: list[StoreOp] = []
+            for op in (each for drawn in some for each in declarations(used, drawn)):
+                if possible(memory, op):
+                    memory.save([op], lambda error: None)
+                    allowed.append(op)
+            saving.append(save(postgres, allowed))
+            if not together:
+                assert await saving.pop() is None
+        assert await asyncio.gather(*saving) == [None] * len(saving)
+        assert comparable(await postgres.load()) == comparable(await memory.load())
+        assert await PostgresMessageStore(life.store, persist).load() == await postgres.load()  # nothing else was lost
+
+
+@pytest.fixture(scope="module")
+def database_for_all(postgres: Any, migrated_template: str) -> str:
+    """One database for all examples."""
+    with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE brokers TEMPLATE {migrated_template}".encode())
+    return str(postgres.url_of("brokers"))
+
+
+async def test_large_bodies_are_read_in_parts(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        assert await save(store, [AddBodyChunk(7, 0, b"x" * 100_000), AddBodyChunk(7, 1, b"y")]) is None
+        told: asyncio.Future[tuple[bytes | None, BaseException | None]] = asyncio.get_running_loop().create_future()
+        store.read_body(7, 1, lambda data, error: told.set_result((data, error)))
+        assert not told.done()
+        assert await told == (b"y", None)
+        gone: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        store.read_body(7, 2, lambda data, error: gone.set_result(error))
+        assert isinstance(await gone, BodyGone)
+
+
+async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        assert (await store.load()).next_queue_id == 1
+        assert await save(store, [DeclareQueue(5, "v", "q", False, b""), DeleteQueue(5)]) is None
+        assert (await store.load()).next_queue_id == 6
+
+
+async def test_many_messages_at_once(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        messages: list[StoreOp] = [AddMessage(1, n, "", "q", 0, None, 0, b"h", b"b" * n) for n in range(200)]
+        assert await save(store, messages) is None
+        assert life.store.counters.copied == 200
+        assert (await store.load()).messages == messages
+
+
+async def test_a_list_is_true_as_a_whole_or_not_at_all(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        good = save(store, [AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")])
+        bad = save(
+            store,
+            [AddMessage(1, 2, "", "q", 0, None, 0, b"h", b""), DeclareExchange("v", "nul\0", "x", False, False, b"")],
+        )
+        assert [type(error).__name__ for error in await asyncio.gather(good, bad)] == ["NoneType", "RowRefused"]
+        assert column(database, "SELECT position FROM broker_message") == [1]
+
+
+async def test_a_store_that_is_away_says_so(database: str) -> None:
+    store = PostgresMessageStore(Life(database).store, persist)
+    assert isinstance(await save(store, []), StoreUnavailable)
