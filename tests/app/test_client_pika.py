@@ -1,0 +1,168 @@
+"""The same doors for programs in any language: pika as it comes, with nothing of SEMQ in it."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker, NackError
+
+from tests.app.network import DOCUMENT_MAX, STRANGER, Network
+
+
+@contextmanager
+def channel_to(url: str) -> Iterator[BlockingChannel]:
+    connection = pika.BlockingConnection(pika.URLParameters(url + "/%2F"))
+    try:
+        yield connection.channel()
+    finally:
+        if connection.is_open:
+            connection.close()
+
+
+def publish(channel: BlockingChannel, target: str, body: bytes, **headers: Any) -> None:
+    """Publish with a confirm: returns when the document is committed."""
+    properties = pika.BasicProperties(headers={"@" + name: value for name, value in headers.items()})
+    channel.basic_publish("semq", target, body, properties)
+
+
+def take(channel: BlockingChannel, queue: str, body: bytes) -> Any:
+    """The properties of the document with this body; others are acknowledged on the way."""
+    for method, properties, found in channel.consume(queue, inactivity_timeout=30):
+        assert method is not None, "nothing came"
+        channel.basic_ack(method.delivery_tag)
+        if found == body:
+            channel.cancel()
+            return properties
+    raise AssertionError("the consumer was cancelled")
+
+
+def test_a_document_from_pika_to_pika(network: Network) -> None:
+    body = f"<Order>{uuid4()}</Order>".encode()
+    with channel_to(network.sender.url) as sender, channel_to(network.receiver.url) as receiver:
+        sender.confirm_delivery()
+        publish(sender, "56001", body, AppKey="trade/order/standard/P1", SaveFwd=3, Ack2=1)
+        properties = take(receiver, "semq.inbox", body)
+    assert properties.headers["@AppKey"] == "trade/order/standard/P1"
+    assert properties.headers["@Source"] == "1.10008"
+    assert properties.headers["@Digest"] == sha256(body).hexdigest()
+    assert properties.message_id.startswith("1.10008.")
+
+
+def test_the_other_direction_and_a_user(network: Network) -> None:
+    body = str(uuid4()).encode()
+    with channel_to(network.receiver.url) as there, channel_to(network.sender.url) as here:
+        there.confirm_delivery()
+        publish(there, "1.10008/pika", body)
+        assert take(here, "semq.inbox.pika", body).headers["@Source"] == "1.56001"
+
+
+def test_events_come_out_of_a_topic_exchange(network: Network) -> None:
+    with channel_to(network.sender.url) as channel:
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.queue_bind(queue, "semq.events", "delivered.56001.receipt-test")
+        channel.confirm_delivery()
+        publish(channel, "56001", b"x", AppKey="trade/receipt-test//E1")
+        method, properties, body = next(channel.consume(queue, inactivity_timeout=30))
+        assert method is not None, "no event came"
+        channel.basic_ack(method.delivery_tag)
+        told = json.loads(body)
+    assert (told["event"], told["outcome"], told["app_key"]) == ("delivered", "DELIVERED", "trade/receipt-test//E1")
+    assert properties.headers["@LK0"] == told["lk0"]
+
+
+def test_what_is_not_acknowledged_comes_again(network: Network) -> None:
+    body = str(uuid4()).encode()
+    with channel_to(network.sender.url) as sender:
+        sender.confirm_delivery()
+        publish(sender, "56001/again", body)
+    with channel_to(network.receiver.url) as receiver:
+        method, _, found = next(receiver.consume("semq.inbox.again", inactivity_timeout=30))
+        assert (found, method.redelivered) == (body, False)
+    with channel_to(network.receiver.url) as receiver:
+        method, properties, found = next(receiver.consume("semq.inbox.again", inactivity_timeout=30))
+        assert (found, method.redelivered, properties.headers["@Deliveries"]) == (body, True, 2)
+        receiver.basic_ack(method.delivery_tag)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "reply_code", "code"),
+    [
+        ("99999", {}, 404, "SEMQ-1201"),
+        (STRANGER, {}, 403, "SEMQ-1202"),
+        ("5 6", {}, 406, "SEMQ-1101"),
+        ("56001", {"SaveFwd": 7}, 406, "SEMQ-1102"),
+        ("56001", {"SaveFdw": 3}, 406, "SEMQ-1102"),
+        ("56001", {"Ack2": "perhaps"}, 406, "SEMQ-1102"),
+        ("56001", {"AppKey": "order"}, 406, "SEMQ-1103"),
+        ("56001", {"Reliable": 0}, 406, "SEMQ-1104"),
+    ],
+)
+def test_bad_input_closes_the_channel_and_says_what_to_do(
+    network: Network, target: str, headers: dict[str, Any], reply_code: int, code: str
+) -> None:
+    with channel_to(network.sender.url) as channel:
+        channel.confirm_delivery()
+        with pytest.raises(ChannelClosedByBroker) as caught:
+            publish(channel, target, b"x", **headers)
+        assert caught.value.reply_code == reply_code
+        assert code in caught.value.reply_text
+        # The connection is as good as before.
+        again = channel.connection.channel()
+        again.confirm_delivery()
+        publish(again, "56001", b"good")
+
+
+@pytest.mark.parametrize(("size", "code"), [(DOCUMENT_MAX + 1, "SEMQ-1203"), (4_000_001, "a body of 4000001 octets")])
+def test_too_large_is_refused(network: Network, size: int, code: str) -> None:
+    with channel_to(network.sender.url) as channel:
+        channel.confirm_delivery()
+        with pytest.raises(ChannelClosedByBroker) as caught:
+            publish(channel, "56001", bytes(size))
+        assert caught.value.reply_code == 311
+        assert code in caught.value.reply_text
+
+
+def test_who_asks_for_an_answer_is_told_and_keeps_the_channel(network: Network) -> None:
+    with channel_to(network.sender.url) as channel:
+        channel.confirm_delivery()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        answers = channel.consume(queue, auto_ack=True, inactivity_timeout=30)
+        for number, target in enumerate(("56001", "99999")):
+            properties = pika.BasicProperties(reply_to=queue, correlation_id=str(number))
+            try:
+                channel.basic_publish("semq", target, b"x", properties)
+            except NackError:
+                assert target == "99999"
+        told = {}
+        for _, answer, body in answers:
+            told[answer.correlation_id] = json.loads(body)
+            if len(told) == 2:
+                break
+    assert told["0"]["ok"]
+    assert told["0"]["result"]["lk0"].startswith("1.10008.")
+    assert told["1"]["error"]["code"] == "SEMQ-1201"
+
+
+def delete_exchange(channel: BlockingChannel) -> None:
+    channel.exchange_delete("semq")
+
+
+def delete_queue(channel: BlockingChannel) -> None:
+    channel.queue_delete("semq.inbox")
+
+
+def purge_queue(channel: BlockingChannel) -> None:
+    channel.queue_purge("semq.inbox")
+
+
+@pytest.mark.parametrize("act", [delete_exchange, delete_queue, purge_queue])
+def test_the_doors_of_the_node_cannot_be_removed(network: Network, act: Callable[[BlockingChannel], None]) -> None:
+    with channel_to(network.sender.url) as channel, pytest.raises(ChannelClosedByBroker) as caught:
+        act(channel)
+    assert caught.value.reply_code == 403
