@@ -25,7 +25,7 @@ KINDS: list[tuple[int, str, tuple[str, ...]]] = [
     (3, "kill two", NODES),
     (4, "kill postgres", NODES),
     (2, "kill both", NODES),  # the node and its postgres
-    (10, "failpoint", NODES),
+    (18, "failpoint", NODES),
     (2, "freeze", NODES),
     (3, "cut", LINKS),
     (3, "cut in a frame", LINKS),
@@ -85,7 +85,7 @@ def _draw(chance: Random, points: Iterator[tuple[str, str]]) -> Fault:
         text = chance.choice([node for node in NODES if node != where])
     if kind == "failpoint":
         where, point = next(points)
-        text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 2, 3, 7))}"
+        text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"
     if kind in ("freeze", "silence", "refuse"):
         value = chance.uniform(0.5, 4.0)
     if kind == "silence":
