@@ -29,6 +29,8 @@ def parse_app_key(text: str) -> AppKey:
     parts = text.split("/", 3)
     if len(parts) != 4:
         raise BadAppKey(app_key=text[:160])
+    if len(text) <= PART_MAX and text.isprintable():
+        return AppKey(*parts)  # so is each of its parts
     return check_app_key(AppKey(*parts))
 
 

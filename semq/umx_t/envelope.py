@@ -6,7 +6,6 @@ Envelopes are values: whoever needs another attempt number or an LK1 makes a cha
 """
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import SaveFwd
+from semq.umx_t.word import Word
 
 Body = bytes | memoryview
 
@@ -71,7 +71,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         return Pos(self.lk0.inc, self.sid)
 
 
-class Function(Enum):
+class Function(Word):
     """What a packet is about; part of the AMQP property ``type``."""
 
     DATA = "data"
@@ -80,7 +80,7 @@ class Function(Enum):
     PRESENCE = "presence"
 
 
-class Primitive(Enum):
+class Primitive(Word):
     """How it is meant, in the words of the application layer."""
 
     NONE = ""

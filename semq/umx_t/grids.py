@@ -9,14 +9,13 @@ Guards that need more than the standing (an equal attempt, a nonce, a payload th
 who then hears ``stale`` news as nothing at all or picks the row of the grid that fits (``not_here`` or ``not_here_bare``).
 """
 
-from enum import Enum
-
 from semq.umx_t.grid import Grid
+from semq.umx_t.word import Word
 
 # ---------------------------------------------------------------------------------------------------------------- sender
 
 
-class Standing(Enum):
+class Standing(Word):
     """Where a row of tb_0031 stands at its sender. GONE and AWAY are SS_ACK with a custodian in doubt (volatile)."""
 
     SS_INIT = "accepted, not sent (or to be sent again)"
@@ -34,7 +33,7 @@ class Standing(Enum):
     FINAL = "ended, in whichever way"
 
 
-class Heard(Enum):
+class Heard(Word):
     """News for a sender's row; the numbers are those of PROTOCOL.md section 5.1."""
 
     claim = "S2: the link is up and the window is open"
@@ -59,7 +58,7 @@ class Heard(Enum):
     give_up = "class 1 and 2: four inquiries were answered by nobody who knows"
 
 
-class SenderDeed(Enum):
+class SenderDeed(Word):
     """What a sender does besides changing the row."""
 
     send = "send the message"
@@ -135,7 +134,7 @@ give_up         .                 UNKNOWN           UNKNOWN           UNKNOWN   
 # ------------------------------------------------------------------------------------------------------------------- hub
 
 
-class Held(Enum):
+class Held(Word):
     """Where a row of tb_0031 stands in a platform store; it is deleted on the receiver's Ack (rule R12)."""
 
     ABSENT = "no row for this message"
@@ -143,7 +142,7 @@ class Held(Enum):
     SS_SENT = "sent to the target, its Ack is awaited"
 
 
-class HubHeard(Enum):
+class HubHeard(Word):
     """News for a stored message; the numbers are those of PROTOCOL.md section 5.2."""
 
     store = "H4: a message that cannot be forwarded at once"
@@ -158,7 +157,7 @@ class HubHeard(Enum):
     ask = "H10: the interval has passed and the target is online"
 
 
-class HubDeed(Enum):
+class HubDeed(Word):
     """What the hub does besides changing the row."""
 
     ack_save = "answer Ack-Save with the locator of the row"
@@ -192,7 +191,7 @@ ask         .                   .                   .:ask_target
 # -------------------------------------------------------------------------------------------------------------- receiver
 
 
-class Known(Enum):
+class Known(Word):
     """What the receiver's ledger knows of a message; it alone decides whether a message has arrived (rule R1)."""
 
     NOT = "never recorded"
@@ -202,7 +201,7 @@ class Known(Enum):
     SETTLED = "below the floor"
 
 
-class Arrived(Enum):
+class Arrived(Word):
     """News for the receiver's ledger; PROTOCOL.md section 5.3, R1 and R5."""
 
     payload = "a readable message"
@@ -211,7 +210,7 @@ class Arrived(Enum):
     inquiry = "somebody asks"
 
 
-class ReceiverDeed(Enum):
+class ReceiverDeed(Word):
     """What the receiver does besides recording."""
 
     record = "ledger entry and row of tb_0030 in one transaction, then Ack and Ack2"
@@ -232,21 +231,21 @@ inquiry     .:answer     .:answer     .:answer     .:answer     .:answer
 )
 
 
-class Owed(Enum):
+class Owed(Word):
     """Whether the other side has noted our acknowledgement (``p_ack_status`` and ``s_ack_status`` of tb_0030)."""
 
     AS_INIT = "not known to be noted"
     AS_ACK = "noted"
 
 
-class OwedHeard(Enum):
+class OwedHeard(Word):
     """News for one of the two acknowledgement statuses; PROTOCOL.md section 5.3, R3, R4, R7, R8."""
 
     reack = "ReAck or ReAck2"
     ask = "the interval has passed"
 
 
-class OwedDeed(Enum):
+class OwedDeed(Word):
     """What the receiver does about an acknowledgement that may not have been noted."""
 
     inquire = "Inquiry R: I have it; have you noted it?"
@@ -264,7 +263,7 @@ ask      .:inquire   .
 )
 
 
-class Handling(Enum):
+class Handling(Word):
     """How far the application is with a row of tb_0030."""
 
     NEW = "not done"
@@ -272,7 +271,7 @@ class Handling(Enum):
     PARKED = "failed too often; a person must look"
 
 
-class HandlingHeard(Enum):
+class HandlingHeard(Word):
     """What the application or its connection says; PROTOCOL.md section 5.3, R6, and section 12."""
 
     give = "a consumer is free and the order allows it"
@@ -282,7 +281,7 @@ class HandlingHeard(Enum):
     requeue = "an operator gives it another chance"
 
 
-class HandlingDeed(Enum):
+class HandlingDeed(Word):
     """What the receiver does besides changing the row."""
 
     give = "count the delivery in a commit of its own, then hand over (redelivered if it is not the first)"

@@ -7,12 +7,12 @@ a default; ``read_envelope`` for what a peer node sends, tolerant of attributes 
 dictionaries in and out: bytes are the business of the AMQP codec.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from semq.umx_t.address import Address, parse_address
-from semq.umx_t.app_key import NO_KEY, AppKey, check_app_key, parse_app_key
+from semq.umx_t.app_key import AppKey, check_app_key, parse_app_key
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
 from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
 from semq.umx_t.locator import parse_lk0, parse_lk1, parse_pos
@@ -24,9 +24,12 @@ APPLICATION = ("@Reliable", "@SaveFwd", "@Ack2", "@AppKey", "@Encrypt", "@Fixed"
 TRANSPORT = (
     "@Sid", "@Floor", "@Prev", "@Att", "@Void", "@LK1", "@Digest", "@Sender", "@SessionKey", "@SubmittedAt",
 )  # fmt: skip
-_KNOWN = frozenset(APPLICATION + TRANSPORT)
+_APPLICATION = frozenset(APPLICATION)
 ORDER_KEY_MAX = 128  # characters
 TOKEN_MAX = 200  # characters
+SENDER_MAX = 64  # characters
+SESSION_KEY_MAX = 8192  # characters
+PROPERTIES = ("content_type", "content_encoding", "priority")  # fields of Attributes that are AMQP properties
 _INT64_MAX = 2**63 - 1
 
 DATA_TYPE = "0.data"
@@ -56,27 +59,31 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
 
     Raises BadAttribute, BadAppKey or BadCombination; an attribute that is not known names the nearest one.
     """
-    for name in headers:
-        if name.startswith("@") and name not in APPLICATION:
-            near = get_close_matches(name, APPLICATION, 1, 0.5)
-            hint = f"; did you mean {near[0]}?" if near else "."
-            raise BadAttribute(f"There is no attribute {name[:60]}{hint}", attribute=name[:60])
-    save_fwd = _save_fwd(headers)
-    attributes = Attributes(
-        save_fwd=save_fwd,
-        reliable=_flag(headers, "@Reliable", True),
-        ack2=_flag(headers, "@Ack2", save_fwd is not SaveFwd.DROP),
-        encrypt=_flag(headers, "@Encrypt", False),
-        fixed=_flag(headers, "@Fixed", False),
-        app_key=_app_key(headers.get("@AppKey")),
-        order_key=_text(headers, "@OrderKey", ORDER_KEY_MAX),
-        content_type=properties.get("content_type") or "",
-        content_encoding=properties.get("content_encoding") or "",
-        priority=properties.get("priority") or 0,
-        expires_at=_number(headers, "@ExpiresAt", 0),
-        user_headers={name: value for name, value in headers.items() if not name.startswith("@")},
-    )
-    return check_combination(attributes), _text(headers, "@Token", TOKEN_MAX)
+    said, user = _said(properties), {}
+    token = ""
+    for name, value in headers.items():
+        if name[:1] != "@":
+            user[name] = value
+        elif name not in _APPLICATION:
+            raise _unknown(name)
+        elif value is None:
+            continue
+        elif name == "@Token":
+            token = _text(name, value, TOKEN_MAX)
+        else:
+            field, read = OF_DOCUMENT[name]
+            said[field] = read(name, value)
+    if user:
+        said["user_headers"] = user
+    if said.get("save_fwd") is SaveFwd.DROP:
+        said.setdefault("ack2", False)
+    return check_combination(Attributes(**said)), token
+
+
+def _unknown(name: str) -> BadAttribute:
+    near = get_close_matches(name, APPLICATION, 1, 0.5)
+    hint = f"; did you mean {near[0]}?" if near else "."
+    return BadAttribute(f"There is no attribute {name[:60]}{hint}", attribute=name[:60])
 
 
 def check_combination(attributes: Attributes) -> Attributes:
@@ -119,7 +126,7 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
         ("@Sender", envelope.sender or None),
         ("@SessionKey", envelope.session_key or None),
     )
-    headers.update((name, value) for name, value in optional if value is not None)
+    headers |= {name: value for name, value in optional if value is not None}
     headers.update(envelope.unknown)
     return properties, headers
 
@@ -136,86 +143,75 @@ def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], rou
 
 
 def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address) -> Envelope:
-    attributes = Attributes(
-        save_fwd=_save_fwd(headers),
-        reliable=_flag(headers, "@Reliable", True),
-        ack2=_flag(headers, "@Ack2", True),
-        encrypt=_flag(headers, "@Encrypt", False),
-        fixed=_flag(headers, "@Fixed", False),
-        app_key=_app_key(headers.get("@AppKey")),
-        order_key=_text(headers, "@OrderKey", ORDER_KEY_MAX),
-        content_type=properties.get("content_type") or "",
-        content_encoding=properties.get("content_encoding") or "",
-        priority=properties.get("priority") or 0,
-        expires_at=_number(headers, "@ExpiresAt", 0),
-        user_headers={name: value for name, value in headers.items() if not name.startswith("@")},
-    )
-    prev, lk1 = headers.get("@Prev"), headers.get("@LK1")
-    digest = headers.get("@Digest", b"")
-    if not isinstance(digest, bytes | bytearray) or len(digest) not in (0, 32):
-        raise BadEnvelope("@Digest is not a SHA-256.", digest=str(digest)[:80])
-    envelope = Envelope(
-        source=parse_address(properties.get("app_id") or ""),
-        target=target,
-        lk0=parse_lk0(properties.get("message_id") or ""),
-        attributes=attributes,
-        sender=_text(headers, "@Sender", 64),
-        sid=_number(headers, "@Sid", -1),
-        floor=_number(headers, "@Floor", 0),
-        prev=parse_pos(prev) if prev is not None else None,
-        att=_number(headers, "@Att", 0),
-        void=_flag(headers, "@Void", False),
-        lk1=parse_lk1(lk1) if lk1 is not None else None,
-        digest=bytes(digest),
-        submitted_at=_number(headers, "@SubmittedAt", 0),
-        session_key=_text(headers, "@SessionKey", 8192),
-        unknown={name: value for name, value in headers.items() if name.startswith("@") and name not in _KNOWN},
-    )
+    said = _said(properties)
+    carried: dict[str, Any] = {
+        "source": parse_address(properties.get("app_id") or ""),
+        "target": target,
+        "lk0": parse_lk0(properties.get("message_id") or ""),
+    }
+    user, unknown = {}, {}
+    for name, value in headers.items():
+        if name[:1] != "@":
+            user[name] = value
+        elif name in OF_DOCUMENT:
+            if value is not None:
+                field, read = OF_DOCUMENT[name]
+                said[field] = read(name, value)
+        elif name in OF_TRANSPORT:
+            if value is not None:
+                field, read = OF_TRANSPORT[name]
+                carried[field] = read(name, value)
+        elif name != "@Token":  # it stays at its node: nobody else asks for it
+            unknown[name] = value
+    if user:
+        said["user_headers"] = user
+    if unknown:
+        carried["unknown"] = unknown
+    envelope = Envelope(attributes=Attributes(**said), **carried)
     if envelope.is_class3 and envelope.sid < 0:
         raise BadEnvelope("A message that must get there has no position (@Sid).", lk0=envelope.ident)
     return envelope
 
 
-def _flag(headers: Mapping[str, Any], name: str, default: bool) -> bool:
-    value = headers.get(name)
-    if value is None:
-        return default
+def _said(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """What the AMQP properties say of a document."""
+    return {name: value for name in PROPERTIES if (value := properties.get(name))}
+
+
+# ------------------------------------------------------------------------------------------ how values are read
+
+
+def _flag(name: str, value: Any) -> bool:
     if isinstance(value, bytes):
         value = value.decode("ascii", "replace")
-    if value in (0, "0"):
-        return False
     if value in (1, "1"):
         return True
+    if value in (0, "0"):
+        return False
     raise BadAttribute(f"{name} is 0 or 1.", attribute=name, value=str(value)[:60])
 
 
-def _save_fwd(headers: Mapping[str, Any]) -> SaveFwd:
-    value = headers.get("@SaveFwd")
-    if value is None:
-        return SaveFwd.MUST
+_CLASSES: dict[object, SaveFwd] = {word: one for one in SaveFwd for word in (int(one), f"{one:d}")}
+
+
+def _save_fwd(name: str, value: Any) -> SaveFwd:
     if isinstance(value, bytes):
         value = value.decode("ascii", "replace")
-    for save_fwd in SaveFwd:
-        if value == save_fwd or value == str(int(save_fwd)):
-            return save_fwd
-    raise BadAttribute(
-        "@SaveFwd is 1 (drop), 2 (store) or 3 (must get there).", attribute="@SaveFwd", value=str(value)[:60]
-    )
+    save_fwd = _CLASSES.get(value) if isinstance(value, int | float | str) else None
+    if save_fwd is None:
+        raise BadAttribute(
+            f"{name} is 1 (drop), 2 (store) or 3 (must get there).", attribute=name, value=str(value)[:60]
+        )
+    return save_fwd
 
 
-def _number(headers: Mapping[str, Any], name: str, default: int) -> int:
-    value = headers.get(name)
-    if value is None:
-        return default
+def _number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
         raise BadAttribute(f"{name} is a whole number from 0.", attribute=name, value=str(value)[:60])
     return value
 
 
-def _text(headers: Mapping[str, Any], name: str, longest: int) -> str:
-    value = headers.get(name)
-    if value is None:
-        return ""
+def _text(name: str, value: Any, longest: int) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if not isinstance(value, str) or len(value) > longest or not (value.isprintable()):
@@ -223,11 +219,46 @@ def _text(headers: Mapping[str, Any], name: str, longest: int) -> str:
     return value
 
 
-def _app_key(value: Any) -> AppKey:
-    if value is None:
-        return NO_KEY
+def _text_of(longest: int) -> "Read":
+    return lambda name, value: _text(name, value, longest)
+
+
+def _app_key(name: str, value: Any) -> AppKey:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(part, str) for part in value):
         return check_app_key(AppKey(*value))
     return parse_app_key(value if isinstance(value, str) else repr(value))
+
+
+def _digest(name: str, value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray) or len(value) not in (0, 32):
+        raise BadEnvelope(f"{name} is not a SHA-256.", digest=str(value)[:80])
+    return bytes(value)
+
+
+# Attribute | field of Attributes | how its value is read. One that is absent, or void, has the default of its field.
+Read = Callable[[str, Any], Any]
+OF_DOCUMENT: dict[str, tuple[str, Read]] = {
+    "@Reliable": ("reliable", _flag),
+    "@SaveFwd": ("save_fwd", _save_fwd),
+    "@Ack2": ("ack2", _flag),
+    "@AppKey": ("app_key", _app_key),
+    "@Encrypt": ("encrypt", _flag),
+    "@Fixed": ("fixed", _flag),
+    "@OrderKey": ("order_key", _text_of(ORDER_KEY_MAX)),
+    "@ExpiresAt": ("expires_at", _number),
+}
+# Attribute | field of Envelope | how its value is read.
+OF_TRANSPORT: dict[str, tuple[str, Read]] = {
+    "@Sid": ("sid", _number),
+    "@Floor": ("floor", _number),
+    "@Prev": ("prev", lambda name, value: parse_pos(value)),
+    "@Att": ("att", _number),
+    "@Void": ("void", _flag),
+    "@LK1": ("lk1", lambda name, value: parse_lk1(value)),
+    "@Digest": ("digest", _digest),
+    "@Sender": ("sender", _text_of(SENDER_MAX)),
+    "@SessionKey": ("session_key", _text_of(SESSION_KEY_MAX)),
+    "@SubmittedAt": ("submitted_at", _number),
+}

@@ -5,12 +5,14 @@ node may never be left out (rule R6). The incarnation keeps a restored store fro
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from semq.umx_t.address import Address
 from semq.umx_t.errors import BadLocator
 
-_LK0 = re.compile(r"([0-9]{1,3})\.([A-Za-z0-9_-]{1,64})\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{1,16})\.([0-9]{1,19})")
+_FRONT = re.compile(r"([0-9]{1,3})\.([A-Za-z0-9_-]{1,64})\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{1,16})")
+LK0_MAX = 125  # characters
 _POS = re.compile(r"([0-9a-f]{1,16})\.([0-9]{1,19})")
 INT64_MAX = 2**63 - 1
 
@@ -26,7 +28,7 @@ class LK0(NamedTuple):
     object_id: int
 
     def __str__(self) -> str:
-        return f"{self.type}.{self.id}.{self.semq_id}.{self.semq_db_id}.{self.inc:x}.{self.object_id}"
+        return f"{_write_front(self[:5])}{self[5]}"
 
     @property
     def node(self) -> Address:
@@ -79,11 +81,32 @@ class Pos(NamedTuple):
 
 def parse_lk0(text: object) -> LK0:
     """Read a source locator from its text; raises BadLocator."""
-    match = _LK0.fullmatch(text) if isinstance(text, str) else None
+    if isinstance(text, str) and len(text) <= LK0_MAX:
+        front, _, number = text.rpartition(".")
+        stream = _read_front(front)
+        if stream is not None and number.isdigit() and number.isascii() and len(number) <= 19:
+            return LK0(*stream, _int64(int(number)))
+    raise BadLocator("The source locator LK0 cannot be read.", lk0=str(text)[:120])
+
+
+# All messages that one life of a store accepts begin alike, and a message is named many times on its way: all but its
+# number is read and written once.
+Front = tuple[int, str, int, int, int]
+
+
+@lru_cache(maxsize=4096)
+def _write_front(front: Front) -> str:
+    type_, id_, semq_id, semq_db_id, inc = front
+    return f"{type_}.{id_}.{semq_id}.{semq_db_id}.{inc:x}."
+
+
+@lru_cache(maxsize=4096)
+def _read_front(text: str) -> Front | None:
+    match = _FRONT.fullmatch(text)
     if match is None:
-        raise BadLocator("The source locator LK0 cannot be read.", lk0=str(text)[:120])
-    type_, id_, semq_id, semq_db_id, inc, object_id = match.groups()
-    return LK0(int(type_), id_, int(semq_id), int(semq_db_id), _int64(int(inc, 16)), _int64(int(object_id)))
+        return None
+    type_, id_, semq_id, semq_db_id, inc = match.groups()
+    return int(type_), id_, int(semq_id), int(semq_db_id), _int64(int(inc, 16))
 
 
 def parse_lk1(text: object) -> LK1:

@@ -7,7 +7,6 @@ for incarnations, since many JSON readers cannot hold 63 bits.
 """
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Annotated, Any
 
 import msgspec
@@ -15,6 +14,7 @@ from msgspec import Meta
 
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
+from semq.umx_t.word import Word
 
 RECORDS_MAX = 100_000  # more in one packet than any peer of ours sends; checked before anything is done with them
 
@@ -30,14 +30,14 @@ Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z")]
 Copy = tuple[StoreNumber, StoreNumber, Number]  #: an LK1
 
 
-class AckFlag(Enum):
+class AckFlag(Word):
     """``ack_flag`` of an 810 record."""
 
     TRANSPORT = 1  #: Ack, ReAck: between receiver and platform
     END_TO_END = 2  #: Ack2, ReAck2: between receiver and sender
 
 
-class Note(Enum):
+class Note(Word):
     """``flag`` of an 810 record from the platform."""
 
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
@@ -47,7 +47,7 @@ class Note(Enum):
     REFUSED = 5  #: the platform can never deliver it (section 18)
 
 
-class Role(Enum):
+class Role(Word):
     """Who asks in an 809 record."""
 
     S = "S"  #: the sender: have you got it?
@@ -55,7 +55,7 @@ class Role(Enum):
     R = "R"  #: the receiver: I have it; have you noted it?
 
 
-class Answer(Enum):
+class Answer(Word):
     """The graded answer to an inquiry."""
 
     RECV = "RECV"

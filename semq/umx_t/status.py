@@ -5,10 +5,10 @@ Never reused (PROTOCOL.md section 16).
 The enums are disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
 """
 
-from enum import IntEnum
+from semq.umx_t.word import Status
 
 
-class SendStatus(IntEnum):
+class SendStatus(Status):
     """``ss_status`` of a row of tb_0031 (seed 3)."""
 
     SS_INIT = 10  #: accepted and committed, not sent (or to be sent again)
@@ -18,7 +18,7 @@ class SendStatus(IntEnum):
     SS_ACK2 = 50  #: the receiver recorded it
 
 
-class Outcome(IntEnum):
+class Outcome(Status):
     """How a message ended at its sender; final, never changes."""
 
     DELIVERED = 110  #: the receiver recorded it (ss_status is SS_ACK2)
@@ -29,14 +29,14 @@ class Outcome(IntEnum):
     DROPPED = 160  #: class 1, the target was offline
 
 
-class AckStatus(IntEnum):
+class AckStatus(Status):
     """``p_ack_status`` and ``s_ack_status`` of a row of tb_0030 (seed 3)."""
 
     AS_INIT = 210  #: our acknowledgement is not yet known to be noted
     AS_ACK = 220  #: the other side has noted our acknowledgement
 
 
-class AppStatus(IntEnum):
+class AppStatus(Status):
     """How far the application is with a received document."""
 
     NEW = 310  #: not yet done by the application
@@ -44,7 +44,7 @@ class AppStatus(IntEnum):
     PARKED = 330  #: the application failed on it too often; a person must look
 
 
-class Arrival(IntEnum):
+class Arrival(Status):
     """What the receiver's ledger says of a message; its answer to everybody who asks."""
 
     NOT = 400  #: never recorded here
@@ -54,7 +54,7 @@ class Arrival(IntEnum):
     SETTLED = 440  #: below the floor: its sender has long known the outcome
 
 
-class SaveFwd(IntEnum):
+class SaveFwd(Status):
     """@SaveFwd: what happens when the target is offline (seed 2.2)."""
 
     DROP = 1
@@ -62,7 +62,7 @@ class SaveFwd(IntEnum):
     MUST = 3
 
 
-class Direction(IntEnum):
+class Direction(Status):
     """Whose row of tb_0031 it is: one uniform queue for all (seed 5.2)."""
 
     OWN = 510  #: accepted from an application of this node

@@ -194,6 +194,11 @@ def test_what_a_peer_cannot_mean_is_refused(
         read_envelope(properties, headers, routing_key)
 
 
+def test_an_attribute_without_a_value_has_its_default() -> None:
+    void: dict[str, Any] = dict.fromkeys([*APPLICATION, *TRANSPORT])
+    assert read_envelope(PEER, {**void, "@Sid": 1}, "1.56001") == read_envelope(PEER, {"@Sid": 1}, "1.56001")
+
+
 def test_classes_1_and_2_have_no_position() -> None:
     assert read_envelope(PEER, {"@SaveFwd": 2}, "1.56001").sid == -1
 

@@ -1,0 +1,26 @@
+"""Words and statuses as keys: found again, told apart, and hashed without a call of Python."""
+
+import pickle
+
+from semq.umx_t.grids import Standing
+from semq.umx_t.status import SendStatus
+
+
+def test_words_are_keys() -> None:
+    places = {standing: place for place, standing in enumerate(Standing)}
+    assert [places[standing] for standing in Standing] == list(range(len(Standing)))
+
+
+def test_statuses_are_keys_like_their_numbers() -> None:
+    names = {status: status.name for status in SendStatus}
+    assert names[SendStatus(20)] == "SS_SENT"
+    assert {50: "the end"}[SendStatus.SS_ACK2] == "the end"
+
+
+def test_a_word_from_another_process_is_the_same_key() -> None:
+    assert pickle.loads(pickle.dumps(Standing.GONE)) is Standing.GONE
+
+
+def test_the_hashes_are_those_of_c() -> None:
+    assert hash(Standing.SS_SENT) == object.__hash__(Standing.SS_SENT)
+    assert hash(SendStatus.SS_SENT) == int(SendStatus.SS_SENT)
