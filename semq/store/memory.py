@@ -335,7 +335,9 @@ def check(tables: Tables, unit: Unit) -> None:
     places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
     for object_id, row in unit.new_outbound.items():
         _guard(object_id not in tables.outbound, "tb_0031 key", object_id=object_id)
-        _guard(row.direction is Direction.OWN or str(row.lk0) not in tables.relayed, "ident", ident=str(row.lk0))
+        held = tables.relayed.get(str(row.lk0))
+        is_free = row.direction is Direction.OWN or held is None or held in unit.deleted_outbound
+        _guard(is_free, "ident", ident=str(row.lk0))
         place = (row.dest, row.lk0.inc, row.sid)
         _guard(row.direction is Direction.RELAYED or row.sid < 0 or place not in places, "position", place=place)
         _check_outbound(row)

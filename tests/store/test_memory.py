@@ -533,6 +533,19 @@ def test_what_postgres_would_refuse_is_refused_whole(
     assert store.idle
 
 
+def test_a_copy_may_go_and_come_again_in_one_unit(store: MemoryStore) -> None:
+    put(store, relayed(1))
+    again = relayed(2)
+    again.lk0 = relayed(1).lk0
+
+    def decide(unit: Unit) -> None:
+        unit.delete_outbound(unit.relayed[str(again.lk0)])
+        unit.insert_outbound(again, BODY)
+
+    do(store, decide, relayed={str(again.lk0)})
+    assert see(store, relayed={str(again.lk0)}).relayed[str(again.lk0)].object_id == 2
+
+
 def test_what_is_final_stays_final(store: MemoryStore) -> None:
     put(store, own(1, ss_status=SendStatus.SS_SENT, outcome=Outcome.REJECTED))
     do(store, change(reason=("SEMQ-1209", "words")), outbound={1})
