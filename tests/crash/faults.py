@@ -17,6 +17,7 @@ from tests.crash.world import NODES, SIDES, World
 LINKS = ("link-a", "link-b")
 APPS = ("app-a", "app-b")
 SPAN_S = 2.0  # faults of a cycle begin within this time
+STRIKE_S = 3.0  # an armed node has so long under load to come to its failpoint, then the cycle goes on
 BACK_S_MAX = 5.0  # a killed node is started again after at most so long
 
 # share | kind | where
@@ -148,7 +149,9 @@ class Harm:
         self._world.nodes[fault.where].kill(fault.value)
 
     async def _arm(self, fault: Fault) -> None:
-        self._world.nodes[fault.where].kill(fault.value, fault.text)
+        node = self._world.nodes[fault.where]
+        node.kill(fault.value, fault.text)
+        await node.may_die(STRIKE_S)
 
     async def _freeze(self, fault: Fault) -> None:
         self._world.nodes[fault.where].freeze(True)

@@ -34,6 +34,7 @@ class NodeProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
+        self._ended = asyncio.Event()  #: the life that is running now, or the last one, is over
         self._expected = False  #: somebody has killed it
         self._stopping = False
         self._pause_s = 0.0
@@ -66,7 +67,15 @@ class NodeProcess:
         self._pause_s, self._failpoint = back_after_s, failpoint
         if self._process is not None and self._process.returncode is None:
             self._expected = True
+            self._ready.clear()
             self._process.kill()
+
+    async def may_die(self, within_s: float) -> None:
+        """Give an armed node time to come to its failpoint: returns when it has died, or after so long."""
+        with suppress(TimeoutError):
+            await self.ready()
+            async with asyncio.timeout(within_s):
+                await self._ended.wait()
 
     def kill_postgres(self) -> bool:
         """SIGKILL for its database server; False if none runs now."""
@@ -140,10 +149,12 @@ class NodeProcess:
                 stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True,
             )  # fmt: skip
         self.starts += 1
+        self._ended.clear()
         reading = asyncio.create_task(self._read(self._process))
         status = await self._process.wait()
         await reading
         self._ready.clear()
+        self._ended.set()
         self.on_end()
         return status
 
