@@ -80,7 +80,8 @@ class NodeLink:
         """Deliver a frame to its consumer; nothing once the session is over."""
         if not self.is_up:
             return
-        routing_key, header, body = write_frame(frame)
+        routing_key, header, octets = write_frame(frame)
+        body = octets if isinstance(octets, bytes) else bytes(octets)
         if isinstance(frame, Data):
             self._out += 1
             self._bytes += len(body)
