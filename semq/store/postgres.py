@@ -14,6 +14,7 @@ Each start is a new life: a new incarnation, a new epoch of the lease, a new wri
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -151,7 +152,10 @@ class PostgresStore:
             self._lease, recovered = await recover(
                 connection, self._owner, self._clock.incarnation(), self._clock.uuid()
             )
-            await ledger.make_ahead(connection, self._clock.wall().date())
+            with suppress(
+                psycopg.errors.LockNotAvailable
+            ):  # a long report is running: lines wait in the default partition
+                await ledger.make_ahead(connection, self._clock.wall().date())
             for channel in CHANNELS:
                 await connection.execute(f"LISTEN {channel}")
             await self._begin_life(connection, recovered)
