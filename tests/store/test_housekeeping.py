@@ -48,7 +48,8 @@ async def test_the_window_of_idents_is_the_larger_of_number_and_age(
     fill(
         database,
         # The busy source has more than five within the days that are kept, the quiet one has few and old ones.
-        "INSERT INTO tb_0030_seen SELECT 'busy' || n, 'busy', now() - n * interval '1 day' FROM generate_series(1, 20) n",
+        "INSERT INTO tb_0030_seen SELECT 'busy' || n, 'busy', now() - n * interval '1 day'"
+        " FROM generate_series(1, 20) n",
         "INSERT INTO tb_0030_seen SELECT 'quiet' || n, 'quiet', now() - (n + 50) * interval '1 day'"
         " FROM generate_series(1, 7) n",
     )
