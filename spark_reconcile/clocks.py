@@ -28,31 +28,25 @@ class Skew(NamedTuple):
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """The clock of each node that can be told. ``names``: hash, node. A few numbers per node are all that leaves Spark.
-    """
-    senders = _mode(
-        facts.where(_answered("heard_at", "taken_at")).select(
-            F.expr("substring_index(lk0, '.', 2)").alias("node"),
-            F.expr("floor(((sent_at + heard_at) / 2 - taken_at) / 1000 + 0.5)").alias("seconds"),
-        )
+    """The clock of each node that can be told. ``names``: hash, node. One row per node is all that leaves Spark."""
+    ways = facts.where(_IN_TIME).select(
+        F.expr(f"explode(array({_SENDER}, {_RECEIVER}))").alias("estimate"),
     )
-    receivers = _mode(
-        facts.where(_answered("ended_at", "recorded_at"))
-        .withColumn("node", F.expr("substring_index(lk0, '.', 2)"))
-        .join(F.broadcast(senders.select("node", F.col("seconds").alias("theirs"))), "node")
-        .drop("node")
-        .join(F.broadcast(names), F.col("node_high") == F.col("hash"))
-        .select(
-            "node", F.expr("theirs + floor((recorded_at - (sent_at + ended_at) / 2) / 1000 + 0.5)").alias("seconds")
-        )
-    )
-    found: dict[str, Skew] = {}
-    for row in [
-        *receivers.collect(),
-        *senders.collect(),
-    ]:  # one row per node; what it said as a sender comes last and counts
-        found[row["node"]] = Skew(int(row["seconds"]) * 1000, int(row["agreeing"]), int(row["of"]))
-    return found
+    by_hash = ways.select("estimate.hash", "estimate.seconds").where("seconds IS NOT NULL AND hash IS NOT NULL")
+    rows = _mode(by_hash).join(F.broadcast(names), "hash").collect()
+    return {row["node"]: Skew(int(row["seconds"]) * 1000, int(row["agreeing"]), int(row["of"])) for row in rows}
+
+
+# A message that was sent once, and whose sender heard of it from the hub soon enough to tell the time by it.
+_IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND heard_at - sent_at BETWEEN 0 AND {WAY_MAX_MS}"
+# The sender's clock minus the hub's; then the receiver's minus the hub's, by way of this same sender's clock.
+_SENDER_MS = "((sent_at + heard_at) / 2 - taken_at)"
+_RECEIVER_MS = f"(recorded_at - (sent_at + ended_at) / 2 + {_SENDER_MS})"
+_SENDER = f"struct(xxhash64(substring_index(lk0, '.', 2)) AS hash, floor({_SENDER_MS} / 1000 + 0.5) AS seconds)"
+_RECEIVER = (
+    f"struct(node_high AS hash, if(ended_at - sent_at BETWEEN 0 AND {WAY_MAX_MS}, "
+    f"floor({_RECEIVER_MS} / 1000 + 0.5), NULL) AS seconds)"
+)
 
 
 def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
@@ -61,15 +55,11 @@ def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[st
     return {node: ms for node, ms in skews.items() if abs(ms) >= APPLY_FROM_MS}
 
 
-def _answered(back: str, between: str) -> str:
-    return f"att <= 1 AND {between} IS NOT NULL AND {back} - sent_at BETWEEN 0 AND {WAY_MAX_MS}"
-
-
 def _mode(estimates: DataFrame) -> DataFrame:
     """The most frequent estimate of each node; of equally frequent ones the smallest correction."""
-    counted = estimates.groupBy("node", "seconds").agg(F.count("*").alias("agreeing"))
-    ranked = counted.withColumn("of", F.sum("agreeing").over(Window.partitionBy("node"))).withColumn(
+    counted = estimates.groupBy("hash", "seconds").agg(F.count("*").alias("agreeing"))
+    ranked = counted.withColumn("of", F.sum("agreeing").over(Window.partitionBy("hash"))).withColumn(
         "rank",
-        F.row_number().over(Window.partitionBy("node").orderBy(F.desc("agreeing"), F.abs("seconds"), F.col("seconds"))),
+        F.row_number().over(Window.partitionBy("hash").orderBy(F.desc("agreeing"), F.abs("seconds"), F.col("seconds"))),
     )
     return ranked.where("rank = 1").drop("rank")

@@ -59,7 +59,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--node": {"metavar": "ADDRESS", "required": True, "help": "whose ledger it is, such as 1.10008"},
     "--store": {"metavar": "ID.ID", "default": "1.1", "help": "semq_id.semq_db_id"},
     "--role": {"choices": ("local", "platform"), "default": "local", "help": "what kind of node it is"},
-    "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret with which AppKeys are hashed; none leave without it"},
+    "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret for the hashes of AppKeys; none leave without it"},
     "--type-in-clear": {"action": "store_true", "help": "let domain, type and subtype of AppKeys leave in clear"},
     "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "how many messages to invent"},
     "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "how many institutions"},
@@ -100,15 +100,20 @@ def _backfill(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
     first, last = parse_date(arguments.first), parse_date(arguments.last)
     if last < first or (last - first).days > 3660:
         raise BadRequest("The dates are not in order, or too many.", first=str(first), last=str(last))
-    done = []
+    done: list[dict[str, Any]] = []
     for day in (first + timedelta(days=step) for step in range((last - first).days + 1)):
         if arguments.only_missing and runs.current(Place.at(settings.reports), day) is not None:
             done.append({"business_date": day.isoformat(), "outcome": "kept", "exit_code": 0})
         else:
             done.append(_one_of_many(day, arguments, settings, clock))
         _say("{business_date}: {outcome}".format(**done[-1]))
-    codes = [one["exit_code"] for one in done if one["exit_code"]]
-    return (codes[0] if len(set(codes)) == 1 else 3 if codes else 0), {"runs": done}
+    codes = [int(one["exit_code"]) for one in done if one["exit_code"]]
+    return _together(codes), {"runs": done}
+
+
+def _together(codes: Sequence[int]) -> int:
+    """One exit code for many dates: theirs if they agree, else that of a check that is not good."""
+    return codes[0] if len(set(codes)) == 1 else 3 if codes else 0
 
 
 def _one_of_many(day: date, arguments: Arguments, settings: Settings, clock: Clock) -> dict[str, Any]:
@@ -226,6 +231,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     """Do what the arguments say; returns the exit code. Wrong arguments exit with 2, as argparse does."""
     given = parser().parse_args(arguments)
+    code: int
     try:
         code, facts = given.does(given, _settings(given), clock or SystemClock())
     except SemqError as error:

@@ -5,25 +5,22 @@ Called by the command line, by ``backfill`` and under ``spark-submit`` alike. A 
 moves the pointer of its date last; whatever goes wrong before leaves the published run as it was.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from semq.clock import Clock
 from semq.errors import SemqError
 from spark_reconcile import clocks, judging, limits, repair, runs, session, stages
-from spark_reconcile.clocks import Skew
 from spark_reconcile.errors import SourcesMissing
 from spark_reconcile.evidence import OPEN, Evidence, believe, refuse_missing
 from spark_reconcile.facts import read_lines
-from spark_reconcile.judging import Ground
 from spark_reconcile.manifest import Sign, Verify, date_folder
 from spark_reconcile.progress import Progress
 from spark_reconcile.report import write_report
-from spark_reconcile.report.findings import Findings
+from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.runs import Run
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
@@ -138,7 +135,8 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
     carried = stages.read(spark, evidence.carried.place / OPEN) if evidence.carried else None
     with progress.step("survey the ledgers"):
         survey = stages.survey(lines, evidence.window, staging / "survey")
-        names = stages.names(survey, carried)
+        nodes, counted = stages.who_takes_part(survey)
+        names = stages.names(spark, nodes, carried)
     with progress.step("gather facts by message"):
         facts = stages.facts(lines, carried, staging / "facts")
     with progress.step("compare the clocks"):
@@ -147,56 +145,36 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
     judged = judging.judged(spark, facts, names, ground)
     with progress.step("count the situations"):
         cells = stages.cells(judged, staging / "cells")
-        grid = judging.findings(spark, stages.found_situations(cells))
+        profile = stages.profile(cells)
+        rules = judging.grid_of(row["situation"] for row in profile)
+        grid = judging.findings(spark, rules)
     with progress.step("write the verdicts"):
         verdicts = stages.verdicts(judged, grid, place / "verdicts.parquet")
     with progress.step("keep what is open"):
         oldest = evidence.window.start - settings.carry_days * 86_400_000
         stages.still_open(judged, grid, oldest, place / OPEN)
     with progress.step("collect the exceptions"):
-        pairs = stages.pairs(cells, grid, place / "pairs.parquet")
         exceptions = stages.exceptions(verdicts, lines, place / "exceptions.parquet")
-    with progress.step("add up"):
-        return _add_up(settings, evidence, survey, cells, grid, pairs, exceptions, lines, skews, ground)
-
-
-def _add_up(
-    settings: Settings,
-    evidence: Evidence,
-    survey: DataFrame,
-    cells: DataFrame,
-    grid: DataFrame,
-    pairs: DataFrame,
-    exceptions: DataFrame,
-    lines: DataFrame,
-    skews: Mapping[str, Skew],
-    ground: Ground,
-) -> Findings:
-    """The numbers of the report: small results of tables that are already there."""
-    by_finding = stages.totals(cells, grid, ("verdict", "finding"))
-    return Findings(
-        day=evidence.day,
-        window=evidence.window,
-        calendar=settings.calendar,
-        fingerprint=evidence.fingerprint,
-        evidence_until=min([ground.hub_watermark, *(one.watermark - one.skew for one in ground.ledgers)]),
-        sources=evidence.sources,
-        is_partial=evidence.is_partial,
-        skews=dict(skews),
-        lines=stages.counted_lines(survey),
-        verdicts=stages.verdict_counts(by_finding, "date"),
-        carried=stages.verdict_counts(by_finding, "carried"),
-        other_dates={scope: sum(row["messages"] for row in by_finding if row["scope"] == scope)
-                     for scope in ("earlier", "later", "none")},
-        by_finding=by_finding,
-        ages=stages.totals(cells, grid, ("verdict", "age")),
-        latencies=stages.totals(cells, grid, ("latency",)),
-        absent=stages.absent(cells, grid),
-        pairs=stages.worst_pairs(pairs, PAIRS_SHOWN),
-        limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds),
-        exceptions=exceptions,
-        all_lines=lines,
-    )  # fmt: skip
+    with progress.step("add up the pairs"):
+        pairs = stages.pairs(cells, grid, place / "pairs.parquet")
+        numbers = tally(profile, rules)
+        return Findings(
+            day=evidence.day,
+            window=evidence.window,
+            calendar=settings.calendar,
+            fingerprint=evidence.fingerprint,
+            evidence_until=min([ground.hub_watermark, *(one.watermark - one.skew for one in ground.ledgers)]),
+            sources=evidence.sources,
+            is_partial=evidence.is_partial,
+            skews=skews,
+            lines=counted,
+            tally=numbers,
+            absent=stages.absent(cells, grid) if numbers.has("SOURCE_MISSING") else {},
+            pairs=stages.worst_pairs(pairs, PAIRS_SHOWN),
+            limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
+            exceptions=exceptions,
+            all_lines=lines,
+        )
 
 
 def _weigh(findings: Findings, settings: Settings, history: list[tuple[date, dict[str, Any]]]) -> None:
@@ -213,6 +191,8 @@ def _weigh(findings: Findings, settings: Settings, history: list[tuple[date, dic
 
 
 def _write_repair(findings: Findings, this: Run, sign: Sign | None) -> dict[str, int]:
+    if not findings.tally.exceptions:
+        return {}
     index = repair.Index(findings.day.isoformat(), this.name, findings.fingerprint, {})
     return repair.write_repair(findings.exceptions, this.place / "repair", this.place / STAGING / "repair", index, sign)
 

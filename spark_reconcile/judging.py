@@ -5,7 +5,7 @@ occur, which ``verdicts`` has judged on the driver. What is known of the sources
 clock) comes in as a ``Coverage``; ages and the remark *young* are told on the hub's clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -218,9 +218,9 @@ def grid_of(situations: Iterable[int]) -> dict[int, Rule]:
     return {number: judge(unpack(number)) for number in sorted(set(situations))}
 
 
-def findings(spark: SparkSession, situations: Iterable[int]) -> DataFrame:
+def findings(spark: SparkSession, rules: Mapping[int, Rule]) -> DataFrame:
     """The grid's answer for the situations that occur, as a small table to join with."""
-    rows = [(number, rule.verdict, rule.finding, *unpack(number)[:3]) for number, rule in grid_of(situations).items()]
+    rows = [(number, rule.verdict, rule.finding, *unpack(number)[:3]) for number, rule in rules.items()]
     return spark.createDataFrame(
         rows, "situation int, verdict string, finding string, sender_word string, hub_word string, receiver_word string"
     )

@@ -111,7 +111,7 @@ def read_manifest(content: bytes) -> Manifest:
         raise _wrong("it is longer than a manifest can be")
     try:
         raw = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wrong("it is not JSON") from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version != SCHEMA_VERSION:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from spark_reconcile.java import java_home
 
 ROWS_PER_PARTITION = 400_000
+ROWS_TO_COMPILE_FOR = 200_000  # below, compiling a query takes longer than interpreting it
 _QUIET = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -88,6 +89,7 @@ def fit_to(spark: SparkSession, rows: int) -> None:
     """Choose the number of shuffle partitions for so many rows, so that one of them fits into memory comfortably."""
     partitions = max(2, -(-rows // ROWS_PER_PARTITION))
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    spark.conf.set("spark.sql.codegen.wholeStage", str(rows >= ROWS_TO_COMPILE_FOR).lower())
 
 
 def _fair_share_mib() -> int:

@@ -4,7 +4,7 @@ in order.
 Nothing but counts, node names and a bounded sample of exceptions ever reaches the driver.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,12 +38,29 @@ def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
     return _stage(counted, place)
 
 
-def names(survey: DataFrame, carried: DataFrame | None) -> DataFrame:
-    """The nodes that any line names, with the hash by which facts speak of them."""
-    found = survey.select(F.col("node")).union(survey.select("target")).where("node <> ''")
+def who_takes_part(survey: DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
+    """The nodes that any line names, and the lines of the date by node, store, side and event. One small answer."""
+    named = survey.select("node").union(survey.select("target")).where("node <> ''").distinct()
+    counted = survey.where("on_date").groupBy("node", "store", "side", "event").agg(
+        F.sum("lines").alias("lines"), F.sum("outside").alias("outside")
+    )  # fmt: skip
+    rows = counted.unionByName(named, allowMissingColumns=True).collect()
+    lines = [row.asDict() for row in rows if row["lines"] is not None]
+    return (
+        sorted({row["node"] for row in rows}),
+        sorted(lines, key=lambda row: [str(value) for value in row.values()]),
+    )
+
+
+def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
+    """Nodes with the hash by which facts speak of them: those of the lines and those of carried messages."""
+    known = set(nodes)
     if carried is not None:
-        found = found.union(carried.select("receiver_node").where("receiver_node <> ''"))
-    return found.distinct().select(F.expr("xxhash64(node)").alias("hash"), "node")
+        rows = carried.select("receiver_node").where("receiver_node <> ''").distinct().collect()
+        known |= {row["receiver_node"] for row in rows}
+    return spark.createDataFrame([(node,) for node in sorted(known)], "node string").select(
+        F.expr("xxhash64(node)").alias("hash"), "node"
+    )
 
 
 def facts(lines: DataFrame, carried: DataFrame | None, place: Place) -> DataFrame:
@@ -79,7 +96,7 @@ def pairs(cells: DataFrame, findings: DataFrame, place: Place) -> DataFrame:
         .select("scope", F.col("sender_node").alias("sender"), F.coalesce("receiver_node", F.lit("")).alias("receiver"),
                 "verdict", *(name for _, name in _SUMS))
     )  # fmt: skip
-    return _stage(counted.orderBy("scope", "sender", "receiver", "verdict"), place)
+    return _stage(counted, place)
 
 
 _SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "resends"))
@@ -118,15 +135,12 @@ def stories(lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, A
     return told
 
 
-def totals(cells: DataFrame, findings: DataFrame, by: Iterable[str]) -> list[dict[str, Any]]:
-    """Sums over all pairs by a few small columns: the numbers of the report."""
-    columns = ["scope", *by]
-    summed = (
-        cells.join(F.broadcast(findings), "situation", "left")
-        .groupBy(*columns)
-        .agg(*(F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS))
+def profile(cells: DataFrame) -> list[dict[str, Any]]:
+    """All counts without the pairs: by scope, situation, latency and age. A few hundred rows, however many messages."""
+    summed = cells.groupBy("scope", "situation", "latency", "age").agg(
+        *(F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS)
     )
-    return sorted((row.asDict() for row in summed.collect()), key=lambda row: [str(row[name]) for name in columns])
+    return [row.asDict() for row in summed.collect()]
 
 
 def worst_pairs(pairs: DataFrame, limit: int) -> list[dict[str, Any]]:
@@ -153,14 +167,6 @@ def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
     return sorted((row.asDict() for row in rows), key=lambda row: (row["pair"], row["verdict"]))
 
 
-def counted_lines(survey: DataFrame) -> list[dict[str, Any]]:
-    """Lines of the date by node, side and event."""
-    rows = survey.where("on_date").groupBy("node", "store", "side", "event").agg(
-        F.sum("lines").alias("lines"), F.sum("outside").alias("outside")
-    )  # fmt: skip
-    return sorted((row.asDict() for row in rows.collect()), key=lambda row: [str(value) for value in row.values()])
-
-
 def _stage(frame: DataFrame, place: Place) -> DataFrame:
     frame.write.parquet(place.uri)
     return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
@@ -169,20 +175,6 @@ def _stage(frame: DataFrame, place: Place) -> DataFrame:
 def read(spark: SparkSession, place: Place) -> DataFrame:
     """A table that an earlier run wrote."""
     return spark.read.parquet(place.uri)
-
-
-def found_situations(cells: DataFrame) -> list[int]:
-    """The situations that occur: a few hundred numbers, however many messages there are."""
-    return [row["situation"] for row in cells.select("situation").distinct().collect()]
-
-
-def verdict_counts(rows: Iterable[Mapping[str, Any]], scope: str) -> dict[str, int]:
-    """Messages by verdict in one scope, every verdict named."""
-    counts = {verdict.name: 0 for verdict in VERDICTS}
-    for row in rows:
-        if row["scope"] == scope and row["verdict"]:
-            counts[row["verdict"]] += row["messages"]
-    return counts
 
 
 def absent(cells: DataFrame, findings: DataFrame) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 Read the grid from the top: the first row that fits the situation is the finding, and its second column the verdict. A
 cell lists the words that fit, a dot fits all; the last column names remarks that must hold (with ``!``: must not). The
-last row fits everything, so no message is without a verdict. Pure: applied once per situation, not once per message.
+rows leave no situation out, so no message is without a verdict. Pure: applied once per situation, not once per message.
 """
 
 from functools import cache
@@ -151,7 +151,6 @@ hub_forgot               MISSING_AT_HUB       forwarded|stored       none       
 never_arrived            MISSING_AT_HUB       sent                   none                 none            .
 sent_to_no_avail         NOT_DELIVERED        .                      sent                 none            .
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
-unexplained              STATE_CONTRADICTION  .                      .                    .               .
 """
 
 # What a finding says beyond its verdict, and the safe deed that the repair list asks, and of whom.
@@ -192,7 +191,6 @@ FINDINGS = {
     "never_arrived": ("Sent, and not seen at the hub.", "sender", "inquire"),
     "sent_to_no_avail": ("The hub sent its stored copy; the receiver never recorded it.", "hub", "inquire"),
     "forwarded_to_no_avail": ("Passed on, and never recorded by the receiver.", "sender", "inquire"),
-    "unexplained": ("No rule describes this combination.", "", ""),
 }
 
 Flag = tuple[str, bool]
@@ -254,7 +252,7 @@ VERDICT = {verdict.name: verdict for verdict in VERDICTS}
 
 @cache
 def judge(situation: Situation) -> Rule:
-    """The first row of the grid that fits; there always is one."""
+    """The first row of the grid that fits; there always is one, as the tests show."""
     return next(rule for rule in RULES if rule.fits(situation))
 
 

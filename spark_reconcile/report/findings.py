@@ -1,5 +1,6 @@
 """What a run found, as small numbers: what summary, page and metrics are made of. Filled by ``job``, read only here."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -10,7 +11,66 @@ from spark_reconcile.clocks import Skew
 from spark_reconcile.days import Calendar, Window
 from spark_reconcile.inputs import Source
 from spark_reconcile.limits import Breach, Count, Plausibility
-from spark_reconcile.verdicts import VERDICTS
+from spark_reconcile.verdicts import VERDICT, VERDICTS, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Messages by scope (date, carried, earlier, later, none), verdict and finding, and by age and latency."""
+
+    by_finding: tuple[dict[str, Any], ...]
+    ages: dict[tuple[str, str, int], int]  #: (scope, verdict, bucket of AGES)
+    latencies: dict[int, int]  #: bucket of LATENCIES, messages of the date
+
+    def verdicts(self, scope: str) -> dict[str, int]:
+        """Messages by verdict, every verdict named."""
+        counts = {verdict.name: 0 for verdict in VERDICTS}
+        for row in self.by_finding:
+            if row["scope"] == scope:
+                counts[row["verdict"]] += row["messages"]
+        return counts
+
+    def messages(self, scope: str) -> int:
+        """Messages of a scope."""
+        return sum(row["messages"] for row in self.by_finding if row["scope"] == scope)
+
+    def has(self, verdict: str) -> bool:
+        """Whether any message, of the date or carried, has this verdict."""
+        return any(row["verdict"] == verdict and row["scope"] in JUDGED for row in self.by_finding)
+
+    @property
+    def exceptions(self) -> int:
+        """Messages that somebody must act on, carried ones included."""
+        return sum(
+            row["messages"]
+            for row in self.by_finding
+            if row["scope"] in JUDGED and VERDICT[row["verdict"]].kind == "exception"
+        )
+
+
+JUDGED = ("date", "carried")
+
+
+def tally(profile: Iterable[dict[str, Any]], rules: Mapping[int, Rule]) -> Tally:
+    """Add up the situations by what the grid says of them. The order of the rows does not matter."""
+    findings: dict[tuple[str, str, str], dict[str, Any]] = {}
+    ages: dict[tuple[str, str, int], int] = {}
+    latencies: dict[int, int] = {}
+    for row in profile:
+        rule = rules[row["situation"]]
+        key = (row["scope"], rule.verdict, rule.finding)
+        sums = findings.setdefault(key, dict(zip(("scope", "verdict", "finding"), key, strict=True)))
+        for name in ("messages", "bytes", "resends"):
+            sums[name] = sums.get(name, 0) + (row[name] or 0)
+        born = [at for at in (sums.get("oldest_at"), row["oldest_at"]) if at is not None]
+        sums["oldest_at"] = min(born, default=None)
+        if row["age"] is not None:
+            at_age = (row["scope"], rule.verdict, row["age"])
+            ages[at_age] = ages.get(at_age, 0) + row["messages"]
+        if row["latency"] is not None and row["scope"] == "date":
+            latencies[row["latency"]] = latencies.get(row["latency"], 0) + row["messages"]
+    return Tally(tuple(findings[key] for key in sorted(findings)), ages, latencies)
+
 
 _BELIEVED = Plausibility(True, "", 0, None)
 
@@ -28,12 +88,7 @@ class Findings:
     is_partial: bool
     skews: dict[str, Skew]
     lines: list[dict[str, Any]]  #: lines of the date by node, store, side, event
-    verdicts: dict[str, int]  #: messages of the date by verdict
-    carried: dict[str, int]  #: open messages of earlier dates, judged again
-    other_dates: dict[str, int]  #: seen in the lines, but not of this date
-    by_finding: list[dict[str, Any]]
-    ages: list[dict[str, Any]]
-    latencies: list[dict[str, Any]]
+    tally: Tally
     absent: dict[str, int]  #: nodes that delivered nothing, with the messages that cannot be judged for it
     pairs: list[dict[str, Any]]
     limited_pairs: list[dict[str, Any]]
@@ -45,14 +100,26 @@ class Findings:
     @property
     def messages(self) -> int:
         """Distinct messages of the date: the sum of its verdicts."""
-        return sum(self.verdicts.values())
+        return self.tally.messages("date")
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """Messages of the date by verdict."""
+        return self.tally.verdicts("date")
+
+    @property
+    def carried(self) -> dict[str, int]:
+        """Open messages of earlier dates by the verdict that they have now."""
+        return self.tally.verdicts("carried")
+
+    @property
+    def other_dates(self) -> dict[str, int]:
+        """Messages seen in the lines that are not of this date, and keys that are only remarked on."""
+        return {scope: self.tally.messages(scope) for scope in ("earlier", "later", "none")}
 
     def counts(self) -> list[Count]:
         """The verdicts of the date, for the thresholds."""
-        return [
-            Count("", verdict.name, self.verdicts[verdict.name], self.messages, self._age_s(verdict.name))
-            for verdict in VERDICTS
-        ]
+        return [Count("", name, count, self.messages, self._age_s(name)) for name, count in self.verdicts.items()]
 
     def counts_of(self, pair: str) -> list[Count]:
         """The verdicts of one pair that has thresholds of its own."""
@@ -63,7 +130,7 @@ class Findings:
     def _age_s(self, verdict: str) -> int:
         born = [
             row["oldest_at"]
-            for row in self.by_finding
+            for row in self.tally.by_finding
             if row["scope"] == "date" and row["verdict"] == verdict and row["oldest_at"] is not None
         ]
         return self._since(min(born)) if born else 0

@@ -14,7 +14,7 @@ from spark_reconcile.inputs import STATE
 from spark_reconcile.judging import AGES, LATENCIES
 from spark_reconcile.report import charts
 from spark_reconcile.report.exceptions import Written
-from spark_reconcile.report.findings import Findings
+from spark_reconcile.report.findings import JUDGED, Findings
 from spark_reconcile.report.words import duration, event_words, side_word
 from spark_reconcile.settings import Settings
 from spark_reconcile.verdicts import FINDINGS, VERDICT, VERDICTS
@@ -199,11 +199,10 @@ def _trend(
 
 def _ages(findings: Findings) -> dict[str, Any] | None:
     counted = [[0, 0] for _ in AGES]
-    for row in findings.ages:
-        if row["verdict"] and row["age"] is not None and row["scope"] in ("date", "carried"):
-            kind = VERDICT[row["verdict"]].kind
-            if kind != "fine":
-                counted[row["age"]][kind == "open"] += row["messages"]
+    for (scope, verdict, bucket), count in findings.tally.ages.items():
+        kind = VERDICT[verdict].kind
+        if kind != "fine" and scope in JUDGED:
+            counted[bucket][kind == "open"] += count
     if not any(map(sum, counted)):
         return None
     rows = [
@@ -214,10 +213,7 @@ def _ages(findings: Findings) -> dict[str, Any] | None:
 
 
 def _latency(findings: Findings) -> dict[str, Any] | None:
-    counted = [0 for _ in LATENCIES]
-    for row in findings.latencies:
-        if row["latency"] is not None and row["scope"] == "date":
-            counted[row["latency"]] += row["messages"]
+    counted = [findings.tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES))]
     total = sum(counted)
     if not total:
         return None
@@ -232,8 +228,8 @@ def _latency(findings: Findings) -> dict[str, Any] | None:
 def _exceptions(findings: Findings, written: Written, stories: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Every finding that is an exception: what it means, what to do, and some messages with their story."""
     counts: dict[str, int] = {}
-    for row in findings.by_finding:
-        if row["scope"] in ("date", "carried") and row["finding"]:
+    for row in findings.tally.by_finding:
+        if row["scope"] in JUDGED:
             counts[row["finding"]] = counts.get(row["finding"], 0) + row["messages"]
     told = []
     for finding, rows in written.sample.items():

@@ -25,19 +25,17 @@ def summary(findings: Findings) -> dict[str, Any]:
         "fingerprint": f.fingerprint,
         "messages": f.messages,
         "verdicts": f.verdicts,
-        "findings": [_finding(row) for row in f.by_finding if row["scope"] == "date"],
+        "findings": [_finding(row) for row in f.tally.by_finding if row["scope"] == "date"],
         "carried": {"messages": sum(f.carried.values()), "verdicts": f.carried},
         "other_dates": f.other_dates,
         "exceptions": sum(count for name, count in f.verdicts.items() if VERDICT[name].kind == "exception"),
         "ages": [
-            {"verdict": row["verdict"], "age": AGES[row["age"]][1], "messages": row["messages"]}
-            for row in f.ages
-            if row["scope"] == "date" and row["age"] is not None
+            {"verdict": verdict, "age": AGES[bucket][1], "messages": count}
+            for (scope, verdict, bucket), count in sorted(f.tally.ages.items())
+            if scope == "date"
         ],
         "latency": [
-            {"within": LATENCIES[row["latency"]][1], "messages": row["messages"]}
-            for row in f.latencies
-            if row["scope"] == "date" and row["latency"] is not None
+            {"within": LATENCIES[bucket][1], "messages": count} for bucket, count in sorted(f.tally.latencies.items())
         ],
         "pairs": f.pairs,
         "sources": [source.facts() for source in f.sources],

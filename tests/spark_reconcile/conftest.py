@@ -16,7 +16,14 @@ from pyspark.sql import SparkSession
 from spark_reconcile import session
 from tests.spark_reconcile.office import Office, StandingClock
 
-SMALL = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.sql.adaptive.enabled": "false"}
+# Queries of a few rows cost what their compilation costs; test_judging compares both ways of running them.
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,55 @@
+"""The [reconcile] table: defaults, additions, and a named fault for everything that means nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_reconcile.errors import BadSettings
+from spark_reconcile.settings import DEFAULT_LIMITS, Limit, Settings, from_table, load
+
+
+def test_a_table_adds_to_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "semq.toml"
+    file.write_text(
+        '[reconcile]\nzone = "Asia/Shanghai"\ncutoff = "18:00"\nrequired = ["1.10008"]\n'
+        "[reconcile.thresholds]\nSOURCE_MISSING = { max_count = 0 }\n"
+        '[reconcile.pair_thresholds."1.a>1.b"]\nWAITING_OFFLINE = { max_age_s = 86400 }\n'
+        "[node]\nname = 'not ours'\n"
+    )
+    settings = load(file)
+    assert settings.zone == "Asia/Shanghai"
+    assert settings.required == ("1.10008",)
+    assert settings.limits == {**DEFAULT_LIMITS, "SOURCE_MISSING": Limit(max_count=0)}
+    assert settings.pair_thresholds["1.a>1.b"]["WAITING_OFFLINE"].max_age_s == 86400
+
+
+def test_without_a_file_or_table_the_defaults_hold(tmp_path: Path) -> None:
+    (tmp_path / "empty.toml").write_text("")
+    assert load(None) == load(tmp_path / "empty.toml") == Settings()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"zoen": "UTC"},
+        {"zone": "Mars/Olympus"},
+        {"cutoff": 18},
+        {"in_flight_s": -1},
+        {"thresholds": {"MISSING": {"max_count": 0}}},
+        {"thresholds": {"MATCHED": {"max": 0}}},
+        {"pair_thresholds": {"1.a-1.b": {"MATCHED": {"max_count": 0}}}},
+    ],
+)
+def test_what_means_nothing_is_refused(table: dict[str, object]) -> None:
+    with pytest.raises(BadSettings):
+        from_table(table)
+
+
+@pytest.mark.parametrize("content", [b"[reconcile", b"\xff\xfe", b"reconcile = 3"])
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "semq.toml"
+    file.write_bytes(content)
+    with pytest.raises(BadSettings):
+        load(file)
+    with pytest.raises(BadSettings):
+        load(tmp_path / "not-there.toml")

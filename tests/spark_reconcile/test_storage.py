@@ -1,0 +1,70 @@
+"""Folders: a reader sees all of a file or nothing, on a disk and on something that only uploads."""
+
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from spark_reconcile.errors import BadRequest, BeingRun
+from spark_reconcile.storage import Place
+
+
+@pytest.fixture(params=["disk", "store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "disk":
+        return Place.at(tmp_path)
+    system = fs._MockFileSystem()  # an object store as far as this module can tell
+    return Place(system, "bucket/semq", "s3a")
+
+
+def test_what_is_written_is_read(place: Place) -> None:
+    (place / "a").make()
+    (place / "a" / "x.txt").write("发票".encode())
+    (place / "a" / "x.txt").write("订单".encode())
+    assert (place / "a" / "x.txt").read(100) == "订单".encode()
+    assert (place / "a" / "x.txt").size() == 6
+    assert [file.name for file in (place / "a").files()] == ["x.txt"]
+    assert [folder.name for folder in place.folders()] == ["a"]
+    (place / "a" / "x.txt").rename("y.txt")
+    assert not (place / "a" / "x.txt").exists()
+    (place / "a").remove()
+    (place / "a").remove()
+    assert place.folders() == []
+    assert (place / "a" / "y.txt").size() == -1
+
+
+def test_a_long_file_is_read_no_further_than_asked(place: Place) -> None:
+    (place / "b").make()
+    (place / "b" / "long").write(b"x" * 1000)
+    assert len((place / "b" / "long").read(10)) == 11
+
+
+def test_a_file_whose_writing_fails_does_not_appear(tmp_path: Path) -> None:
+    place = Place.at(tmp_path)
+    (place / "x").write(b"before")
+    with pytest.raises(RuntimeError), (place / "x").writer() as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert (place / "x").read(100) == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_only_one_works_in_a_folder(tmp_path: Path) -> None:
+    with Place.at(tmp_path / "day").lock():
+        with pytest.raises(BeingRun), Place.at(tmp_path / "day").lock():
+            pass
+    with Place.at(tmp_path / "day").lock():
+        pass
+
+
+def test_spark_gets_an_address_of_the_same_place(tmp_path: Path, place: Place) -> None:
+    assert Place.at(tmp_path).uri == f"file://{tmp_path}"
+    assert Place.at(f"file://{tmp_path}").path == str(tmp_path)
+    assert Place(fs.LocalFileSystem(), "bucket/x", "s3a").uri == "s3a://bucket/x"
+    with place.lock():  # a store has no locks
+        pass
+
+
+def test_an_address_that_means_nothing_is_refused() -> None:
+    with pytest.raises(BadRequest):
+        Place.at("gopher://hole/x")
