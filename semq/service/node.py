@@ -20,7 +20,7 @@ from semq.broker.users import Authenticator, Permissions, User, UserTable, hash_
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.settings import EngineSettings
-from semq.errors import Misconfigured, SemqError
+from semq.errors import Misconfigured, SemqError, Unavailable
 from semq.service import failpoints
 from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
@@ -36,6 +36,7 @@ from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 E = TypeVar("E", bound=Engine)
+REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 APPLICATIONS = "/"  # the virtual host of applications and administrators
 
 
@@ -66,6 +67,7 @@ class Node(Generic[E]):
         self.lives = 0  #: engines built since the process started
         self._database = NodeDatabase(settings)
         self._beginning: asyncio.Task[None] | None = None
+        self._is_lost = False
         self._failed: asyncio.Future[None]
         self._stopping = False
         self._failpoint = failpoints.armed(os.environ)
@@ -145,21 +147,36 @@ class Node(Generic[E]):
         """An application did something through SQL."""
 
     def _store_lost(self, error: SemqError) -> None:
-        if self._stopping or (self._beginning is not None and not self._beginning.done()):
+        if self._stopping:
             return
         log.error("store_lost", error=str(error))
-        self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
+        self._is_lost = True
+        if self._beginning is None or self._beginning.done():
+            self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
 
     async def _begin_again(self) -> None:
         try:
-            await self._database.revive()
-            self.recovered = await self.store.restart()
-            self._build()
-            await self.began()
+            while self._is_lost:  # perhaps once more, while the sessions on the new engine were begun
+                self.recovered = await self._reopened()
+                self._build()
+                await self.began()
         except Exception as error:
             log.exception("cannot_begin_again")
             if not self._failed.done():
                 self._failed.set_exception(error)
+
+    async def _reopened(self) -> Recovered:
+        """Open the store anew, as often as it takes: its server may die again while it recovers."""
+        pause_s = REOPEN_S_FIRST
+        while True:
+            try:
+                await self._database.revive()
+                self._is_lost = False
+                return await self.store.start()
+            except Unavailable as error:
+                log.warning("store_away", error=str(error), again_in_s=pause_s)
+                await asyncio.sleep(pause_s * (0.5 + self.clock.random()))
+                pause_s = min(pause_s * 2, REOPEN_S_MAX)
 
     async def wait_failed(self) -> None:
         """Raises when the node cannot go on."""

@@ -1,0 +1,80 @@
+"""A node outlives its store, however often and at whatever moment that is lost."""
+
+import asyncio
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from platform_node.node import PlatformNode
+from semq.store.embedded_errors import ServerFailed
+from semq.store.postgres_errors import StoreUnavailable
+from tests.service.inprocess import InProcess, ask, until
+
+
+def cut_off(node: PlatformNode) -> None:
+    """End the writer's connection from the server's side."""
+    with psycopg.connect(node.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )
+
+
+async def lives(node: PlatformNode, inprocess: InProcess) -> int:
+    """How many engines the node has had, as told over its own door."""
+    status = (await ask(await inprocess.client(node), "node.status"))["result"]
+    return int(status["engine_lives"])
+
+
+@pytest.fixture
+async def hub(inprocess: InProcess) -> PlatformNode:
+    return await inprocess.platform()
+
+
+async def test_a_store_lost_again_while_the_sessions_are_begun(
+    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second loss fell between the opening of the store and the end of the new beginning, and nobody heard it."""
+    began, store_lost = hub.began, hub._store_lost
+    lost = asyncio.Event()
+
+    def heard(error: StoreUnavailable) -> None:
+        store_lost(error)
+        lost.set()
+
+    async def lost_once_more() -> None:
+        if hub.lives == 2:
+            lost.clear()
+            cut_off(hub)
+            await lost.wait()
+        await began()
+
+    monkeypatch.setattr(hub.store, "_on_lost", heard)
+    monkeypatch.setattr(hub, "began", lost_once_more)
+    cut_off(hub)
+    await until(lambda: hub.lives == 3 and hub._beginning is not None and hub._beginning.done())
+    assert await lives(hub, inprocess) == 3
+    assert hub.store._writer is not None
+
+
+@pytest.mark.parametrize("where", ["revive", "start"])
+async def test_a_server_that_dies_again_while_it_recovers(
+    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Nothing but patience: the server is revived, and the store opened, until both have worked."""
+    part = hub._database if where == "revive" else hub.store
+    true: Callable[..., object] = getattr(part, where)
+    tried: list[str] = []
+
+    async def failing() -> object:
+        tried.append(where)
+        if len(tried) < 3:
+            raise ServerFailed("The server died again.")
+        return await true()  # type: ignore[misc]
+
+    monkeypatch.setattr(part, where, failing)
+    cut_off(hub)
+    await until(lambda: hub.lives == 2)
+    assert len(tried) == 3
+    assert await lives(hub, inprocess) == 2
