@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TypeAlias
 
+from semq.amqp.content import ContentHeader
 from semq.broker.journal import Journal
 from semq.broker.persist import AddBodyChunk, DropBody, MessageStore, ReadDone
+
+OVERHEAD = 512
+"""Octets that a message costs beside what it carries."""
 
 CHUNK = 256 * 1024
 """Octets of one chunk; all but the last of a body have exactly so many."""
@@ -78,9 +82,10 @@ class Bodies:
         self.journal.add(DropBody(body_id))
 
 
-def weight(body: Body) -> int:
-    """Octets that a body takes in memory."""
-    return 0 if isinstance(body, StoredBody) else len(body)
+def weight(header: ContentHeader, body: Body) -> int:
+    """What a message takes in memory, roughly: its header, its body unless that is in the store, and the objects."""
+    octets = OVERHEAD + len(header.raw)
+    return octets if isinstance(body, StoredBody) else octets + len(body)
 
 
 def retain(body: Body) -> None:

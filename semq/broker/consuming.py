@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from semq.amqp import methods as m
+from semq.amqp.wire import encode_table
 from semq.broker import refusals
 from semq.broker.arguments import QueueSettings
 from semq.broker.channel import Channel
@@ -38,6 +39,8 @@ def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
     session = channel.session
     if ask.consumer_tag in channel.consumers:
         raise refusals.reused_consumer_tag(ask.consumer_tag)
+    if len(encode_table(ask.arguments)) > session.limits.consumer_arguments_bytes:
+        raise refusals.bad_request("the arguments of the consumer are too large")
     if len(channel.consumers) >= session.limits.consumers_per_channel:
         raise refusals.too_many("consumer", session.limits.consumers_per_channel)
     tag = ask.consumer_tag or f"amq.ctag-{session.clock.uuid().hex}"

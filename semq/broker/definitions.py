@@ -28,6 +28,7 @@ class VhostLimits:
     queues_max: int = 100_000
     exchanges_max: int = 100_000
     bindings_max: int = 1_000_000
+    octets_max: int = 256 << 20  # names and arguments of all of them
 
 
 class Definitions:
@@ -40,9 +41,32 @@ class Definitions:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AnyQueue] = {}
         self.bindings = 0
+        self.octets = 0
         self._new_queue_id = new_queue_id
         for predeclared, kind in PREDECLARED:
             self.exchanges[predeclared] = EXCHANGE_TYPES[kind](predeclared, durable=True)
+
+    # What is there, and what it takes.
+
+    def put_exchange(self, exchange: Exchange) -> None:
+        """Enter an exchange by its name."""
+        self.octets += len(exchange.name) + len(exchange.frozen_arguments)
+        self.exchanges[exchange.name] = exchange
+
+    def put_queue(self, queue: Queue) -> None:
+        """Enter a queue by its name."""
+        self.octets += len(queue.name) + len(queue.frozen_arguments)
+        self.queues[queue.name] = queue
+
+    def put_binding(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+        """Enter a binding; one that is there is not entered twice. Raises ValueError as ``Exchange.bind`` does."""
+        if binding.source.bind(binding, arguments):
+            self.bindings += 1
+            self.octets += len(binding.routing_key) + len(binding.arguments)
+
+    def _check_room(self, *parts: str | bytes) -> None:
+        if self.octets + sum(map(len, parts)) > self.limits.octets_max:
+            raise refusals.no_room(self.limits.octets_max, self.name)
 
     # Exchanges.
 
@@ -70,16 +94,19 @@ class Definitions:
         alternate = arguments.get("alternate-exchange")
         if alternate is not None and not isinstance(alternate, str):
             raise refusals.bad_argument("alternate-exchange", "exchange", name, self.name, "expected a string")
-        self.exchanges[name] = EXCHANGE_TYPES[kind](
-            name,
-            durable=durable,
-            auto_delete=auto_delete,
-            internal=internal,
-            arguments=arguments,
-            frozen_arguments=encode_table(arguments),
+        frozen = encode_table(arguments)
+        self._check_room(name, frozen)
+        self.put_exchange(
+            EXCHANGE_TYPES[kind](
+                name,
+                durable=durable,
+                auto_delete=auto_delete,
+                internal=internal,
+                arguments=arguments,
+                frozen_arguments=frozen,
+            )
         )
         if durable:
-            frozen = self.exchanges[name].frozen_arguments
             self.env.journal.add(DeclareExchange(self.name, name, kind, auto_delete, internal, frozen))
         return durable
 
@@ -124,6 +151,7 @@ class Definitions:
     def _remove_exchange(self, exchange: Exchange) -> None:
         if self.exchanges.pop(exchange.name, None) is None:
             return
+        self.octets -= len(exchange.name) + len(exchange.frozen_arguments)
         for binding in [*exchange.bindings, *exchange.incoming]:
             self._unbind(binding)
         if exchange.durable:
@@ -173,7 +201,9 @@ class Definitions:
             settings = read_queue_arguments(arguments)
         except BadArgumentError as error:
             raise refusals.bad_argument(error.name, "queue", name, self.name, error.reason) from None
-        queue = self.queues[name] = Queue(
+        frozen = encode_table(arguments)
+        self._check_room(name, frozen)
+        queue = Queue(
             name,
             self._new_queue_id(),
             self.env,
@@ -182,11 +212,11 @@ class Definitions:
             auto_delete=auto_delete,
             owner=owner,
             arguments=dict(arguments),
-            frozen_arguments=encode_table(arguments),
+            frozen_arguments=frozen,
         )
+        self.put_queue(queue)
         is_stored = durable and owner is None
         if is_stored:
-            frozen = queue.frozen_arguments
             self.env.journal.add(DeclareQueue(queue.queue_id, self.name, name, auto_delete, frozen))
         return queue, is_stored
 
@@ -221,6 +251,7 @@ class Definitions:
         if self.queues.get(queue.name) is not queue:
             return 0
         del self.queues[queue.name]
+        self.octets -= len(queue.name) + len(queue.frozen_arguments)
         if queue.owner is not None:
             queue.owner.exclusive_queues.pop(queue, None)
         for binding in list(queue.incoming):
@@ -238,14 +269,15 @@ class Definitions:
         """Bind; the same binding twice is one. True if something must be stored."""
         self._check_bindable(source, destination)
         binding = self._binding(source, destination, routing_key, arguments)
-        if self.bindings >= self.limits.bindings_max and binding not in source.bindings:
+        if binding in source.bindings:
+            return False
+        if self.bindings >= self.limits.bindings_max:
             raise refusals.too_many("binding", self.limits.bindings_max)
+        self._check_room(routing_key, binding.arguments)
         try:
-            if not source.bind(binding, dict(arguments)):
-                return False
+            self.put_binding(binding, dict(arguments))
         except ValueError as error:
             raise refusals.bad_request(str(error)) from None
-        self.bindings += 1
         if _survives(binding):
             self.env.journal.add(Bind(*self._row(binding)))
             return True
@@ -264,6 +296,7 @@ class Definitions:
         if not source.unbind(binding):
             return False
         self.bindings -= 1
+        self.octets -= len(binding.routing_key) + len(binding.arguments)
         survived = _survives(binding)
         if survived:
             self.env.journal.add(Unbind(*self._row(binding)))

@@ -109,5 +109,5 @@ class Journal:
 def _octets(op: StoreOp) -> int:
     """How much of a message an operation carries."""
     if type(op) is AddMessage:
-        return len(op.body)
+        return len(op.body) + len(op.header)
     return len(op.data) if type(op) is AddBodyChunk else 0

@@ -23,7 +23,7 @@ _SOMEBODY = _REPLY_TO | _USER_ID
 class Message:
     """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the octets of its body.
 
-    ``weight`` is how many of them are in memory: none of a large body, which is in the store.
+    ``weight`` is what it takes in memory; a large body is in the store and weighs nothing.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class Message:
         self.header = header
         self.body = body
         self.size = len(body)
-        self.weight = weight(body)
+        self.weight = weight(header, body)
         self.priority = 0
         self.expiration: int | None = None
         flags = property_flags(header)
@@ -56,6 +56,9 @@ class Message:
         if flags & _RARE:
             self.priority = header.priority or 0
             self.expiration = read_expiration(header.expiration)
+        if self.header.spans is not None:
+            # What was decoded is many times larger than the octets, and most messages only wait.
+            self.header = ContentHeader(self.header.raw, header.body_size, header.depth)
 
     def _read_headers(self) -> None:
         """RabbitMQ's sender-selected distribution: CC and BCC name more routing keys, BCC is not passed on."""

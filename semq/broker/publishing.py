@@ -36,12 +36,12 @@ def publish(channel: Channel, event: Published) -> None:
     number = channel.confirms.next_number() if channel.confirms is not None else 0
     if exchange.is_service:
         assert isinstance(exchange, ServiceExchange)
-        session.allowance.take_in_hand(len(event.body))
+        session.allowance.take_in_hand(weight(event.header, event.body))
         _offer(exchange, event, Settlement(channel, event, number))
         return
     sent = deliver(channel, exchange, event)
     if sent.must_be_stored:
-        size = weight(event.body)
+        size = weight(event.header, event.body)
         session.allowance.take_in_hand(size)
         session.journal.confirm(channel, number, size)
     elif number:
@@ -97,7 +97,7 @@ class Settlement:
     def __init__(self, channel: Channel, event: Published, number: int) -> None:
         self._channel = channel
         self._number = number
-        self._size = len(event.body)
+        self._size = weight(event.header, event.body)
         self._event: Published | None = event
 
     def __call__(self, outcome: Outcome) -> None:

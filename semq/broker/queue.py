@@ -124,8 +124,7 @@ class Queue:
         """Give a message its place in the queue, without putting it there yet."""
         position = self.next_position
         self.next_position = position + 1
-        if not message.weight:
-            retain(message.body)
+        retain(message.body)
         lives = message.expiration is not None or self.settings.message_ttl is not None
         return Entry(message, position, self._expiry_of(message) if lives else None)
 
@@ -265,11 +264,8 @@ class Queue:
         self._let_go(entry)
 
     def _let_go(self, entry: Entry) -> None:
-        message = entry.message
-        if message.weight:
-            self.env.memory.add(-message.weight)
-        else:
-            release(message.body)
+        self.env.memory.add(-entry.message.weight)
+        release(entry.message.body)
 
     def _bury(self, entry: Entry, reason: DeathReason) -> None:
         if self.settings.dead_letter_exchange is not None:

@@ -50,6 +50,7 @@ vhost_forbidden = _says(amqp.NotAllowed, "access to vhost '{}' refused for user 
 reused_consumer_tag = _says(amqp.NotAllowed, "attempt to reuse consumer tag '{}'")
 too_many = _says(amqp.NotAllowed, "{} limit ({}) is reached")
 
+no_room = _says(amqp.ResourceError, "definitions of more than {} octets in vhost '{}'")
 unknown_exchange_type = _says(amqp.CommandInvalid, "unknown exchange type '{}'")
 not_implemented = _says(amqp.NotSupported, "{}")
 not_stored = _says(amqp.InternalError, "the store did not accept the change")

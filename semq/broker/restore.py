@@ -22,19 +22,22 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
     for exchange in state.exchanges:
         vhost = vhosts.get(exchange.vhost)
         if vhost is not None and exchange.name not in vhost.exchanges:
-            vhost.exchanges[exchange.name] = EXCHANGE_TYPES[exchange.type](
-                exchange.name,
-                durable=True,
-                auto_delete=exchange.auto_delete,
-                internal=exchange.internal,
-                arguments=decode_table(exchange.arguments)[0],
-                frozen_arguments=exchange.arguments,
+            vhost.put_exchange(
+                EXCHANGE_TYPES[exchange.type](
+                    exchange.name,
+                    durable=True,
+                    auto_delete=exchange.auto_delete,
+                    internal=exchange.internal,
+                    arguments=decode_table(exchange.arguments)[0],
+                    frozen_arguments=exchange.arguments,
+                )
             )
     queues: dict[int, Queue] = {}
     for row in state.queues:
         vhost = vhosts.get(row.vhost)
         if vhost is not None and row.name not in vhost.queues:
-            queue = queues[row.queue_id] = vhost.queues[row.name] = _queue(row, vhost)
+            queue = queues[row.queue_id] = _queue(row, vhost)
+            vhost.put_queue(queue)
             queue.next_position = state.handed_out.get(row.queue_id, 0) + 1  # positions are never given out twice
     for binding in state.bindings:
         vhost = vhosts.get(binding.vhost)
@@ -69,8 +72,7 @@ def _bind(row: Bind, vhost: VirtualHost) -> None:
     if source is None or found is None:
         log.warning("the store has a binding without its ends: %s -> %s", row.source, row.destination)
         return
-    if source.bind(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0]):
-        vhost.bindings += 1
+    vhost.put_binding(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0])
 
 
 def _message(row: AddMessage, queue: Queue, handed_out: int, shared: dict[int, StoredBody], bodies: Bodies) -> None:

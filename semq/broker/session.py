@@ -68,6 +68,7 @@ class Session:
         self._is_blocked = False
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
+        self._stalled: dict[Channel, None] = {}  # their requests wait until the client takes the answers
         self._confirming: dict[Channel, None] = {}
         self.feeding: dict[Channel, None] = {}  # channels with a large body on its way out
         self._turns: dict[Consumer, None] = {}  # whoever was served last stands at the end
@@ -146,6 +147,9 @@ class Session:
         channel = self.channels.get(event.channel)
         if channel is None:
             return  # closed by us while this was on its way
+        if channel.held is None and not self.is_writable and _is_answered(event):
+            channel.hold()
+            self._stalled[channel] = None
         if channel.held is not None:
             channel.held.append(event)
             self.allowance.hold(_cost(event))
@@ -241,6 +245,7 @@ class Session:
     def _end(self) -> None:
         self.is_ending = True
         self.is_writable = False
+        self.link.read_on()
         if not self.is_open:
             return
         self.is_open = False
@@ -277,6 +282,9 @@ class Session:
 
     def wake_consumers(self) -> None:
         """There is room in the output, or in what may be out, for every consumer of this connection."""
+        stalled, self._stalled = self._stalled, {}
+        for channel in stalled:
+            channel.release()
         for channel in list(self.feeding):
             if channel.feeder is not None:
                 channel.feeder.go_on()
@@ -333,6 +341,11 @@ class Session:
     def find_reply_target(self, address: str) -> Channel | None:
         """The channel that waits for replies under this address."""
         return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
+
+
+def _is_answered(event: e.Event) -> bool:
+    """Whether serving it makes output at once: a client that takes no answers gets no more of them."""
+    return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 
 def _cost(event: e.Event) -> int:

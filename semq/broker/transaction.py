@@ -41,7 +41,7 @@ class Transaction:
     def publish(self, event: Published, limits: "BrokerLimits") -> None:
         """Keep a publish for the commit. Raises PreconditionFailed when the transaction grows too large."""
         retain(event.body)
-        self.bytes += weight(event.body)
+        self.bytes += weight(event.header, event.body)
         self.published.append(event)
         if self.bytes > limits.transaction_bytes or len(self.published) > limits.transaction_count:
             raise refusals.bad_request("the transaction is larger than this server bears")

@@ -17,6 +17,7 @@ from semq.transport.turn import Turn
 
 WRITE_HIGH = 512 * 1024  # octets that wait in the socket buffer before the link counts as not writable
 WRITE_LOW = 128 * 1024
+UNREAD_MAX = 4 * 1024 * 1024  # octets that a peer may leave unread before nothing more is read from it
 
 
 class AmqpMachine(Protocol):
@@ -116,6 +117,7 @@ class Link(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_writable = True
+        self.resume_reading("unread")
         self._owner.writable(True)
 
     # For the owner.
@@ -141,6 +143,11 @@ class Link(asyncio.Protocol):
                 self._has_resumed = True
                 self.touch()
 
+    def read_on(self) -> None:
+        """The connection is closing: read whatever still comes, to hear the answer of the peer."""
+        for reason in self._read_pauses - {_NEGOTIATION_FAILED}:
+            self.resume_reading(reason)
+
     @property
     def waiting_octets(self) -> int:
         """Octets that this side has produced and the network has not taken."""
@@ -162,7 +169,7 @@ class Link(asyncio.Protocol):
         negotiation."""
         if self._pause_s and self._held is None:
             self._held = self._loop.call_later(self._pause_s, self._release)
-            self.pause_reading("negotiation failed")
+            self.pause_reading(_NEGOTIATION_FAILED)
 
     def abort(self) -> None:
         """Drop the socket without any word."""
@@ -185,6 +192,8 @@ class Link(asyncio.Protocol):
         pieces = self.machine.take_output()
         if pieces and not self._transport.is_closing():
             self._transport.writelines(pieces)
+            if not self.is_writable and self._transport.get_write_buffer_size() > UNREAD_MAX:
+                self.pause_reading("unread")
             self._owner.flushed()
 
     def _end(self, event: Event) -> None:
@@ -196,7 +205,7 @@ class Link(asyncio.Protocol):
 
     def _release(self) -> None:
         self._held = None
-        self.resume_reading("negotiation failed")
+        self.resume_reading(_NEGOTIATION_FAILED)
         self._conclude()
         self._arm()
 
@@ -244,4 +253,5 @@ class Link(asyncio.Protocol):
         self.flush()
 
 
+_NEGOTIATION_FAILED = "negotiation failed"
 _ENDINGS = frozenset({ConnectionClosed, ConnectionFailed})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.amqp.errors import AccessRefused, CommandInvalid, NotAllowed, PreconditionFailed
+from semq.amqp.errors import AccessRefused, CommandInvalid, NotAllowed, PreconditionFailed, ResourceError
 from semq.broker.definitions import VhostLimits
 from semq.broker.services import ServiceExchange, ServiceQueue
 from tests.broker.pure import Model
@@ -27,6 +27,26 @@ def test_there_is_room_for_so_much() -> None:
     vhost.remove_queue(queues[0])
     vhost.bind(vhost.exchanges["x"], queues[1], "3", {})
     assert vhost.bindings == 1
+
+
+def test_there_is_room_for_so_many_octets() -> None:
+    model = Model()
+    vhost = model.vhost
+    vhost.limits = VhostLimits(octets_max=1000)
+    long = {"text": "x" * 600}
+    queue = vhost.declare_queue("q", False, False, None, long, None)[0]
+    for act in (
+        lambda: vhost.declare_queue("other", False, False, None, long, None),
+        lambda: vhost.declare_exchange("e", "direct", False, False, False, long),
+        lambda: vhost.bind(vhost.exchanges["amq.direct"], queue, "k", long),
+    ):
+        with pytest.raises(ResourceError, match="1000 octets"):
+            act()
+    vhost.bind(vhost.exchanges["amq.direct"], queue, "k", {})
+    vhost.declare_exchange("e", "direct", False, False, False, {})
+    vhost.delete_exchange("e", False)
+    vhost.remove_queue(queue)  # type: ignore[arg-type]
+    assert vhost.octets == 0
 
 
 def test_bindings_are_equal_whatever_the_order_of_their_arguments() -> None:

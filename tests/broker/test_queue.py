@@ -23,6 +23,7 @@ class Row:
     body: bytes
     expires_at: float | None
     persistent: bool
+    weight: int
     deliveries: int = field(default=0)
 
 
@@ -66,14 +67,15 @@ class AgainstAList(RuleBasedStateMachine):
         body = b"%d" % self.position + b"." * size
         lives = [ms for ms in (self.ttl, expiration) if ms is not None]
         expires_at = self.model.clock.now + min(lives) / 1000 if lives else None
-        row = Row(self.position, body, expires_at, persistent)
-        properties = {} if expiration is None else {"expiration": str(expiration)}
+        properties: dict[str, Any] = {} if expiration is None else {"expiration": str(expiration)}
+        properties["delivery_mode"] = 2 if persistent else 1
+        row = Row(self.position, body, expires_at, persistent, message_of(body, "", "q", **properties).weight)
         if self.consumer is not None and self.room > 0 and not self.waiting:
             self.room -= 1
             self.out.append(row)
         else:
             self.waiting.append(row)
-        self.model.publish("q", body, delivery_mode=2 if persistent else 1, **properties)
+        self.model.publish("q", body, **properties)
         self.settle_down()
 
     @precondition(lambda self: self.consumer is None)
@@ -151,7 +153,7 @@ class AgainstAList(RuleBasedStateMachine):
         assert [entry.message.body for entry in out] == [row.body for row in self.out]
         assert self.queue.unacked == len(self.out) + len(self.got)
         everything = self.waiting + self.out + [row for row, _ in self.got]
-        assert self.model.memory.bytes == sum(len(row.body) for row in everything)
+        assert self.model.memory.bytes == sum(row.weight for row in everything)
         self.model.flush()
         stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
         survives = [row for row in everything if row.persistent and self.durable]

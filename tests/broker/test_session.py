@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +22,7 @@ from semq.amqp.frames import frame
 from semq.amqp.limits import Limits
 from semq.amqp.spec import FRAME_METHOD
 from semq.broker.limits import BrokerLimits
+from tests.broker.raw import RawClient
 from tests.broker.served import Served, served
 
 
@@ -134,6 +136,53 @@ def test_limits_on_channels_and_consumers() -> None:
         error = client.closed().error
         assert error is not None
         assert (error.reply_code, error.text) == (530, "NOT_ALLOWED - consumer limit (2) is reached")
+
+
+def test_large_arguments_of_a_consumer_are_refused(broker: Served) -> None:
+    with broker.raw().opened() as client:
+        client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
+        client.send(m.BasicConsume(arguments={"text": "x" * 9000}))
+        error = client.until(ChannelClosed).error
+        assert error is not None
+        assert error.reply_code == 406
+
+
+def test_whoever_takes_no_answers_gets_no_more_of_them() -> None:
+    with served(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as running:
+        with running.raw().opened(2) as greedy, running.raw().opened() as neighbour:
+            greedy.ask(m.QueueDeclare("q"), m.QueueDeclareOk)
+            greedy.publish("", "q", bytes(50_000))
+            requests = b"".join(
+                frame(FRAME_METHOD, 1 + number % 2, encode_method(method))
+                for number in range(20_000)
+                for method in (m.BasicGet("q", False), m.BasicRecoverAsync(True))
+            )
+            fill(greedy, lambda: greedy.socket.sendall(requests))
+            neighbour.ask(m.BasicQos(), m.BasicQosOk)
+            assert waiting(running) < 3_000_000
+
+
+def test_returns_wait_for_whoever_does_not_take_them() -> None:
+    with served(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as running:
+        with running.raw().opened() as flooding, running.raw().opened() as neighbour:
+            fill(flooding, lambda: flooding.publish("", "nowhere", bytes(50_000), mandatory=True))
+            neighbour.ask(m.BasicQos(), m.BasicQosOk)
+            assert waiting(running) < 3_000_000
+
+
+def fill(client: RawClient, send: Callable[[], None]) -> None:
+    """Send until the server reads no more."""
+    client.socket.settimeout(0.2)
+    try:
+        while True:
+            send()
+    except TimeoutError:
+        pass
+
+
+def waiting(running: Served) -> int:
+    """What the server holds for its slowest reader."""
+    return running.call(lambda: max(session.link.waiting_octets for session in running.server.sessions))
 
 
 def test_events_wait_in_order_while_the_store_works(broker: Served) -> None:
