@@ -258,7 +258,7 @@ def unwritable() -> Iterator[Any]:
     yield Timestamp(-1)
     yield Timestamp(1 << 64)
     yield "\ud800"
-    yield object()
+    yield {1, 2}
     yield {1: 2}
     yield {"x" * 256: 1}
     yield {"a\0": 1}
