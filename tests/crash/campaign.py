@@ -33,11 +33,12 @@ class Report:
     cycles: int
     seed: int
     steps: int = 0  #: durable steps taken, as counted by the ledgers of all three nodes
-    faults: dict[str, int] = field(default_factory=dict)
+    faults: int = 0
     violations: int = 0
     lost: int = 0
     duplicated: int = 0
     unclean: int = 0
+    faults_by_kind: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
     failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE that a process really died at
     settled_s_max: float = 0.0  #: longest time from the last fault of a group until all was settled
@@ -160,7 +161,8 @@ class Campaign:
         await world.stop()
         report.violations += len(world.complaints) - complaints
         report.details += [f"violation: {text}" for text in world.complaints[complaints:]]
-        report.faults = dict(sorted(self._harm.done.items()))
+        report.faults_by_kind = dict(sorted(self._harm.done.items()))
+        report.faults = sum(report.faults_by_kind.values())
         fired = Counter(
             f"{name}/{point.rpartition(':')[0]}" for name, node in world.nodes.items() for point in node.fired
         )
