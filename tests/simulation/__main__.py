@@ -34,6 +34,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="take a rule away: something must be found")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
     parser.add_argument("--trace", action="store_true", help="with --replay: show everything that happens")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--json", action="store_true", help="end with one JSON object on stdout")
     return parser.parse_args()
 
@@ -45,8 +46,9 @@ def _hell(options: argparse.Namespace) -> bool | None:
 def _replay(options: argparse.Namespace) -> int:
     trace = print if options.trace else None
     if options.mutation:
-        with MUTATIONS[options.mutation].applied():
-            result = simulate(options.replay, _hell(options), trace)
+        mutation = MUTATIONS[options.mutation]
+        with mutation.applied():
+            result = simulate(options.replay, _hell(options), trace, mutation.focus)
     else:
         result = simulate(options.replay, _hell(options), trace)
     print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
@@ -59,10 +61,15 @@ def _campaign(options: argparse.Namespace) -> int:
     totals, began = Totals(), time.monotonic()
     extra = f" --mode {options.mode}" if options.mode != "both" else ""
     extra += f" --mutation {options.mutation}" if options.mutation else ""
-    for share in run_campaign(options.first, options.seeds, options.workers, _hell(options), options.mutation):
+    shares = run_campaign(
+        options.first, options.seeds, options.workers, _hell(options), options.mutation, stop=options.stop
+    )
+    for share in shares:
         for seed, text in share.failed:
             tell(f"FAILED seed={seed} {text[:600]}\n  replay: ./run simulate --replay {seed} --trace{extra}")
         totals.add(share)
+        if options.stop and share.failed:
+            break
         if totals.seeds % 500 < 50 or totals.seeds == options.seeds:
             spent = time.monotonic() - began
             tell(f"{totals.seeds} seeds, {totals.steps} steps, {len(totals.failed)} failed, {spent:.0f} s")

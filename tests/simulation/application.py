@@ -33,6 +33,7 @@ class Document:
     attributes: Attributes
     payload: bytes
     cancel_after_s: float | None = None
+    resend_after_s: float | None = None
     hold_s: float | None = None
 
 
@@ -62,13 +63,13 @@ class Application:
         self.capacity = 0
         self._life = 0
         self._has: set[int] = set()
-        self._held: set[LK0] = set()
 
     def heal(self) -> None:
         """No more whims: be there, and hold nothing back."""
         self.be_present(4)
-        for lk0 in sorted(self._held):
-            self._hold(lk0, False)
+        for row in list(self.host.tables.outbound.values()):
+            if row.held:
+                self._hold(row.lk0, False)
 
     # --- submitting
     def submit(self, documents: Sequence[Document]) -> None:
@@ -102,6 +103,8 @@ class Application:
         oracle.promised(self.host, document, accepted.lk0)
         if document.cancel_after_s is not None:
             self.world.time.after(document.cancel_after_s, self._cancel, accepted.lk0)
+        if document.resend_after_s is not None:
+            self.world.time.after(document.resend_after_s, self._resend, accepted.lk0)
         if document.hold_s is not None:
             self._hold(accepted.lk0, True)
             self.world.time.after(document.hold_s, self._hold, accepted.lk0, False)
@@ -119,20 +122,14 @@ class Application:
         self.world.oracle.cancelling(lk0)
         self.host.call(lambda engine: engine.operating.cancel(lk0, _nothing, _ignore))
 
+    def _resend(self, lk0: LK0) -> None:
+        self.host.call(lambda engine: engine.operating.resend(lk0, "simulated", _nothing, _ignore))
+
     def _hold(self, lk0: LK0, held: bool) -> None:
-        self._held.add(lk0)
         if self.host.engine is None:
             self.world.time.after(1.0, self._hold, lk0, held)
             return
-        done = _nothing if held else partial(self._held.discard, lk0)
-        again = _ignore if held else partial(self._release_again, lk0)
-        self.host.call(lambda engine: engine.operating.hold(lk0, held, "simulated", done, again))
-
-    def _release_again(self, lk0: LK0, error: Exception) -> None:
-        if isinstance(error, BadInput):
-            self._held.discard(lk0)
-        else:
-            self.world.time.after(2.0, self._hold, lk0, False)
+        self.host.call(lambda engine: engine.operating.hold(lk0, held, "simulated", _nothing, _ignore))
 
     # --- events about own documents
     def prepare(self, event: AppEvent) -> Told:

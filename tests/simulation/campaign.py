@@ -68,17 +68,17 @@ class Totals:
         }
 
 
-def run_share(
-    first: int, count: int, hell: bool | None, mutation: str | None, *, stop_at_first: bool = False
-) -> Totals:
+def run_share(first: int, count: int, hell: bool | None, mutation: str | None, *, stop: bool = False) -> Totals:
     """Run seeds one after another in this process."""
     totals = Totals()
     with ExitStack() as stack:
+        focus: frozenset[str] = frozenset()
         if mutation:
+            focus = MUTATIONS[mutation].focus
             stack.enter_context(MUTATIONS[mutation].applied())
         seen = stack.enter_context(Coverage())
         for seed in range(first, first + count):
-            result = simulate(seed, hell)
+            result = simulate(seed, hell, focus=focus)
             totals.seeds += 1
             totals.steps += result.steps
             totals.faults += result.faults
@@ -88,22 +88,22 @@ def run_share(
             if result.found:
                 totals.counts.update(result.found.keys())
                 totals.failed.append((seed, "; ".join(f"{kind}: {text}" for kind, text in result.found.items())))
-                if stop_at_first:
+                if stop:
                     break
         totals.cells = seen.cells
     return totals
 
 
 def run_campaign(
-    first: int, count: int, workers: int, hell: bool | None = None, mutation: str | None = None
+    first: int, count: int, workers: int, hell: bool | None = None, mutation: str | None = None, *, stop: bool = False
 ) -> Iterator[Totals]:
-    """Run seeds on several processes; yields each share as it ends."""
+    """Run seeds on several processes; yields each share as it ends. ``stop``: a share ends with its first failure."""
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:
-        yield from (run_share(start, size, hell, mutation) for start, size in shares)
+        yield from (run_share(start, size, hell, mutation, stop=stop) for start, size in shares)
         return
     with ProcessPoolExecutor(workers) as pool:
-        futures = [pool.submit(run_share, start, size, hell, mutation) for start, size in shares]
+        futures = [pool.submit(run_share, start, size, hell, mutation, stop=stop) for start, size in shares]
         for future in as_completed(futures):
             yield future.result()
 

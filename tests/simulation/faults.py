@@ -14,6 +14,7 @@ from tests.simulation.messages import Books
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
+    from tests.simulation.network import SimLink
     from tests.simulation.world import World
 
 # Kind: strikes per 100 seconds (0: colours the run).
@@ -38,11 +39,14 @@ KINDS: dict[str, float] = {
     "expiry": 0.0,
     "poison": 0.0,
     "refusal": 0.0,
+    "operator": 0.0,  # a person asks for another copy
     "loop": 0.0,  # documents for the node itself
+    "replay": 0.0,  # hell only: frames heard long ago are heard again
     "restore_local": 0.7,  # a node is put back to an older backup
     "restore_hub": 0.7,
     "wipe_hub": 0.5,  # a platform store is lost for good
 }
+HELL_ONLY = ("loss", "ghosts", "replay")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub")
 
 
@@ -62,6 +66,7 @@ class Faults:
         end = self.world.plan.faulty_s
         for kind in sorted(self.kinds):
             rate = KINDS.get(kind, 0.0) / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
+            rate *= 3.0 if kind in self.world.plan.focus else 1.0
             when = self.chance.expovariate(rate) if rate else end
             while when < end:
                 self.world.time.at(when, self._strike, kind)
@@ -181,6 +186,15 @@ class Faults:
             delay = self.chance.choice((0.01, 1.0, 20.0, 60.0)) * self.chance.random()
             return self.chance.random() < 0.7, [delay]
         return True, []
+
+    def remember(self, link: "SimLink", frame: Frame) -> None:
+        """A frame goes by: it may be heard again much later, or soon, between the same two nodes."""
+        if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15:
+            return
+        self.count += 1
+        self.world.in_transit += 1
+        delay = self.chance.choice((0.1, 5.0, 60.0)) * self.chance.random()
+        self.world.time.after(delay, link.session.haunt, link.owner, link.other, frame)
 
     # --- disasters
     def restore_local(self) -> None:

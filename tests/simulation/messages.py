@@ -7,7 +7,7 @@ test.
 from dataclasses import dataclass, field
 
 from semq.umx_t.locator import LK0
-from semq.umx_t.status import Arrival, Outcome, SaveFwd
+from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class Message:
     refused: bool = False  #: the platform refuses to carry it
     recorded: Arrival | None = None  #: in the receiver's store as it is now
     ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store
+    status: SendStatus = SendStatus.SS_INIT
     outcome: Outcome | None = None
     custody: set[str] = field(default_factory=set)  #: platform stores that have committed a copy, ever
     copy_lost: bool = False  #: a platform store lost its copy in a disaster

@@ -1,8 +1,33 @@
-"""Rules of PROTOCOL.md section 7, each removed from the real engine by a patch: the campaign must notice."""
+"""Rules of PROTOCOL.md section 7, each removed from the real engine by a patch: the campaign must notice.
+
+A patch replaces a method or a cell of a grid for as long as the mutation is applied. The guards of the store are off
+then: they are a second line, and it is the oracle that must see what the first one let through. The fault kinds of a
+mutation strike more often, in every seed, so that a rare schedule is not waited for.
+"""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
+
+from semq.engine import handing, noting, receiving, sending
+from semq.engine.copies import HearAcks
+from semq.engine.holding import Holding
+from semq.engine.outbound import OutboundRows
+from semq.engine.pump import _Claim
+from semq.engine.receiving import Receiver, _Record
+from semq.engine.sending import _HearAnswers, _ReAck2
+from semq.store import memory, rows
+from semq.store.rows import Pending, Recorded
+from semq.umx_t.grid import Grid, Rule
+from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubHeard, SenderDeed, Standing
+from semq.umx_t.locator import Store
+from semq.umx_t.status import AppStatus, Arrival, SendStatus
+from tests.simulation.timeline import SimClock
+
+Undo = Callable[[], None]
+Patch = Callable[[], Undo]
+Change = Callable[[Any], Any]
 
 
 @dataclass(slots=True, frozen=True)
@@ -10,18 +35,240 @@ class Mutation:
     """One rule, and how to take it away."""
 
     rule: str
-    what: str
+    seen: str  #: what the oracle sees without it
     seeds: int  #: it is caught within so many seeds
-    patch: Callable[[], Callable[[], None]]  #: takes the rule away; returns what puts it back
+    patches: tuple[Patch, ...]
+    focus: frozenset[str] = frozenset()
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The engine without the rule."""
-        undo = self.patch()
-        try:
+        with ExitStack() as stack:
+            for patch in (swap(memory, "check", lambda check: lambda tables, unit: None), *self.patches):
+                stack.callback(patch())
             yield
-        finally:
-            undo()
 
 
-MUTATIONS: dict[str, Mutation] = {}
+def swap(owner: Any, name: str, change: Change) -> Patch:
+    """A patch that replaces an attribute by what ``change`` makes of it."""
+
+    def patch() -> Undo:
+        original = owner.__dict__[name]
+        setattr(owner, name, change(original))
+        return lambda: setattr(owner, name, original)
+
+    return patch
+
+
+def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: Any = None) -> Patch:
+    """A patch that changes one cell of a grid."""
+
+    def patch() -> Undo:
+        original = grid._rules[standing, on]
+        grid._rules[standing, on] = Rule(after, deed)
+        return lambda: grid._rules.__setitem__((standing, on), original)
+
+    return patch
+
+
+# ---------------------------------------------------------------------------------------- what is put instead
+
+
+def forgetful(known: Any) -> Any:
+    """Every copy is the first."""
+    return lambda receiver, unit, lk0, sid: Recorded(Arrival.NOT)
+
+
+def forget_with_the_row(apply: Any) -> Any:
+    """The ledger entry goes with the row of tb_0030."""
+
+    def applied(tables: memory.Tables, unit: Any) -> None:
+        gone = [tables.pending[bref].slot for bref in unit.deleted_pending if bref in tables.pending]
+        apply(tables, unit)
+        for slot in gone:
+            tables.recorded.pop(slot, None)
+
+    return applied
+
+
+def settle_at_custody(apply: Any) -> Any:
+    """The floor counts what a platform store holds."""
+
+    def applied(rows: OutboundRows, effects: Any) -> None:
+        for row in effects.landed:
+            if row.ss_status is SendStatus.SS_ACK and row.sid >= 0:
+                rows.floor(row).settle(row.sid)
+        apply(rows, effects)
+
+    return applied
+
+
+def send_first(decide: Any) -> Any:
+    """The message leaves before its row is committed as SS_SENT."""
+
+    def decided(work: _Claim, unit: Any) -> None:
+        decide(work, unit)
+        work._pump.send(work._lane.dest, work._frames)
+        work._frames = []
+
+    return decided
+
+
+def believe_the_platform(custody: Any) -> Any:
+    """Ack-Save and CUSTODY are taken for the receiver's Ack2."""
+    return lambda work, unit, row, lk1, void: work._hear(unit, row, Heard.recv)
+
+
+def delete_when_sent(claim: Any) -> Any:
+    """A platform row goes when it is sent, not when it is acknowledged."""
+
+    def claims(holding: Holding, unit: Any, row: Any, stored: Any, events: Any) -> Any:
+        frame = claim(holding, unit, row, stored, events)
+        if frame is not None:
+            unit.delete_outbound(row)
+        return frame
+
+    return claims
+
+
+def any_ident(decide: Any) -> Any:
+    """An Ack is believed whatever message it names."""
+
+    def decided(work: HearAcks, unit: Any) -> None:
+        work._begin()
+        for lk1, _, _ in work._acks:
+            row = work._row(unit, lk1)
+            if row is not None:
+                work._hear(unit, row, HubHeard.ack)
+
+    return decided
+
+
+def ack_first(decide: Any) -> Any:
+    """Acknowledgements leave while the transaction is still open."""
+
+    def decided(work: _Record, unit: Any) -> None:
+        decide(work, unit)
+        for envelope, entry, bref in work._acks:
+            receiving.ack(work._core, work._receiver.platform, envelope, entry, bref)
+
+    return decided
+
+
+def done_when_noted(is_done: Any) -> Any:
+    """A row of tb_0030 may go when both acknowledgements are noted, given or not."""
+    return property(lambda row: not row.owes)
+
+
+def only_what_is_here(reply: Any) -> Any:
+    """Whoever asks about a row that is gone hears nothing."""
+
+    def replies(work: Any) -> None:
+        rows = work._core._store.tables.outbound
+        work._replies = [entry for entry in work._replies if entry[0].object_id in rows]
+        reply(work)
+
+    return replies
+
+
+def without_the_node(key: Any) -> Any:
+    """The source node is left out of the receiver's keys."""
+    return lambda store, inc: key(Store(store.type, "?"), inc)
+
+
+def resend_always(no: Any) -> Any:
+    """A NO of anybody sends the message again, whatever its class."""
+
+    def hears(work: _HearAnswers, unit: Any, row: Any, lk0: Any, record: Any, answer: Any) -> None:
+        work._hear(unit, row, Heard.not_here)
+
+    return hears
+
+
+def done_at_once(insert: Any) -> Any:
+    """VOID and REJ take no place in the order."""
+
+    def inserts(work: _Record, unit: Any, envelope: Any, entry: Recorded, payload: bytes) -> int:
+        bref: int = insert(work, unit, envelope, entry, payload)
+        if entry.status is not Arrival.RECV:
+            unit.handle(unit.new_pending[bref], AppStatus.DONE)
+        return bref
+
+    return inserts
+
+
+def recv_below_the_floor(known: Any) -> Any:
+    """Below the floor the answer is RECV, not SETTLED."""
+
+    def knows(receiver: Receiver, unit: Any, lk0: Any, sid: int) -> Recorded:
+        entry: Recorded = known(receiver, unit, lk0, sid)
+        return Recorded(Arrival.RECV) if entry.status is Arrival.SETTLED else entry
+
+    return knows
+
+
+PATCHES: dict[str, tuple[Patch, ...]] = {
+    "dedup": (swap(Receiver, "known", forgetful),),
+    "ledger": (swap(memory, "apply", forget_with_the_row),),
+    "floor_e2e": (swap(OutboundRows, "apply", settle_at_custody),),
+    "inc": (swap(SimClock, "incarnation", lambda draw: lambda clock: 7),),
+    "full_key": (
+        swap(SimClock, "incarnation", lambda draw: lambda clock: 7),
+        *(swap(module, "InStreamKey", without_the_node) for module in (receiving, noting, rows)),
+    ),
+    "lattice": (
+        cell(SENDER, Standing.FINAL, Heard.save, Standing.SS_ACK, SenderDeed.custody),
+        cell(SENDER, Standing.FINAL, Heard.fwd, Standing.SS_ACK_FWD),
+    ),
+    "sent_first": (swap(_Claim, "decide", send_first),),
+    "hub_not_final": (swap(sending, "custody", believe_the_platform),),
+    "custody": (
+        cell(SENDER, Standing.SS_ACK, Heard.ask, Standing.SS_ACK, SenderDeed.ask_target),
+        cell(SENDER, Standing.SS_ACK, Heard.not_here_bare, Standing.SS_INIT, SenderDeed.give_up),
+        swap(Holding, "hear_inquiries", lambda hear: Holding.pass_on),
+    ),
+    "void_lost": (cell(SENDER, Standing.GONE, Heard.not_here_bare, Standing.LOST),),
+    "hub_keep": (swap(Holding, "_claim", delete_when_sent),),
+    "ack_lk0": (swap(HearAcks, "decide", any_ident),),
+    "commit_then_ack": (swap(_Record, "decide", ack_first),),
+    "app_gate": (swap(Pending, "is_done", done_when_noted),),
+    "gone_reply": (swap(_ReAck2, "_reply", only_what_is_here),),
+    "class12_giveup": (
+        swap(_HearAnswers, "_no", resend_always),
+        cell(SENDER_12, Standing.SS_SENT, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
+        cell(SENDER_12, Standing.SS_ACK_FWD, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
+    ),
+    "order": (swap(handing, "_may_follow", lambda may: lambda unit, row: True),),
+    "order_skip": (swap(_Record, "_insert", done_at_once),),
+    "settled": (swap(Receiver, "known", recv_below_the_floor),),
+}
+# Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
+TABLE = """
+dedup            R1     10  half_open,cut                           recorded twice
+ledger           R2     60  half_open,crash_hub,stall,other_store   recorded again after cleanup
+floor_e2e        R3     10  offline                                 a floor that is not true
+inc              R5     60  restore_local                           a name given out twice
+full_key         R6     30  offline                                 another node's message taken for this one
+lattice          R7    100  half_open,cut,stall,offline             an ended row that changes
+sent_first       R8    200  commit,crash_at_step,offline            classes 1 and 2 sent twice
+hub_not_final    R9      5  offline                                 delivered although it is not
+custody          R10    60  offline,stall                           void although nothing was lost
+void_lost        R11   100  wipe_hub,restore_hub,offline            given up without the receiver
+hub_keep         R12    10  offline                                 a copy deleted before it was recorded
+ack_lk0          R13   600  wipe_hub,restore_hub,offline,replay     another message's copy deleted
+commit_then_ack  R14    10  slow_disk                               an acknowledgement that is not true yet
+app_gate         R15    30  absent,think                            a document that no application had
+gone_reply       R16    30  half_open,stall,cut                     rows that stay for ever
+class12_giveup   R22    60  stall,half_open,cut,offline             classes 1 and 2 sent again
+order            R23    90  cut,half_open,offline                   given out of order
+order_skip       R24   150  cancel,poison,cut,half_open,offline     given past a gap
+settled          F9     60  restore_local,cancel                    delivered although cancelled
+"""
+
+
+def _read(line: str) -> tuple[str, Mutation]:
+    name, rule, seeds, focus, seen = line.split(None, 4)
+    return name, Mutation(rule, seen, int(seeds), PATCHES[name], frozenset(focus.split(",")))
+
+
+MUTATIONS = dict(map(_read, TABLE.strip().splitlines()))

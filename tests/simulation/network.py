@@ -114,6 +114,7 @@ class Session:
         world = self.world
         if world.plan.codec:
             frame = through_the_codec(frame)
+        world.faults.remember(link, frame)
         arrives, ghosts = world.faults.fate(frame)
         if arrives and not link.stalled:
             channel = link.data if isinstance(frame, Data) else link.control
@@ -123,7 +124,7 @@ class Session:
             world.time.at(channel.last, self._arrive, link, channel)
         for delay in ghosts:
             world.in_transit += 1
-            world.time.after(delay, self._haunt, link.owner, link.other, frame)
+            world.time.after(delay, self.haunt, link.owner, link.other, frame)
 
     def _arrive(self, link: SimLink, channel: Channel) -> None:
         frames: list[Frame] = []
@@ -138,7 +139,7 @@ class Session:
             link.was_full = False
             link.owner.room(link)
 
-    def _haunt(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
+    def haunt(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
         """A late or doubled frame arrives on whatever session there is now between the two."""
         self.world.in_transit -= 1
         link = self.world.link_between(receiver, sender)

@@ -178,6 +178,7 @@ class Oracle:
 
     def _changed(self, row: Outbound) -> None:
         message = self._message(row.lk0)
+        self._climbed(message, row)
         if row.outcome is not None and message.outcome is not row.outcome:
             self._ended(message, row)
         if message.must and not row.has_payload and not row.void:
@@ -186,6 +187,13 @@ class Oracle:
         if message.must and row.void and row.outcome is None:
             allowed = message.may_void or message.refused or (row.lost and message.may_be_lost)
             self._demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
+
+    def _climbed(self, message: Message, row: Outbound) -> None:
+        """Statuses only rise; back to SS_INIT they go only in class 3, and never from an end."""
+        again = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
+        rises = row.ss_status >= message.status or again or message.source_restored
+        self._demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}: {message}")
+        message.status = row.ss_status
 
     def _ended(self, message: Message, row: Outbound) -> None:
         """I4 and I6: an outcome is true when it is committed, and never changes."""

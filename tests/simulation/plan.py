@@ -26,6 +26,7 @@ class Plan:
     seed: int
     hell: bool
     kinds: frozenset[str]
+    focus: frozenset[str]  #: of the kinds: those that strike more often
     locals: int
     sites: int
     faulty_s: float
@@ -40,18 +41,19 @@ class Plan:
     documents: list[tuple[float, str, list[Document]]]  #: when, at whom
 
 
-def draw(seed: int, hell: bool | None = None) -> Plan:
-    """The plan of a seed; ``hell`` overrides the seed's own choice of the mode."""
+def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset()) -> Plan:
+    """The plan of a seed; ``hell`` overrides the seed's own choice of the mode, ``focus`` adds kinds of faults."""
     chance = Random(seed)
     own = chance.random() < HELL_SHARE
     hell = own if hell is None else hell
-    kinds = _kinds(chance, hell)
+    kinds = _kinds(chance, hell) | focus
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(
         seed=seed,
         hell=hell,
         kinds=kinds,
+        focus=focus,
         locals=locals_,
         sites=2 if "other_store" in kinds else 1,
         faulty_s=faulty_s,

@@ -1,0 +1,27 @@
+"""The checker is awake: with a rule taken away, it screams within the stated number of seeds."""
+
+import pytest
+
+from semq.umx_t.grids import GRIDS
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.test_campaign import run
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_the_loss_of_a_rule_is_noticed(name: str) -> None:
+    status, report, _ = run("--mutation", name, "--seeds", str(MUTATIONS[name].seeds), "--stop")
+    assert status == 1
+    assert report["violations"] + report["lost"] + report["duplicated"] + report["unclean"] > 0
+
+
+def test_enough_rules_of_safety_are_among_them() -> None:
+    safety = {f"R{number}" for number in (*range(1, 16), 23, 24)}
+    assert len({mutation.rule for mutation in MUTATIONS.values()} & safety) >= 10
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_leaves_nothing_behind(name: str) -> None:
+    before = [dict(grid.rules()) for grid in GRIDS]
+    with MUTATIONS[name].applied():
+        pass
+    assert [dict(grid.rules()) for grid in GRIDS] == before
