@@ -1,6 +1,8 @@
 """Sending inside the application's own transaction: the document travels if the transaction commits, and only then.
 
-Needs the URL of the node's database: ./run python examples/app_sql.py postgresql+psycopg://user:password@host/database
+Run it beside the three nodes of examples/config, with the URL of the database of 10008:
+
+    ./run python examples/app_sql.py "$(./run semq db url --config examples/config/a.toml)"
 """
 
 import sys

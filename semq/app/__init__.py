@@ -23,6 +23,8 @@ connection up, ``requests`` asks a node and gets answers, ``subscription`` is wh
 what is inside a node.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from semq.app.client import Client
 from semq.app.errors import (
     AlreadyGone,
@@ -35,9 +37,11 @@ from semq.app.errors import (
     NotYetKnown,
     RefusedByNode,
 )
-from semq.app.sql import done, receive, send
 from semq.app.values import Document, Event, Fate, Sent
 from semq.umx_t.app_key import AppKey
+
+if TYPE_CHECKING:
+    from semq.app.sql import done, receive, send
 
 __all__ = [
     "AlreadyGone",
@@ -59,3 +63,12 @@ __all__ = [
     "receive",
     "send",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The half on SQLAlchemy is imported when it is used: whoever only speaks AMQP need not wait for it."""
+    if name in ("done", "receive", "send"):
+        from semq.app import sql
+
+        return getattr(sql, name)
+    raise AttributeError(name)

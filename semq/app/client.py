@@ -97,7 +97,7 @@ class Client:
             **(headers or {}),
             "@SaveFwd": save_fwd,
             "@Ack2": None if ack2 is None else int(ack2),
-            "@AppKey": str(app_key) or None,
+            "@AppKey": (list(app_key) if isinstance(app_key, AppKey) and any(app_key) else str(app_key)) or None,
             "@OrderKey": order_key or None,
             "@Reliable": None if reliable else 0,
             "@Encrypt": 1 if encrypt else None,

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from semq.app.errors import RefusedByNode
 from semq.app.values import Document
-from semq.umx_t.app_key import AppKey
+from semq.umx_t.app_key import AppKey, check_app_key
 
 _SEND = text(
     "SELECT semq_send(:target, :payload, app_key => :app_key, save_fwd => :save_fwd, ack2 => :ack2,"
@@ -40,13 +40,13 @@ def send(
     """Hand a document over in the caller's transaction; the number of the submission.
 
     The node takes it within a second of the commit. What can be seen at once raises RefusedByNode (the transaction is
-    then over, as after any error of Postgres); what only the node knows (an unknown target, the quota) stays in
-    ``tb_0031_submit`` with its reason, and ``semq msg list --state refused`` shows it.
+    then over, as after any error of Postgres) or BadAppKey. What only the node knows (an unknown target, the quota)
+    stays in ``tb_0031_submit`` with its reason.
     """
     values = {
         "target": target,
         "payload": body,
-        "app_key": str(app_key),
+        "app_key": str(check_app_key(app_key) if isinstance(app_key, AppKey) else app_key),
         "save_fwd": save_fwd,
         "ack2": int(ack2),
         "order_key": order_key,

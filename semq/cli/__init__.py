@@ -11,7 +11,7 @@ any other.
 | `node`        | status, incarnation, drain, list                             |
 | `running`     | platform run, local run                                      |
 | `config`      | check, show                                                  |
-| `db`          | upgrade, check, current                                      |
+| `db`          | upgrade, check, current, url                                 |
 | `errors_list` | list, lookup                                                 |
 | `about`       | version, completion                                          |
 

@@ -7,7 +7,6 @@ import typer
 
 from semq.cli.desk import JsonOption, read_config
 from semq.cli.output import Output
-from semq.config.settings import DEFAULT
 
 group = typer.Typer()
 FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
@@ -32,6 +31,8 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """The settings of a node; secrets are stars."""
+    from semq.config.settings import DEFAULT
+
     out = Output(as_json=json)
     rows = [row for row in read_config(config).explain() if every or origin or json or row.origin != DEFAULT]
     if json:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -19,7 +19,9 @@ import typer
 from semq.app import Client
 from semq.cli.errors import NoNode, NoUser
 from semq.cli.output import Output
-from semq.config import Settings, load
+
+if TYPE_CHECKING:
+    from semq.config import Settings
 
 TIMEOUT_S = 10.0
 # The variable that names a node is no setting of one, though its name looks like a section's.
@@ -109,8 +111,10 @@ def url_of(node: str | None, config: Path | None) -> str:
     return f"amqp://{quote(user, safe='')}:{password}@{host}:{settings.amqp.port}"
 
 
-def read_config(config: Path) -> Settings:
+def read_config(config: Path) -> "Settings":
     """A node's settings as it would read them itself. Raises ConfigUnreadable, ConfigInvalid."""
+    from semq.config import load  # not with the others: commands that need no file start in half the time
+
     return load(config, environment())
 
 

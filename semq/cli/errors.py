@@ -31,13 +31,6 @@ class NoSuchCode(BadInput):
     remedy = "`semq errors list` shows them all."
 
 
-class Ambiguous(BadInput):
-    """Several messages go by this name."""
-
-    code = "SEMQ-2205"
-    remedy = "Give the whole locator (LK0); `semq msg list --json` shows it."
-
-
 class BadTime(BadInput):
     """This is neither an age nor a date."""
 

@@ -10,7 +10,6 @@
 | 130    | interrupted                                                                         |
 """
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -59,9 +58,6 @@ def run(argv: Sequence[str] | None = None) -> int:
         return status_of(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has had enough; nothing more can be written, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

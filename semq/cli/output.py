@@ -11,6 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 WIDTH = 80  # where the output is no terminal
 
@@ -30,12 +31,15 @@ class Output:
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """A table for people."""
-        drawn = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for heading, side in columns:
             drawn.add_column(heading, justify="right" if side == ">" else "left", overflow="fold")
         for row in rows:
-            drawn.add_row(*("" if cell is None else str(cell) for cell in row))
-        self._console.print(drawn, markup=False)
+            drawn.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        if drawn.row_count:
+            self._console.print(drawn)
+        else:
+            self.talk("nothing")
 
     def facts(self, facts: Mapping[str, object]) -> None:
         """Names and values, one pair a line; long values are not cut."""
@@ -57,6 +61,13 @@ def moment(milliseconds: object) -> str:
     if not isinstance(milliseconds, int | float) or not milliseconds:
         return ""
     return datetime.fromtimestamp(milliseconds / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def brief(milliseconds: object) -> str:
+    """A time for a table: the time of day if it is today, the date otherwise."""
+    told = moment(milliseconds)
+    today = datetime.now().astimezone().strftime("%Y-%m-%d")
+    return told.removeprefix(today + " ") if told.startswith(today) else told[:10]
 
 
 def size(octets: object) -> str:

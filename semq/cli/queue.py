@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from semq.cli.desk import Desk, on_node
-from semq.cli.output import moment, size
+from semq.cli.output import brief, size
 from semq.cli.shown import WORDS
 
 group = typer.Typer()
@@ -35,7 +35,7 @@ async def partners(desk: Desk) -> None:
         desk.out.table(
             columns,
             (
-                (str(row["partner"]).removeprefix("1."), row["rows"], size(row["bytes"]), moment(row["oldest_at"]))
+                (str(row["partner"]).removeprefix("1."), row["rows"], size(row["bytes"]), brief(row["oldest_at"]))
                 for row in rows
             ),
         )

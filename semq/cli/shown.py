@@ -5,11 +5,11 @@ nothing is needed of it that might be absent.
 from collections.abc import Mapping
 from typing import Any
 
-from semq.cli.output import Column, moment, size
+from semq.cli.output import Column, brief, moment, size
 
 LIST_COLUMNS: tuple[Column, ...] = (
     ("number", ">"),
-    ("accepted", "<"),
+    ("since", "<"),
     ("from / to", "<"),
     ("document", "<"),
     ("size", ">"),
@@ -51,12 +51,23 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     marks = [mark for mark in ("held", "parked", "void") if row.get(mark)]
     return (
         row.get("id", row.get("object_id")),
-        moment(row.get("received_at" if inbound else "accepted_at") or row.get("at")),
+        brief(row.get("at")),
         f"{'from' if inbound else 'to'} {other}",
-        str(row.get("app_key") or ""),
+        document(row),
         size(row.get("size")),
         " ".join([status_of(row), *marks]),
     )
+
+
+def document(row: Mapping[str, Any]) -> str:
+    """What a message is called in a list: type and key of its AppKey, all of it if it has no key, its locator without
+    one.
+    """
+    app_key = str(row.get("app_key") or "")
+    parts = app_key.split("/", 3)
+    if len(parts) == 4 and parts[3]:
+        return " ".join(part for part in (parts[1], parts[3]) if part)
+    return app_key or str(row.get("lk0") or "")
 
 
 def facts_of(shown: Mapping[str, Any]) -> dict[str, object]:

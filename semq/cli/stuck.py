@@ -7,8 +7,8 @@ import typer
 
 from semq.cli.desk import Desk, on_node
 from semq.cli.msg import Id
-from semq.cli.output import moment
-from semq.cli.shown import facts_of, trace_line
+from semq.cli.output import brief
+from semq.cli.shown import document, facts_of, trace_line
 
 group = typer.Typer()
 
@@ -26,9 +26,7 @@ async def list_(
         desk.out.data(rows)
         return
     columns = (("number", ">"), ("since", "<"), ("document", "<"), ("cause", "<"))
-    desk.out.table(
-        columns, ((row["id"], moment(row["at"]), row["app_key"] or row["lk0"], row["stuck"]["cause"]) for row in rows)
-    )
+    desk.out.table(columns, ((row["id"], brief(row["at"]), document(row), row["stuck"]["cause"]) for row in rows))
     for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
         told = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
         desk.out.line(f"{count} × {name}: {told['meaning']}; {told['next_step']}")

@@ -18,7 +18,7 @@ import uvloop
 from semq.clock import Clock, SystemClock
 from semq.config import load
 from semq.config.settings import Settings
-from semq.errors import SemqError
+from semq.errors import Misconfigured, SemqError
 from semq.service.log import set_up
 
 log = structlog.get_logger("semq.process")
@@ -58,7 +58,7 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
         uvloop.run(run(make(settings, SystemClock())))
     except SemqError as error:
         print(f"semq: {error.advice()}", file=sys.stderr)
-        return EXIT_CONFIG if error.code.startswith("SEMQ-20") else EXIT_UNAVAILABLE
+        return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
     except KeyboardInterrupt:
         pass
     return EXIT_OK

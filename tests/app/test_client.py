@@ -147,6 +147,7 @@ async def test_many_at_once_arrive_once_each(sender: Client, receiver: Client) -
         ("56001", {"headers": {"@SaveFwdd": 3}}, "SEMQ-1102"),
         ("56001", {"app_key": "order"}, "SEMQ-1103"),
         ("56001", {"app_key": "a/b/c/" + 129 * "k"}, "SEMQ-1103"),
+        ("56001", {"app_key": AppKey("a/b", "c", "d", "e")}, "SEMQ-1103"),
         ("56001", {"reliable": False}, "SEMQ-1104"),
         ("56001", {"order_key": "k", "save_fwd": 2}, "SEMQ-1104"),
         ("56001", {"expires_at": 1}, "SEMQ-1206"),

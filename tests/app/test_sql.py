@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from semq.app import AppKey, Client, RefusedByNode, done, receive, send
+from semq.umx_t.errors import BadAppKey
 from tests.app.network import Network
 
 
@@ -76,6 +77,11 @@ def test_bad_input_is_refused_at_once(engine: Engine, target: str, attributes: d
     with engine.connect() as connection, pytest.raises(RefusedByNode) as caught:
         send(connection, target, b"x", **attributes)  # type: ignore[arg-type]
     assert caught.value.code == code
+
+
+def test_a_slash_in_a_part_of_an_app_key_is_refused(engine: Engine) -> None:
+    with engine.connect() as connection, pytest.raises(BadAppKey):
+        send(connection, "56001", b"x", app_key=AppKey("a/b", "c", "d", "e"))
 
 
 def test_what_is_not_waiting_cannot_be_done(engine: Engine) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cli.command import semq
+from tests.cli.command import semq, semq_process
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ def test_a_newer_database_is_left_alone(config: str, empty_database: str) -> Non
         connection.execute("UPDATE semq_version SET version_num = '9999'")
     for command in ("check", "upgrade"):
         semq("db", command, "--config", config).fails(78, "SEMQ-3011")
-    semq("platform", "run", "--config", config).fails(78, "SEMQ-3011")
+    semq_process("platform", "run", "--config", config).fails(78, "SEMQ-3011")
 
 
 def test_an_older_database_is_not_opened_where_that_is_not_wanted(config: str) -> None:
-    semq("platform", "run", "--config", config).fails(78, "SEMQ-3010")
+    semq_process("platform", "run", "--config", config).fails(78, "SEMQ-3010")
 
 
 def test_no_database_is_not_now(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.app.network import ABSENT, STRANGER, Network
-from tests.cli.command import semq
+from tests.cli.command import semq, semq_process
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def order(tmp_path: Path) -> Path:
 
 
 def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> None:
-    sent = semq(
+    sent = semq_process(
         "msg", "send", "--to", "56001", "--type", "order", "--file", str(order), "--wait", "delivered", "--timeout",
         "60", "--json", "--node", network.sender.url,
     ).data  # fmt: skip

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from semq.cli.output import moment, size
+from semq.cli.output import brief, moment, size
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,13 @@ def test_moments_are_local() -> None:
     now = datetime(2026, 3, 31, 12, 0, 5, tzinfo=UTC)
     assert moment(now.timestamp() * 1000) == now.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     assert moment(None) == moment(0) == moment("x") == ""
+
+
+def test_in_tables_today_is_a_time_and_else_a_date() -> None:
+    now = datetime.now(UTC)
+    assert brief(now.timestamp() * 1000) in (
+        now.astimezone().strftime("%H:%M:%S"),
+        now.astimezone().strftime("%Y-%m-%d"),
+    )
+    assert brief(1000) in ("1970-01-01", "1969-12-31")
+    assert brief(None) == ""

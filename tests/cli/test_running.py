@@ -6,19 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.command import semq
+from tests.cli.command import semq_process
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n[amqp]\nport = {port}\n[log]\nlevel = "error"\n'
 
 
 def test_an_unreadable_configuration(tmp_path: Path) -> None:
-    semq("platform", "run", "--config", str(tmp_path / "none.toml")).fails(78, "SEMQ-2010")
+    semq_process("platform", "run", "--config", str(tmp_path / "none.toml")).fails(78, "SEMQ-2010")
 
 
 def test_the_other_kind_of_node(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB.format(port=0))
-    said = semq("local", "run", "--config", str(file))
+    said = semq_process("local", "run", "--config", str(file))
     assert (said.status, said.out) == (78, "")
     assert "describes a platform node" in said.err
 
@@ -27,7 +27,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file.write_text(HUB.format(port=taken.getsockname()[1]))
-        semq("platform", "run", "--config", str(file)).fails(78, "SEMQ-2003")
+        semq_process("platform", "run", "--config", str(file)).fails(78, "SEMQ-2003")
 
 
 def test_a_node_runs_until_it_is_asked_to_stop(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_node_runs_until_it_is_asked_to_stop(tmp_path: Path) -> None:
     )
     assert node.stdout is not None
     assert node.stdout.readline().startswith("ready 127.0.0.1:")
-    busy = semq("platform", "run", "--config", str(file))
+    busy = semq_process("platform", "run", "--config", str(file))
     busy.fails(78, "SEMQ-3904")
     node.send_signal(signal.SIGTERM)
     assert node.wait() == 0
