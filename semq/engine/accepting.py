@@ -19,7 +19,9 @@ from semq.engine.pump import Lane
 from semq.errors import SemqError
 from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStream, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
+from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Envelope
+from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import Presence
@@ -118,6 +120,25 @@ class Accepting:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
 
 
+@dataclass(slots=True, eq=False)
+class _Way:
+    """What the documents of one unit share that go to one destination."""
+
+    dest: str
+    lane: Lane
+    room: int
+    stream: OutStreamKey
+    floor: Floor
+    rows: list[Outbound] = field(default_factory=list)
+    frames: list[Data] = field(default_factory=list)
+    waits: bool = False  #: a row stays in SS_INIT: those after it do too
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next document may go in the commit that accepts it."""
+        return not self.lane.behind and not self.waits and len(self.frames) < self.room
+
+
 class _Accept(Step):
     def __init__(self, accepting: Accepting, submissions: list[Submission], faults: dict[int, SemqError]) -> None:
         super().__init__()
@@ -138,8 +159,7 @@ class _Accept(Step):
     def decide(self, unit: Unit) -> None:
         self._accepted: list[tuple[Submission, Accepted]] = []
         self._refused: list[tuple[Submission, SemqError]] = []
-        self._frames: dict[str, list[Data]] = {}
-        self._kept: list[Outbound] = []
+        self._ways: dict[Address, _Way] = {}
         self._events: list[Any] = []
         self._at = self._core.now_ms()
         for place, submission in enumerate(self._submissions):
@@ -156,52 +176,50 @@ class _Accept(Step):
                 unit.taken_submissions.add(submission.row_id)
 
     def _accept(self, unit: Unit, submission: Submission) -> None:
-        row = self._new_row(unit, submission)
-        lane = self._rows.pump.lane(row.dest)
-        frames = self._frames.setdefault(row.dest, [])
-        goes_now = not lane.behind and len(frames) < self._rows.pump.room(lane) and not self._waits(row, lane)
+        way = self._ways.get(submission.target) or self._way(submission.target)
+        row = self._new_row(unit, submission, way)
+        goes_now = way.is_open and row.sid < way.floor.value + self._core.settings.window
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
-        envelope = self._envelope(row, submission)
+        envelope = self._envelope(row, submission, way)
         self._accepted.append((submission, Accepted(row.lk0)))
         unit.ledger.append(
             LedgerLine(
-                self._at,
-                Side.SENDER,
-                Event.ACCEPTED,
-                envelope.ident,
-                str(row.target),
-                0,
-                "",
-                row.app_key,
-                row.digest,
+                self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
                 row.size,
             )
-        )
+        )  # fmt: skip
         if goes_now:
-            frames.append(Data(envelope, submission.body))
-            unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row))
-            self._core.tell(unit, "sent", row, self._events)
-        if row.save_fwd is SaveFwd.DROP and not goes_now:
+            way.frames.append(Data(envelope, submission.body))
+            unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, at=self._at))
+            self._core.tell(unit, "sent", row, self._events, self._at)
+        elif row.save_fwd is SaveFwd.DROP:
             self._drop(unit, row)
         if self._leaves_a_row(row, goes_now):
             unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(submission.body)))
-            self._kept.append(row)
+            way.rows.append(row)
+            way.waits = way.waits or (not goes_now and row.outcome is None)
         elif submission.token:
             unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, row.digest)
 
-    def _waits(self, row: Outbound, lane: Lane) -> bool:
-        """Whether the window of the stream or the rows accepted just before keep the message back."""
-        if any(kept.dest == lane.dest and kept.ss_status is SendStatus.SS_INIT for kept in self._kept[-1:]):
-            return True
-        return row.sid >= 0 and row.sid >= self._rows.floor(row).value + self._core.settings.window
+    def _way(self, target: Address) -> _Way:
+        """The way to a target; users of one node share it."""
+        node = target.node
+        way = self._ways.get(node)
+        if way is None:
+            dest = str(node)
+            lane, stream = self._rows.pump.lane(dest), OutStreamKey(dest, self._core.inc)
+            way = self._ways[node] = _Way(dest, lane, self._rows.pump.room(lane), stream, self._rows.floor_of(stream))
+        self._ways[target] = way
+        return way
 
-    def _new_row(self, unit: Unit, submission: Submission) -> Outbound:
+    def _new_row(self, unit: Unit, submission: Submission, way: _Way) -> Outbound:
         a = submission.attributes
+        lk0 = self._core.new_lk0()
         row = Outbound(
-            object_id=0,
+            object_id=lk0.object_id,
             direction=Direction.OWN,
-            lk0=self._core.new_lk0(),
+            lk0=lk0,
             target=submission.target,
             save_fwd=a.save_fwd,
             ack2=a.ack2,
@@ -213,27 +231,26 @@ class _Accept(Step):
             accepted_at=self._at,
             expires_at=a.expires_at,
         )
-        row.object_id = row.lk0.object_id
         if a.save_fwd is SaveFwd.MUST:
-            self._take_position(unit, row)
+            self._take_position(unit, row, way)
         return row
 
-    def _take_position(self, unit: Unit, row: Outbound) -> None:
+    @staticmethod
+    def _take_position(unit: Unit, row: Outbound, way: _Way) -> None:
         """sid and prev are given in commit order, in the transaction of the insert (rule R4, break F7)."""
-        key = OutStreamKey(row.dest, self._core.inc)
-        stream = unit.out_streams.get(key)
+        stream = unit.out_streams.get(way.stream)
         if stream is None:
-            stream = unit.out_streams[key] = OutStream(key)
+            stream = unit.out_streams[way.stream] = OutStream(way.stream)
         row.sid = stream.next_sid
         stream.next_sid += 1
-        unit.changed_out_streams.add(key)
+        unit.changed_out_streams.add(way.stream)
         if row.order_key:
-            order = OrderKey(row.dest, row.order_key)
+            order = OrderKey(way.dest, row.order_key)
             row.prev = unit.last_pos.get(order)
             unit.last_pos[order] = Pos(row.lk0.inc, row.sid)
             unit.changed_last_pos.add(order)
 
-    def _envelope(self, row: Outbound, submission: Submission) -> Envelope:
+    def _envelope(self, row: Outbound, submission: Submission, way: _Way) -> Envelope:
         return Envelope(
             source=self._core.address,
             target=row.target,
@@ -241,7 +258,7 @@ class _Accept(Step):
             attributes=submission.attributes,
             sender=submission.sender,
             sid=row.sid,
-            floor=self._rows.floor(row).value if row.sid >= 0 else 0,
+            floor=way.floor.value if row.sid >= 0 else 0,
             prev=row.prev,
             att=row.att,
             digest=row.digest,
@@ -251,8 +268,8 @@ class _Accept(Step):
     def _drop(self, unit: Unit, row: Outbound) -> None:
         """Class 1 is never stored: with the link down it ends here."""
         row.outcome = Outcome.DROPPED
-        unit.ledger.append(self._core.line(Side.SENDER, Event.DROPPED, row, "the platform is out of reach"))
-        self._core.tell(unit, "failed", row, self._events)
+        unit.ledger.append(self._core.line(Side.SENDER, Event.DROPPED, row, "the platform is out of reach", self._at))
+        self._core.tell(unit, "failed", row, self._events, self._at)
 
     @staticmethod
     def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:
@@ -262,20 +279,8 @@ class _Accept(Step):
         return row.save_fwd is SaveFwd.STORE and not goes_now
 
     def committed(self) -> None:
-        rows, pump = self._rows, self._rows.pump
-        for row in self._kept:
-            if row.outcome is not None:
-                rows.to_clean.append(row.object_id)
-                continue
-            rows.unsettled[row.dest] = rows.unsettled.get(row.dest, 0) + 1
-            if row.sid >= 0:
-                rows.floor(row)
-            if row.ss_status is SendStatus.SS_SENT:
-                pump.took_off(pump.lane(row.dest), row.object_id)
-        for dest, frames in self._frames.items():
-            pump.send(dest, frames)
-        for dest in {row.dest for row in self._kept if row.ss_status is SendStatus.SS_INIT and row.outcome is None}:
-            pump.wake(dest)
+        for way in dict.fromkeys(self._ways.values()):
+            self._leave(way)
         if self._events:
             self._core.events.publish(self._events)
         self._core.count("accepted", len(self._accepted))
@@ -283,6 +288,20 @@ class _Accept(Step):
             submission.done(accepted)
         for submission, error in self._refused:
             submission.failed(error)
+
+    def _leave(self, way: _Way) -> None:
+        """The rows for one destination are committed: those that go now leave."""
+        rows, pump = self._rows, self._rows.pump
+        for row in way.rows:
+            if row.outcome is not None:
+                rows.to_clean.append(row.object_id)
+                continue
+            rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + 1
+            if row.ss_status is SendStatus.SS_SENT:
+                pump.took_off(way.lane, row.object_id)
+        pump.send(way.dest, way.frames)
+        if way.waits:
+            pump.wake(way.dest)
 
     def failed(self, error: Exception) -> None:
         for submission in self._submissions:

@@ -109,7 +109,7 @@ class OutboundAsker:
         self.sweep = Sweep(
             core, self.schedule, Unsettled, self._look, lambda: sender.link is not None, self._after, self._longest
         )
-        self._effects = Effects()
+        self._effects = Effects(self.core.now_ms())
         rows.ask = self.ask
 
     def sent(self, object_id: int) -> None:
@@ -121,7 +121,7 @@ class OutboundAsker:
         return s.inquiry_custody_s_max if all_in_custody else s.inquiry_s_max
 
     def _look(self, unit: Unit, query: Query) -> Iterator[tuple[int, bool]]:
-        self._effects = Effects()
+        self._effects = Effects(self.core.now_ms())
         for row in unit.outbound_found(query):
             if row.outcome is None:
                 self.rows.hear(unit, row, Heard.ask, self._effects)

@@ -83,9 +83,12 @@ class Core:
         """Count something that happened."""
         self.counters.add(name, count)
 
-    def line(self, side: Side, event: Event, row: Outbound, detail: str = "", **facts: Any) -> LedgerLine:
-        """A line of the ledger about a row of tb_0031."""
-        return LedgerLine(self.now_ms(), side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
+    def line(
+        self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
+    ) -> LedgerLine:
+        """A line of the ledger about a row of tb_0031; ``at`` spares the clock where many lines are of one moment."""
+        at = self.now_ms() if at is None else at
+        return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
     def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", target: str = "") -> None:
         """Note in the ledger what a peer sent and must not; the link lives on."""
@@ -94,11 +97,10 @@ class Core:
         )
         self.count("violation")
 
-    def tell(self, unit: Unit, kind: str, row: Outbound, prepared: list[Any]) -> None:
+    def tell(self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int) -> None:
         """Prepare an application event about our own row, in the transaction that makes it true."""
-        reason = row.reason
         outcome = row.outcome.name if row.outcome else ""
-        event = AppEvent(kind, row.lk0, row.target, row.app_key, self.now_ms(), row.att, outcome, reason)
+        event = AppEvent(kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason)
         rows = self.events.prepare(event)
         if rows is not None:
             unit.broker.extend(rows.ops)

@@ -314,6 +314,9 @@ def _may_follow(unit: Unit, row: Pending) -> bool:
     return row.prev.sid < stream.floor or (stream.closed is not None and row.prev.sid >= stream.closed)
 
 
+HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
+
+
 class _Handled(Step):
     """What the application said of documents that it has."""
 
@@ -326,7 +329,7 @@ class _Handled(Step):
         self.needs.pending.update(brefs)
 
     def decide(self, unit: Unit) -> None:
-        core = self._handing.core
+        core, at = self._handing.core, self._handing.core.now_ms()
         self._rows: list[tuple[Pending, HandlingDeed | None]] = []
         for bref in self._brefs:
             row = unit.pending.get(bref)
@@ -341,10 +344,9 @@ class _Handled(Step):
             rule = HANDLING.step(HANDLING_OF[row.app_status], news)
             if APP_STATUS[rule.after] is not row.app_status:
                 unit.handle(row, APP_STATUS[rule.after])
-                event = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
                 unit.ledger.append(
                     LedgerLine(
-                        core.now_ms(), Side.RECEIVER, event[row.app_status], str(row.lk0), str(row.target),
+                        at, Side.RECEIVER, HANDLED[row.app_status], str(row.lk0), str(row.target),
                         row.deliveries, detail=self._detail[:500],
                     )
                 )  # fmt: skip

@@ -74,6 +74,7 @@ class HearReAcks(Step):
     def decide(self, unit: Unit) -> None:
         self._noted: list[int] = []
         self._raised: set[Store] = set()
+        self._at = self._core.now_ms()
         for ident, error in self._bad:
             self._core.violation(unit, Side.RECEIVER, error, ident, str(self._source))
         for lk0, record, floors in self._records:
@@ -99,7 +100,7 @@ class HearReAcks(Step):
             row.p_ack_status = AckStatus.AS_ACK
         noted.add(row.bref)
         self._noted.append(row.bref)
-        unit.ledger.append(LedgerLine(self._core.now_ms(), Side.RECEIVER, event, str(lk0), str(row.target)))
+        unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, event, str(lk0), str(row.target)))
 
     @staticmethod
     def _is_copy(row: Pending, record: Receipt) -> bool:

@@ -96,7 +96,7 @@ class _Cancel(Step):
         self.needs.bodies.update(lk0.object_id for lk0 in lk0s)
 
     def decide(self, unit: Unit) -> None:
-        self._effects = Effects()
+        self._effects = Effects(self._operating.core.now_ms())
         core = self._operating.core
         for lk0 in self._lk0s:
             row = unit.outbound.get(lk0.object_id)
@@ -150,7 +150,7 @@ class _OnOne(Step):
 
 class _Resend(_OnOne):
     def decide(self, unit: Unit) -> None:
-        self._effects = Effects()
+        self._effects = Effects(self._operating.core.now_ms())
         row = self._row(unit)
         if not (row.has_payload or row.void):
             raise TooLate("The platform has custody and this node no longer holds the payload.", lk0=str(self._lk0))

@@ -58,6 +58,7 @@ assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
 class Effects:
     """What follows the commit of one piece of work on our own rows."""
 
+    at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[Outbound] = field(default_factory=list)
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
     wake: list[Outbound] = field(default_factory=list)
@@ -83,7 +84,10 @@ class OutboundRows:
 
     def floor(self, row: Outbound) -> Floor:
         """The floor of the stream of a row."""
-        key = OutStreamKey(row.dest, row.lk0.inc)
+        return self.floor_of(OutStreamKey(row.dest, row.lk0.inc))
+
+    def floor_of(self, key: OutStreamKey) -> Floor:
+        """The floor of a stream, made when first asked for."""
         floor = self.floors.get(key)
         if floor is None:
             floor = self.floors[key] = Floor()
@@ -133,9 +137,9 @@ class OutboundRows:
         else:  # GONE or AWAY: what we think of the custodian, not of the row
             effects.doubts.append((row.object_id, after))
             return
-        unit.ledger.append(self.core.line(Side.SENDER, event, row, detail))
+        unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, effects.at))
         if kind:
-            self.core.tell(unit, kind, row, effects.events)
+            self.core.tell(unit, kind, row, effects.events, effects.at)
 
     def _do(
         self,

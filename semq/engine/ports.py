@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from semq.errors import SemqError
 from semq.store.rows import Reason
 from semq.umx_t.address import Address
@@ -49,16 +51,14 @@ class Submission:
     row_id: int = 0  #: of tb_0031_submit, for what came through SQL
 
 
-@dataclass(slots=True, frozen=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """The promise: this message is committed at this node."""
 
     lk0: LK0
     repeated: bool = False  #: the token was known: nothing new was written
 
 
-@dataclass(slots=True, frozen=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """A received document on its way to an application."""
 
     bref: int
@@ -78,8 +78,7 @@ class Inbox(Protocol):
         """Hand over; the answer comes back through ``finish``, ``give_back`` or ``fail``."""
 
 
-@dataclass(slots=True, frozen=True)
-class AppEvent:
+class AppEvent(msgspec.Struct, frozen=True):
     """What an application is told of a document of its own (row Q15)."""
 
     kind: str  #: sent, forwarded, stored, delivered, failed

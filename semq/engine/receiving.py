@@ -104,19 +104,31 @@ class Receiver:
 
         And answered after the commit only.
         """
-        if sid < 0:
-            ident = str(lk0)
-            if refused_mark(ident) in unit.seen:
-                return Recorded(Arrival.REJ)
-            return Recorded(Arrival.RECV if ident in unit.seen else Arrival.NOT)
-        key = InStreamKey(lk0.store, lk0.inc)
-        stream = unit.in_streams.get(key)
-        if stream is not None and sid < stream.floor:
-            return Recorded(Arrival.SETTLED)
-        return unit.recorded.get(Slot(key, sid), Recorded(Arrival.NOT))
+        if sid >= 0:
+            return self.recorded_at(unit, Slot(InStreamKey(lk0.store, lk0.inc), sid))
+        return self.seen(unit, str(lk0))
+
+    @staticmethod
+    def recorded_at(unit: Unit, slot: Slot) -> Recorded:
+        """The same for a message of class 3, by its place."""
+        stream = unit.in_streams.get(slot.stream)
+        if stream is not None and slot.sid < stream.floor:
+            return SETTLED
+        return unit.recorded.get(slot, NOT_HERE)
+
+    @staticmethod
+    def seen(unit: Unit, ident: str) -> Recorded:
+        """The same for a message of class 1 or 2, by its name."""
+        if refused_mark(ident) in unit.seen:
+            return REFUSED
+        return HERE if ident in unit.seen else NOT_HERE
 
 
-def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int) -> None:
+NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
+HERE, REFUSED = Recorded(Arrival.RECV), Recorded(Arrival.REJ)
+
+
+def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
     """Mail Ack to the store that sent the copy, and Ack2 to the sender: after the commit.
 
     For duplicates too (rule R29).
@@ -133,7 +145,7 @@ def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorde
         receipt = Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, dest_ref_id=bref,
             ack_flag=AckFlag.END_TO_END, ident=envelope.ident, status=status, reason=entry.reason,
-            digest=entry.digest.hex(), at=core.now_ms(),
+            digest=entry.digest.hex(), at=at,
         )  # fmt: skip
         core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
 
@@ -146,15 +158,14 @@ class _Record(Step):
         self._receiver = receiver
         self._core = receiver.core
         self._peer = peer
-        self._messages = messages
-        for message in messages:
-            envelope = message.envelope
-            if envelope.is_class3:
-                key = InStreamKey(envelope.lk0.store, envelope.lk0.inc)
-                self.needs.in_streams.add(key)
-                self.needs.recorded.add(Slot(key, envelope.sid))
+        self._arrivals = _placed(messages)
+        for message, slot in self._arrivals:
+            if slot is not None:
+                self.needs.in_streams.add(slot.stream)
+                self.needs.recorded.add(slot)
             else:
-                self.needs.seen |= {envelope.ident, refused_mark(envelope.ident)}
+                ident = message.envelope.ident
+                self.needs.seen |= {ident, refused_mark(ident)}
 
     def decide(self, unit: Unit) -> None:
         self._acks: list[tuple[Envelope, Recorded, int]] = []
@@ -162,9 +173,9 @@ class _Record(Step):
         self._given = Given()
         self._raised: set[Store] = set()
         self._at = self._core.now_ms()
-        for message in self._messages:
+        for message, slot in self._arrivals:
             try:
-                self._record(unit, message)
+                self._record(unit, message, slot)
             except SemqError as error:
                 envelope = message.envelope
                 event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
@@ -176,17 +187,19 @@ class _Record(Step):
                     )
                 )  # fmt: skip
 
-    def _record(self, unit: Unit, message: Data) -> None:
+    def _record(self, unit: Unit, message: Data, slot: Slot | None) -> None:
         envelope = message.envelope
         self._check_address(envelope)
-        if envelope.is_class3:
-            self._take_floor(unit, envelope)
-        entry = self._receiver.known(unit, envelope.lk0, envelope.sid)
+        if slot is not None:
+            self._take_floor(unit, envelope, slot.stream)
+            entry = self._receiver.recorded_at(unit, slot)
+        else:
+            entry = self._receiver.seen(unit, envelope.ident)
         news, payload, reason = self._read(message, entry)
         rule = RECEIVER.step(KNOWN[entry.status], news)
         if rule.deed is ReceiverDeed.record:
             entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
-            self._acks.append((envelope, entry, self._insert(unit, envelope, entry, payload)))
+            self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, payload)))
             return
         self._core.count("duplicate")
         unit.ledger.append(
@@ -204,14 +217,14 @@ class _Record(Step):
         if local != (envelope.lk0.node == self._core.address):
             raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
 
-    def _take_floor(self, unit: Unit, envelope: Envelope) -> None:
-        stream = self._receiver.stream(unit, InStreamKey(envelope.lk0.store, envelope.lk0.inc))
+    def _take_floor(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
+        stream = self._receiver.stream(unit, key)
         floor = max(stream.floor, envelope.floor)
         if envelope.sid >= floor + self._core.settings.window or envelope.floor > envelope.sid:
             raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
         if floor > stream.floor:
             unit.raise_floor(stream, floor)
-            self._raised.add(envelope.lk0.store)
+            self._raised.add(key.store)
 
     def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, bytes, Reason | None]:
         """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7)."""
@@ -230,36 +243,34 @@ class _Record(Step):
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
         return Arrived.payload, payload, None
 
-    def _insert(self, unit: Unit, envelope: Envelope, entry: Recorded, payload: bytes) -> int:
+    def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, payload: bytes) -> int:
+        a, ident, target = envelope.attributes, envelope.ident, str(envelope.target)
         row = Pending(
-            bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target,
-            save_fwd=envelope.attributes.save_fwd, ack2=envelope.attributes.ack2, status=entry.status, lk1=envelope.lk1,
-            prev=envelope.prev, order_key=envelope.attributes.order_key, app_key=envelope.attributes.app_key,
-            reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
+            bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
+            ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,
+            app_key=a.app_key, reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
         )  # fmt: skip
         event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
             row.app_status = UNGIVEN[entry.status]  # R6; in an order only when their turn comes (F3)
-        if envelope.is_class3:
-            unit.record(Slot(InStreamKey(row.lk0.store, row.lk0.inc), row.sid), entry)
+        if slot is not None:
+            unit.record(slot, entry)
         else:
-            marks = {envelope.ident} if entry.status is Arrival.RECV else {envelope.ident, refused_mark(envelope.ident)}
+            marks = {ident} if entry.status is Arrival.RECV else {ident, refused_mark(ident)}
             unit.seen |= marks
             unit.new_seen.update(dict.fromkeys(sorted(marks), envelope.lk0))
         unit.insert_pending(row, Stored(encode_envelope(envelope), payload))
         unit.ledger.append(
             LedgerLine(
-                self._at, Side.RECEIVER, event, envelope.ident, str(row.target), envelope.att, str(row.lk1 or ""),
-                row.app_key, row.digest, row.size, " ".join(entry.reason or ()),
+                self._at, Side.RECEIVER, event, ident, target, envelope.att, str(row.lk1 or ""), a.app_key, row.digest,
+                row.size, " ".join(entry.reason or ()),
             )
         )  # fmt: skip
         if row.app_status is AppStatus.NEW and self._receiver.desk.claim_place(unit, row, envelope):
             row.deliveries = 1
-            unit.ledger.append(
-                LedgerLine(self._at, Side.RECEIVER, Event.GIVEN, envelope.ident, str(row.target), row.deliveries)
-            )
+            unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, Event.GIVEN, ident, target, row.deliveries))
             delivery = Delivery(row.bref, envelope, payload, redelivered=False, deliveries=1)
             self._given.deliveries.append((row.target.user, delivery))
         self._rows.append(row)
@@ -267,10 +278,29 @@ class _Record(Step):
 
     def committed(self) -> None:
         for envelope, entry, bref in self._acks:
-            ack(self._core, self._receiver.platform, envelope, entry, bref)
+            ack(self._core, self._receiver.platform, envelope, entry, bref, self._at)
         self._core.count("received", len(self._rows))
         for row in self._rows:
             self._receiver.recorded(row.bref)
         self._receiver.desk.arrived(self._rows, self._given)
         for store in self._raised:
             self._receiver.desk.unblocked(store)
+
+
+def _placed(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:
+    """Each message with its place in the ledger, None for those of class 1 and 2.
+
+    Neighbours are nearly always of one stream, whose key is then made once.
+    """
+    placed: list[tuple[Data, Slot | None]] = []
+    front, stream = None, None
+    for message in messages:
+        envelope = message.envelope
+        if not envelope.is_class3:
+            placed.append((message, None))
+            continue
+        lk0 = envelope.lk0
+        if stream is None or lk0[:5] != front:
+            front, stream = lk0[:5], InStreamKey(lk0.store, lk0.inc)
+        placed.append((message, Slot(stream, envelope.sid)))
+    return placed

@@ -48,10 +48,12 @@ class Relay:
         self.holding = holding
         self.directory = directory
         self._lines: list[LedgerLine] = []
+        self._at = 0  # when the messages that are looked at were heard, in milliseconds since 1970 UTC
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """Messages of one node, in order."""
         to_store: list[Data] = []
+        self._at = self.core.now_ms()
         for message in messages:
             envelope = message.envelope
             fault = self._foreign(peer, envelope)
@@ -139,7 +141,7 @@ class Relay:
     def _line(self, envelope: Envelope, event: Event, detail: str = "") -> None:
         self._add(
             LedgerLine(
-                self.core.now_ms(), Side.HUB, event, envelope.ident, str(envelope.target), envelope.att,
+                self._at, Side.HUB, event, envelope.ident, str(envelope.target), envelope.att,
                 digest=envelope.digest, detail=detail,
             )
         )  # fmt: skip

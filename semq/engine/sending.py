@@ -63,7 +63,7 @@ class Sender:
 
     def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """S2: SS_SENT and the attempt are committed, then the message leaves."""
-        effects = Effects()
+        effects = Effects(self.core.now_ms())
         row.att += 1
         self.rows.hear(unit, row, Heard.claim, effects, detail="again" if row.att > 1 else " ")
         events.extend(effects.events)
@@ -131,7 +131,7 @@ class _OwnRows(Step):
         return lk0
 
     def _begin(self, unit: Unit) -> None:
-        self._effects = Effects()
+        self._effects = Effects(self._core.now_ms())
         for ident, error in self._bad:
             self._core.violation(unit, Side.SENDER, error, ident, str(self._source))
 
