@@ -9,6 +9,7 @@ itself.
     server.vhosts["/"].register(service)          # before start
     await server.start()                          # restores, listens; server.port
     server.counts()                               # dict of figures for metrics
+    server.block_publishers("low on disk")        # connection.blocked to publishers; None: they may go on
     await server.stop(drain_s=5.0)                # connection.close 320 to all, waits, store idle
 
 ``store``: a ``persist.MessageStore``; None keeps durable things in memory only. ``turn`` may be shared with dialled
@@ -20,7 +21,7 @@ sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``
 
 **Services** (``services``): derive and register.
 
-    class Door(ServiceExchange):                  # super().__init__(name, "x-semq")
+    class Door(ServiceExchange):                  # super().__init__(name, "x-semq", body_max=128 << 20)
         def publish(self, session, routing_key, header, body, mandatory, settle): ...
             # settle(CONFIRMED | NACKED | ReturnedToSender(code, text) | Refused(AmqpError)) exactly once, now or later,
             # in the event loop; raising an AmqpError here is the same as settling with Refused
@@ -48,12 +49,18 @@ and ended.
     prepared.ops          # list[StoreOp] to write in the caller's own transaction
     prepared.commit()     # after that commit: consumers see it now; without it the message was never there
 
-**Storage** (``persist``): ``MessageStore.save(ops, done)`` and ``async load() -> StoredState``; the operations are
-dataclasses there. ``memory_store`` has ``MemoryStore`` (remembers, for tests) and ``NoStore``.
+**Storage** (``persist``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)`` and ``async load() ->
+StoredState``; the operations are dataclasses there. ``memory_store`` has ``MemoryStore`` (remembers, for tests) and
+``NoStore``. Bodies larger than ``BrokerLimits.spill_from`` pass through the store in chunks and are never in memory whole.
 
-Files: ``server`` wires; ``session`` and ``channel`` are a client's connection and channels; ``commands``,
-``consuming``, ``publishing`` and ``transaction`` are what clients ask for; ``vhost``, ``exchanges``, ``topic``,
-``headers_match``, ``routing``, ``queue``, ``ready``, ``consumers``, ``arguments`` and ``deadletter`` are the model;
-``journal``, ``persist``, ``restore`` and ``memory_store`` keep it; ``refusals`` says no; ``timers``, ``confirms``,
-``message`` and ``limits`` serve the rest.
+| files                                                                      | subject                              |
+|----------------------------------------------------------------------------|--------------------------------------|
+| server, limits, users                                                      | one endpoint, its bounds, who may    |
+| session, login, allowance, gathered                                        | one connection                       |
+| channel, consumer, confirms, arrival, feeder                               | one channel                          |
+| commands, consuming, publishing, transaction, refusals                     | what clients ask for, and hear       |
+| vhost, definitions, exchanges, topic, headers_match, routing               | names, and the way of a message      |
+| queue, ready, consumers, arguments, message, deadletter, timers, environment | one queue                          |
+| persist, journal, bodies, restore, memory_store                            | what survives                        |
+| services                                                                   | where the node's own code takes part |
 """

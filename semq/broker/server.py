@@ -104,6 +104,8 @@ class AmqpServer:
         self.turn = turn or Turn()
         self.counters = Counters()
         self.alarm: str | None = None
+        self._shortage: str | None = None
+        self._is_short_of_memory = False
         self.sessions: dict[Session, None] = {}
         self.reply_targets = ReplyTargets(clock)
         self.memory = MemoryGauge()
@@ -151,6 +153,11 @@ class AmqpServer:
         self.journal.when_saved(lambda _: idle.set())
         self.journal.flush()
         await idle.wait()
+
+    def block_publishers(self, shortage: str | None) -> None:
+        """The node is short of something that the broker cannot see, such as disk; None when that is over."""
+        self._shortage = shortage
+        self._check_alarm()
 
     def counts(self) -> dict[str, int]:
         """Figures for metrics: sums since the start, and what is there now."""
@@ -223,15 +230,19 @@ class AmqpServer:
 
     def _check_alarm(self) -> None:
         held = self.memory.bytes + self.journal.pending_bytes
-        if self.alarm is None and held > self.limits.memory_high:
-            self.alarm = "low on memory"
+        mark = self.limits.memory_low if self._is_short_of_memory else self.limits.memory_high
+        self._is_short_of_memory = held > mark
+        self._set_alarm("low on memory" if self._is_short_of_memory else self._shortage)
+
+    def _set_alarm(self, reason: str | None) -> None:
+        before, self.alarm = self.alarm, reason
+        if reason is not None and before is None:
             self.counters.alarms += 1
-            log.warning("publishers are blocked: %d octets of messages are held", held)
+            log.warning("publishers are blocked: %s; %d octets of messages are held", reason, self.memory.bytes)
             for session in list(self.sessions):
-                session.block(self.alarm)
-        elif self.alarm is not None and held < self.limits.memory_low:
-            self.alarm = None
-            log.info("publishers may go on: %d octets of messages are held", held)
+                session.block(reason)
+        elif reason is None and before is not None:
+            log.info("publishers may go on; %d octets of messages are held", self.memory.bytes)
             for session in list(self.sessions):
                 session.unblock()
 

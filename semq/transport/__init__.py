@@ -26,11 +26,13 @@ links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush
     await channel.qos(prefetch_count, per_channel=False)
     tag = await channel.consume(queue, on_delivered, no_ack=False, exclusive=False, consumer_tag="", arguments=None)
                                                # on_delivered(list[Delivered]): all that one read brought
-    channel.ack(tag, multiple=False); channel.nack(tag, multiple, requeue); channel.reject(tag, requeue) await
-    channel.cancel(consumer_tag); channel.on_cancelled = lambda consumer_tag: ... got = await channel.get(queue,
-    no_ack=False)             # Got | None await channel.declare_queue(name, durable=True, ...); declare_exchange(name,
-    kind, ...); bind_queue(queue, exchange, key) reply = await channel.call(method, reply_type)           # any other
-    synchronous method channel.on_closed = lambda error: ...; await channel.close()
+    channel.ack(tag, multiple=False); channel.nack(tag, multiple, requeue); channel.reject(tag, requeue)
+    await channel.cancel(consumer_tag); channel.on_cancelled = lambda consumer_tag: ...
+    got = await channel.get(queue, no_ack=False)                  # Got | None
+    await channel.declare_queue(name, durable=True, ...)          # the arguments of queue.declare by name
+    await channel.declare_exchange(name, kind, ...); await channel.bind_queue(queue, exchange, routing_key, arguments)
+    reply = await channel.call(method, reply_type)                # any other synchronous method
+    channel.on_closed = lambda error: ...; await channel.close(); channel.close_soon()
 
 Headers are ``semq.amqp.content.ContentHeader`` (``ContentHeader.build(len(body), Properties(...))``); one that was
 received may be published again as it is.

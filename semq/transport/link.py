@@ -59,7 +59,7 @@ class LinkOwner(Protocol):
         """The socket is gone; the last call. ``error`` is None if it was closed in order."""
 
 
-class Link(asyncio.Protocol):
+class Link(asyncio.BufferedProtocol):
     """A socket with a state machine. ``pause_s``: how long the end of a failed negotiation is held back (4.10.2)."""
 
     def __init__(self, machine: AmqpMachine, owner: LinkOwner, clock: Clock, turn: Turn, pause_s: float = 0.0) -> None:
@@ -92,8 +92,12 @@ class Link(asyncio.Protocol):
         self.machine.start(self._clock.monotonic())
         self.flush()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._turn.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         if not self._is_ending:
+            data = bytes(self._turn.read_buffer[:nbytes])
             self._pass_on(self.machine.receive(data, self._clock.monotonic()))
             if self._timer is None:
                 self._arm()

@@ -116,7 +116,7 @@ class Listener:
                 link.abort()
             await self._is_empty.wait()
 
-    def _protocol(self) -> asyncio.Protocol:
+    def _protocol(self) -> asyncio.BaseProtocol:
         if len(self.links) >= self.config.connections_max:
             self.refused += 1
             log.warning("refused a connection: %d are open", len(self.links))

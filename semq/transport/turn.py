@@ -12,6 +12,8 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
+READ_SIZE = 64 * 1024
+
 
 class Flushable(Protocol):
     """Something with output to write at the end of the turn."""
@@ -24,6 +26,9 @@ class Turn:
     """Gathers who has something to do at the end of this turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        # All links of a loop read into the same place, one after the other. Its size is what one peer may say before
+        # the next has its turn: a flood of small messages must not keep the others waiting.
+        self.read_buffer = memoryview(bytearray(READ_SIZE))
         self._loop = loop or asyncio.get_running_loop()
         self._links: dict[Flushable, None] = {}
         self._hooks: dict[Callable[[], None], None] = {}

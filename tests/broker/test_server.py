@@ -226,6 +226,29 @@ async def test_figures() -> None:
         }
 
 
+async def test_the_node_can_say_that_it_is_short_of_something() -> None:
+    async with pair() as both:
+        publisher, consumer = await both.dial(), await both.dial()
+        channel = await publisher.open_channel()
+        reasons: list[str | None] = []
+        publisher.on_blocked = reasons.append
+        channel.publish("", "none", header(b""), b"")
+        await channel.qos(1)
+        both.server.block_publishers("low on disk")
+        both.server.block_publishers("low on disk")
+        await (await consumer.open_channel()).qos(1)
+        async with asyncio.timeout(10):
+            await asyncio.gather(channel.ready(), until_unblocked(both, reasons))
+        assert reasons == ["low on disk", None]
+        assert not consumer.is_blocked
+
+
+async def until_unblocked(both: Pair, reasons: list[str | None]) -> None:
+    while not reasons:  # noqa: ASYNC110 - plain state that tells nobody
+        await asyncio.sleep(0.001)
+    both.server.block_publishers(None)
+
+
 class Broken:
     """An authenticator with a fault."""
 
