@@ -51,16 +51,17 @@ and ended.
 
 **Storage** (``persist``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)`` and ``async load() ->
 StoredState``; the operations are dataclasses there. ``memory_store`` has ``MemoryStore`` (remembers, for tests) and
-``NoStore``. Bodies larger than ``BrokerLimits.spill_from`` pass through the store in chunks and are never in memory whole.
+``NoStore``. Bodies larger than ``BrokerLimits.spill_from`` pass through the store in
+chunks and are never in memory whole.
 
-| files                                                                      | subject                              |
-|----------------------------------------------------------------------------|--------------------------------------|
-| server, limits, users                                                      | one endpoint, its bounds, who may    |
-| session, login, allowance, gathered                                        | one connection                       |
-| channel, consumer, confirms, arrival, feeder                               | one channel                          |
-| commands, consuming, publishing, transaction, refusals                     | what clients ask for, and hear       |
-| vhost, definitions, exchanges, topic, headers_match, routing               | names, and the way of a message      |
-| queue, ready, consumers, arguments, message, deadletter, timers, environment | one queue                          |
-| persist, journal, bodies, restore, memory_store                            | what survives                        |
-| services                                                                   | where the node's own code takes part |
+| files                                                                        | subject                              |
+|------------------------------------------------------------------------------|--------------------------------------|
+| server, limits, users                                                        | one endpoint, its bounds, who may    |
+| session, login, allowance, gathered                                          | one connection                       |
+| channel, consumer, confirms, arrival, feeder                                 | one channel                          |
+| commands, consuming, publishing, transaction, refusals                       | what clients ask for, and hear       |
+| vhost, definitions, exchanges, topic, headers_match, routing                 | names, and the way of a message      |
+| queue, ready, consumers, arguments, message, deadletter, timers, environment | one queue                            |
+| persist, journal, bodies, restore, memory_store                              | what survives                        |
+| services                                                                     | where the node's own code takes part |
 """
