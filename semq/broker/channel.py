@@ -239,7 +239,10 @@ class Channel:
             delivery = self.unacked.pop(tag, None)
             if delivery is None:
                 raise refusals.unknown_tag(tag)
-            self._settle([(tag, delivery)], disposition)
+            if self.transaction is None:
+                self._apply_one(delivery, disposition)
+            else:
+                self.transaction.settle([(tag, delivery)], disposition)
         else:
             self._settle(self._take_up_to(tag), disposition)
 
@@ -266,6 +269,19 @@ class Channel:
             self.unacked[tag] = delivery
             self.lowest_tag = min(self.lowest_tag, tag)
 
+    def _apply_one(self, delivery: Delivery, disposition: Disposition) -> None:
+        """The same as ``apply`` for what is nearly always asked."""
+        consumer, source, session = delivery.consumer, delivery.source, self.session
+        session.allowance.settle(delivery.size)
+        if consumer is not None:
+            consumer.unacked -= 1
+            self.counted -= 1
+        if isinstance(source, ServiceQueue):
+            session.gathered.add(source, consumer, delivery.item, disposition)
+        else:
+            source.settle(consumer, (delivery.item,), disposition)
+        self._make_room((consumer,) if consumer is not None else ())
+
     def apply(self, deliveries: list[Delivery], disposition: Disposition) -> None:
         """Tell the queues and services, then let the consumers have more."""
         session = self.session
@@ -283,22 +299,26 @@ class Channel:
                     session.gathered.add(source, consumer, item, disposition)
             else:
                 source.settle(consumer, items, disposition)
-        if self.prefetch_global or session.allowance.was_full:
-            session.wake_consumers()
+        self._make_room(roomy)
+
+    def _make_room(self, consumers: Iterable[Consumer]) -> None:
+        if self.prefetch_global or self.session.allowance.was_full:
+            self.session.wake_consumers()
         else:
-            self.wake(roomy)
+            self.wake(consumers)
 
     def wake(self, consumers: Iterable[Consumer]) -> None:
         """These consumers may have room again."""
         for consumer in list(consumers):
-            consumer.wake()
+            if consumer.is_parked:
+                consumer.wake()
 
     def recover(self, requeue: bool) -> None:
         """basic.recover: back to the queues, or out again to the same consumers under new tags."""
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
         deliveries = [delivery for _, delivery in outstanding]
-        again = [] if requeue else [d for d in deliveries if self._can_redeliver(d)]
+        again = {} if requeue else dict.fromkeys(d for d in deliveries if self._can_redeliver(d))
         for delivery in again:
             self._redeliver(delivery)
         self.apply([d for d in deliveries if d not in again], Disposition.REQUEUE)

@@ -16,6 +16,9 @@ PERSISTENT = 2
 
 # Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
+_CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
+_PLAIN = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
+_FIRST = 14  # where the properties begin
 _RARE = _PRIORITY | _EXPIRATION
 _SOMEBODY = _REPLY_TO | _USER_ID
 
@@ -50,7 +53,9 @@ class Message:
         self.expiration: int | None = None
         flags = property_flags(header)
         self.extra_keys: tuple[str, ...] = ()
-        self.is_persistent = bool(flags & _DELIVERY_MODE) and header.delivery_mode == PERSISTENT
+        self.is_persistent = delivery_mode(header, flags) == PERSISTENT
+        if not header.raw[_FIRST:].isascii():
+            _ = header.properties  # texts that are no UTF-8 would hurt whoever receives them
         if flags & _HEADERS:
             self._read_headers()
         if flags & _RARE:
@@ -87,6 +92,25 @@ def property_flags(header: ContentHeader) -> int:
     """The first word of property flags."""
     raw = header.raw
     return raw[12] << 8 | raw[13]
+
+
+def delivery_mode(header: ContentHeader, flags: int) -> int | None:
+    """The delivery mode; read straight from the octets when only content type and encoding stand before it.
+
+    Raises FrameError when anything in the header is cut off or left over.
+    """
+    if flags & ~_PLAIN:
+        return header.delivery_mode
+    raw = header.raw
+    at = _FIRST
+    if flags & _CONTENT_TYPE and at < len(raw):
+        at += 1 + raw[at]
+    if flags & _CONTENT_ENCODING and at < len(raw):
+        at += 1 + raw[at]
+    has_mode = bool(flags & _DELIVERY_MODE)
+    if at + has_mode != len(raw):
+        return header.delivery_mode  # the general road says what is wrong
+    return raw[at] if has_mode else None
 
 
 def names_somebody(header: ContentHeader) -> bool:

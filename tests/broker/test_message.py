@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from semq.amqp.content import ContentHeader
-from semq.amqp.errors import AmqpError, PreconditionFailed
-from semq.broker.message import Message, names_somebody, read_expiration
+from semq.amqp.errors import AmqpError, FrameError, PreconditionFailed
+from semq.broker.message import Message, delivery_mode, names_somebody, read_expiration
 from tests.broker.pure import message_of
 
 
@@ -25,6 +25,33 @@ from tests.broker.pure import message_of
 )
 def test_fields(properties: dict[str, Any], field: str, value: Any) -> None:
     assert getattr(message_of(b"", "e", "k", **properties), field) == value
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 255])
+@pytest.mark.parametrize(
+    "others", [{}, {"content_type": "a/b"}, {"content_encoding": ""}, {"content_type": "a", "content_encoding": "b"}]
+)
+def test_the_short_road_to_the_delivery_mode(mode: int, others: dict[str, Any]) -> None:
+    header = message_of(delivery_mode=mode, **others).header
+    flags = header.raw[12] << 8 | header.raw[13]
+    assert delivery_mode(header, flags) == mode
+    for raw in (header.raw[:-1], header.raw + b"x"):
+        with pytest.raises(FrameError):
+            delivery_mode(ContentHeader(raw, 0), flags)
+
+
+@pytest.mark.parametrize("flags", [0, 0x8000, 0x4000, 0xC000, 0x0001, 0x0002])
+@pytest.mark.parametrize("rest", [b"\xff", b"\x05ab", b"\x01a\x01b\x01c"])
+def test_a_header_that_does_not_fit_its_flags_is_refused(flags: int, rest: bytes) -> None:
+    header = ContentHeader(b"\0\x3c" + bytes(10) + flags.to_bytes(2, "big") + rest, 0)
+    with pytest.raises(AmqpError):
+        Message("", "k", header, b"")
+
+
+def test_a_text_that_is_no_utf_8_is_refused() -> None:
+    with pytest.raises(AmqpError):
+        Message("", "k", ContentHeader(message_of(app_id="a\x7fb").header.raw.replace(b"\x7f", b"\xff"), 0), b"")
+    assert message_of(app_id="机构", headers={"名": "值"}).headers() == {"名": "值"}
 
 
 def test_flags_are_seen_without_decoding() -> None:
