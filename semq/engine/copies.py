@@ -84,6 +84,7 @@ class HearAcks(OnCopies):
         for lk1, ident, _ in self._acks:
             row = self._row(unit, lk1)
             if row is None:
+                HUB.step(Held.ABSENT, HubHeard.ack)
                 continue
             if str(row.lk0) == ident and row.target.node == self._source:
                 self._hear(unit, row, HubHeard.ack)
@@ -121,12 +122,13 @@ class HearAnswers(OnCopies):
         self._begin()
         for lk1, record in self._records:
             row = self._row(unit, lk1)
-            if row is None or str(row.lk0) != record.ident or row.target.node != self._source:
+            if row is not None and (str(row.lk0) != record.ident or row.target.node != self._source):
                 continue
-            if record.answer is not None and record.answer in HAS_IT:
-                self._hear(unit, row, HubHeard.held, record.answer.name)
-            elif record.answer is Answer.NOT and record.nonce == row.att:
-                self._hear(unit, row, HubHeard.not_here, "NOT")
+            news = HubHeard.held if record.answer in HAS_IT else HubHeard.not_here
+            if row is None:
+                HUB.step(Held.ABSENT, news)
+            elif news is HubHeard.held or (record.answer is Answer.NOT and record.nonce == row.att):
+                self._hear(unit, row, news, record.answer.name if record.answer else "")
 
 
 class AnswerCustody(OnCopies):

@@ -75,7 +75,7 @@ class SenderDeed(Word):
 SENDER = Grid(
     """
 class3          SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            GONE              AWAY              FINAL
-claim           SS_SENT:send      .                 .                 .                 .                 .                 .
+claim           SS_SENT:send      !                 !                 .                 !                 !                 .
 fwd             .                 SS_ACK_FWD        .                 .                 .                 .                 .
 fwd_failed      .                 SS_INIT:wake      SS_INIT:wake      .                 .                 .                 .
 discarded       !                 !                 !                 !                 !                 !                 !
@@ -89,11 +89,11 @@ refused_again   .                 SS_INIT:refuse    .                 .         
 gone            .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
 unavail         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
 not_here        .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
-not_here_bare   .                 .                 .                 .                 SS_INIT:give_up   .                 .
+not_here_bare   !                 !                 !                 .                 SS_INIT:give_up   !                 .
 offline         .                 SS_INIT:wake      SS_INIT:wake      .                 .                 SS_INIT:wake      .
-resend          .                 SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      .
-cancel          SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void .
-ask             .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      .
+resend          .                 SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      !
+cancel          SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void !
+ask             .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      !
 give_up         !                 !                 !                 !                 !                 !                 !
 """,
     Standing,
@@ -101,30 +101,32 @@ give_up         !                 !                 !                 !         
     SenderDeed,
 )
 
-# Rows of class 1 and 2 exist only while a receipt is owed, or class 2 while our own link is down; nothing is ever resent (rule R22).
+# Rows of class 1 and 2 exist only while a receipt is owed, or class 2 while our own link is down; nothing is ever resent
+# (rule R22). So nothing is heard of a row in SS_INIT, unless it came back from a backup; an answer of somebody who does not
+# know is counted, and heard as ``give_up``; and there are neither void markers nor floors.
 SENDER_12 = Grid(
     """
 class12         SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            FINAL
-claim           SS_SENT:send      .                 .                 .                 .
-fwd             .                 SS_ACK_FWD        .                 .                 .
-fwd_failed      .                 .                 .                 .                 .
-discarded       .                 DROPPED           DROPPED           .                 .
+claim           SS_SENT:send      !                 !                 .                 .
+fwd             !                 SS_ACK_FWD        .                 .                 .
+fwd_failed      !                 .                 .                 .                 .
+discarded       !                 DROPPED           DROPPED           .                 .
 save            SS_ACK            SS_ACK            SS_ACK            .                 .
 recv            SS_ACK2           SS_ACK2           SS_ACK2           SS_ACK2           .
 rej             REJECTED          REJECTED          REJECTED          REJECTED          .
-void            CANCELLED         CANCELLED         CANCELLED         CANCELLED         .
-settled         UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
-refused         .                 REJECTED          .                 .                 .
-refused_again   .                 .                 .                 .                 .
-gone            .                 .                 .                 .                 .
-unavail         .                 .                 .                 .                 .
-not_here        .                 .                 .                 .                 .
-not_here_bare   .                 .                 .                 .                 .
-offline         .                 .                 .                 .                 .
-resend          .                 .                 .                 .                 .
-cancel          CANCELLED         .                 .                 .                 .
-ask             .                 .:ask_target      .:ask_target      .:ask_target      .
-give_up         .                 UNKNOWN           UNKNOWN           UNKNOWN           .
+void            !                 !                 !                 !                 !
+settled         !                 !                 !                 !                 !
+refused         !                 REJECTED          .                 .                 .
+refused_again   !                 !                 !                 !                 !
+gone            !                 !                 !                 !                 !
+unavail         !                 !                 !                 !                 !
+not_here        !                 !                 !                 !                 !
+not_here_bare   !                 !                 !                 !                 !
+offline         !                 !                 !                 !                 !
+resend          .                 .                 .                 .                 !
+cancel          CANCELLED         .                 .                 .                 !
+ask             !                 .:ask_target      .:ask_target      .:ask_target      !
+give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN           .
 """,
     Standing,
     Heard,
@@ -175,13 +177,13 @@ hub         ABSENT              SS_INIT             SS_SENT
 store       SS_INIT:ack_save    !                   !
 again       !                   .:ack_save          .:ack_save
 replace     !                   SS_INIT:ack_save    SS_INIT:ack_save
-claim       .                   SS_SENT:send        .
+claim       !                   SS_SENT:send        !
 ack         .:reack             ABSENT:reack        ABSENT:reack
-ack_other   .:reack             .:reack             .:reack
+ack_other   !                   .:reack             .:reack
 held        .                   ABSENT              ABSENT
 not_here    .                   .                   SS_INIT:wake
 inquired    .:pass_on           .:custody           .:custody
-ask         .                   .                   .:ask_target
+ask         !                   .                   .:ask_target
 """,
     Held,
     HubHeard,
@@ -221,7 +223,7 @@ RECEIVER = Grid(
     """
 receiver    NOT          RECV         REJ          VOID         SETTLED
 payload     RECV:record  .:answer     .:answer     .:answer     .:answer
-unreadable  REJ:record   .:answer     .:answer     .:answer     .:answer
+unreadable  REJ:record   !            !            !            !
 marker      VOID:record  .:answer     .:answer     .:answer     .:answer
 inquiry     .:answer     .:answer     .:answer     .:answer     .:answer
 """,
@@ -291,7 +293,7 @@ class HandlingDeed(Word):
 HANDLING = Grid(
     """
 handling  NEW         DONE      PARKED
-give      .:give      .         .
+give      .:give      !         !
 done      DONE        .         DONE
 back      .:offer     .         .
 fail      PARKED      .         .
