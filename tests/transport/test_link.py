@@ -12,6 +12,7 @@ from semq.amqp.limits import Limits
 from semq.amqp.spec import PROTOCOL_HEADER
 from semq.broker.limits import BrokerLimits
 from semq.transport.client_channel import ClientChannel
+from semq.transport.errors import LinkLost
 from semq.transport.link import Link
 from tests.transport.pair import Pair, header, pair
 
@@ -142,10 +143,38 @@ class Count:
                 await self._news.wait()
 
 
-async def test_a_peer_that_never_reads_its_good_bye_is_dropped() -> None:
-    async with pair(connection=Limits(close_s=0.1), drain_s=5.0) as both:
+@pytest.mark.parametrize("said", [b"", PROTOCOL_HEADER], ids=["nothing", "header"])
+@pytest.mark.parametrize("close_s", [0.1, 60.0])
+async def test_a_peer_that_never_answers_its_good_bye_is_dropped(said: bytes, close_s: float) -> None:
+    async with pair(connection=Limits(close_s=close_s), drain_s=5.0) as both:
         with socket.create_connection(("127.0.0.1", both.server.port)) as deaf:
-            deaf.sendall(PROTOCOL_HEADER)
+            deaf.sendall(said)
             await until(lambda: bool(both.server.sessions))
-            await asyncio.wait_for(both.server.stop(0.2), 10)
+            await asyncio.wait_for(both.server.stop(0.3), 10)
             assert both.server.sessions == {}
+
+
+async def test_a_peer_that_hangs_up_in_the_pause_is_forgotten() -> None:
+    async with pair(pause_s=0.1) as both:
+        for _ in range(3):
+            dialling = asyncio.ensure_future(both.dial(password="wrong"))
+            await until(lambda: any(not session.is_open for session in both.server.sessions))
+            dialling.cancel()
+        await until(lambda: not both.server.sessions)
+
+
+async def test_a_channel_closed_by_the_peer_hears_no_late_answers() -> None:
+    async with pair() as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        await channel.declare_queue("q", exclusive=True)
+        for _ in range(100):
+            channel.publish("", "q", header(b"1"), b"1", mandatory=True)
+            channel.publish("", "nowhere", header(b"1"), b"1", mandatory=True)
+        asking = asyncio.ensure_future(channel.get("q"))
+        await asyncio.sleep(0)
+        channel.close_soon()
+        with pytest.raises(LinkLost):
+            await asking
+        other = await link.open_channel()
+        assert (await other.declare_queue("q", passive=True)).message_count == 100
