@@ -12,7 +12,7 @@ from semq.engine.core import Core, Step
 from semq.engine.outbound import Effects, OutboundRows
 from semq.engine.schedule import Schedule, Slice
 from semq.engine.sending import Sender
-from semq.store.rows import Outbound
+from semq.store.rows import Outbound, Pending
 from semq.store.unit import Query, Unfinished, Unit, Unsettled
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
@@ -75,9 +75,11 @@ class _Look(Step):
     def decide(self, unit: Unit) -> None:
         looked = list(self._sweep._look(unit, self._query))
         self._remain = bool(looked)
-        self._last = looked[-1][0] if looked else self._slice.last
         self._patient = all(patient for _, patient in looked)
-        self._full = len(looked) >= self._limit
+        # What the query found, not what is left of it: earlier work of this unit may have settled some, and more rows wait.
+        found = unit.found.get(self._query, [])
+        self._full = len(found) >= self._limit
+        self._last = row_id(found[-1]) if found else self._slice.last
 
     def committed(self) -> None:
         sweep, slice_ = self._sweep, self._slice
@@ -95,6 +97,11 @@ class _Look(Step):
     def failed(self, error: Exception) -> None:
         self._sweep._busy = False
         self._sweep.schedule.put_back(self._slice, self._sweep.core.now() + 1.0)
+
+
+def row_id(row: Outbound | Pending) -> int:
+    """The number of a row, by which slices are cut."""
+    return row.object_id if isinstance(row, Outbound) else row.bref
 
 
 class OutboundAsker:
