@@ -76,7 +76,7 @@ class _Look(Step):
         looked = list(self._sweep._look(unit, self._query))
         self._remain = bool(looked)
         self._patient = all(patient for _, patient in looked)
-        # What the query found, not what is left of it: earlier work of this unit may have settled some, and more rows wait.
+        # What the query found, not what is left of it: earlier work of this unit may have settled some of many.
         found = unit.found.get(self._query, [])
         self._full = len(found) >= self._limit
         self._last = row_id(found[-1]) if found else self._slice.last
