@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from semq.store.postgres_pack import Param, boolean, float8, int2, int4, int8, int8s
+from semq.store.postgres_pack import Param, boolean, int4, int8, int8s
 
 Batch = list[tuple[str, Sequence[Param]]]
 
@@ -134,18 +134,16 @@ class Net:
             batch.append(("drop_bodies", [int8s(self.bodies_dropped)]))
         return batch
 
-    def rows(self) -> dict[str, list[Sequence[Param]]]:
-        """Packed rows that come, by table."""
-        chunks: list[Sequence[Param]] = [
-            (int8(body_id), int4(index), data)
-            for body_id, chunks in self.chunks.items()
-            for index, data in chunks.items()
+    def rows(self) -> dict[str, list[Sequence[Any]]]:
+        """Rows that come, by table, as values in the order of the columns."""
+        chunks: list[Sequence[Any]] = [
+            (body_id, index, data) for body_id, chunks in self.chunks.items() for index, data in chunks.items()
         ]
         return {"broker_message": self._messages(), "broker_body": chunks}
 
-    def _messages(self) -> list[Sequence[Param]]:
+    def _messages(self) -> list[Sequence[Any]]:
         return [
-            _pack(op, self.marked[queue].get(position, op.delivery_count))
+            _values(op, self.marked[queue].get(position, op.delivery_count))
             for queue, messages in self.added.items()
             for position, op in messages.items()
         ]
@@ -177,16 +175,16 @@ def _identity(op: Any) -> bytes:
     return digest.digest()
 
 
-def _pack(op: Any, delivery_count: int) -> Sequence[Param]:
+def _values(op: Any, delivery_count: int) -> Sequence[Any]:
     return (
-        int8(op.queue_id),
-        int8(op.position),
-        op.exchange.encode(),
-        op.routing_key.encode(),
-        int2(op.priority),
-        None if op.expires_at is None else float8(op.expires_at),
-        int4(delivery_count),
+        op.queue_id,
+        op.position,
+        op.exchange,
+        op.routing_key,
+        op.priority,
+        op.expires_at,
+        delivery_count,
         op.header,
         op.body,
-        int8(op.body_id),
+        op.body_id,
     )

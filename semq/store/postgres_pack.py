@@ -1,32 +1,48 @@
-"""Values in Postgres' binary format: parameters of prepared statements, arrays, and rows of a binary COPY.
+"""Values in Postgres' binary format: parameters of prepared statements, arrays, and the data of a binary COPY.
 
-Used by the other ``postgres_*`` modules. Written by hand because these few lines run for each row of each unit: one
-function call a value, no lookup by type. Milliseconds since 1970 UTC become ``timestamptz`` here and nowhere else.
+Used by the other ``postgres_*`` modules. Small statements are packed by hand, one function call a value. Rows that come
+in numbers are packed by psycopg's compiled dumpers, by the types of their columns (``Packer``). Milliseconds since 1970
+UTC become ``timestamptz`` here and nowhere else.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from struct import Struct, pack
+from typing import Any
 
-from psycopg.adapt import Buffer, Loader
+from psycopg._copy_base import format_row_binary  # the compiled half of ``Copy.write_row``, without its cursor
+from psycopg.abc import AdaptContext, Transformer
+from psycopg.adapt import Buffer, Loader, PyFormat
+from psycopg.adapt import Transformer as NewTransformer
 from psycopg.pq import Format
+from sqlalchemy import BigInteger, Boolean, DateTime, Double, Integer, LargeBinary, SmallInteger, Table, Text
 
 EPOCH_MS = 946_684_800_000  # Postgres counts microseconds from the year 2000
 OID_INT8, OID_TEXT = 20, 25
 
-Param = bytes | None
+Param = Buffer | None
 
 int8 = Struct("!q").pack
 int4 = Struct("!i").pack
 int2 = Struct("!h").pack
-float8 = Struct("!d").pack
 _array = Struct("!5i").pack
 _int8_element = Struct("!iq").pack
 _read_int8 = Struct("!q").unpack
 
 TRUE, FALSE = b"\x01", b"\x00"
-NULL_LENGTH = b"\xff\xff\xff\xff"
 COPY_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
+
+# Type of a column | the type as which its values are dumped: moments as microseconds, which is what they are.
+OIDS: tuple[tuple[type, int], ...] = (
+    (SmallInteger, 21),
+    (BigInteger, OID_INT8),
+    (Integer, 23),
+    (Boolean, 16),
+    (LargeBinary, 17),
+    (Text, OID_TEXT),
+    (DateTime, OID_INT8),
+    (Double, 701),
+)
 
 
 def boolean(value: bool) -> bytes:
@@ -34,9 +50,14 @@ def boolean(value: bool) -> bytes:
     return TRUE if value else FALSE
 
 
+def microseconds(ms: int) -> int:
+    """A moment as Postgres counts it, from milliseconds since 1970 UTC."""
+    return (ms - EPOCH_MS) * 1000
+
+
 def moment(ms: int) -> bytes:
     """A ``timestamptz``, from milliseconds since 1970 UTC."""
-    return int8((ms - EPOCH_MS) * 1000)
+    return int8(microseconds(ms))
 
 
 def maybe_text(value: str | None) -> Param:
@@ -51,17 +72,11 @@ def int8s(values: Collection[int]) -> bytes:
 
 def texts(values: Collection[str]) -> bytes:
     """A ``text[]``."""
-    return _head(OID_TEXT, len(values)) + _framed([value.encode() for value in values])
-
-
-def copy_row(params: Sequence[Param]) -> bytes:
-    """One row of a binary COPY, from the same packed values that a prepared INSERT takes."""
-    return int2(len(params)) + _framed(params)
-
-
-def copy_data(rows: Iterable[Sequence[Param]]) -> bytes:
-    """The whole data of a binary COPY."""
-    return b"".join((COPY_HEAD, *map(copy_row, rows), COPY_END))
+    parts = [_head(OID_TEXT, len(values))]
+    for value in values:
+        octets = value.encode()
+        parts += (int4(len(octets)), octets)
+    return b"".join(parts)
 
 
 def _head(oid: int, count: int) -> bytes:
@@ -69,14 +84,29 @@ def _head(oid: int, count: int) -> bytes:
     return _array(1, 0, oid, count, 1) if count else pack("!3i", 0, 0, oid)
 
 
-def _framed(values: Iterable[Param]) -> bytes:
-    parts: list[bytes] = []
-    for value in values:
-        if value is None:
-            parts.append(NULL_LENGTH)
-        else:
-            parts += (int4(len(value)), value)
-    return b"".join(parts)
+class Packer:
+    """Packs whole rows of some tables, for INSERT and for COPY; values in the order of the columns."""
+
+    def __init__(self, context: AdaptContext, tables: Iterable[Table]) -> None:
+        self._transformers: dict[str, Transformer] = {}
+        self._formats: dict[str, list[PyFormat]] = {}
+        for table in tables:
+            oids = [next(oid for kind, oid in OIDS if isinstance(column.type, kind)) for column in table.columns]
+            self._transformers[table.name] = transformer = NewTransformer(context)
+            transformer.set_dumper_types(oids, Format.BINARY)
+            self._formats[table.name] = [PyFormat.BINARY] * len(oids)
+
+    def params(self, table: str, values: Sequence[Any]) -> Sequence[Buffer | None]:
+        """One row as the parameters of a prepared INSERT."""
+        return self._transformers[table].dump_sequence(values, self._formats[table])
+
+    def copy_data(self, table: str, rows: Iterable[Sequence[Any]]) -> bytearray:
+        """Rows as the whole data of a binary COPY."""
+        out, transformer = bytearray(COPY_HEAD), self._transformers[table]
+        for values in rows:
+            format_row_binary(values, transformer, out)
+        out += COPY_END
+        return out
 
 
 class Milliseconds(Loader):

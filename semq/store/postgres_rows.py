@@ -1,21 +1,12 @@
 """Rows of the contract as rows of Postgres, and back: one pair of functions a table, columns in the order of
 ``tables``.
 
-Called by ``postgres_load`` and ``postgres_write`` for each row of each unit.
-"""
+Called by ``postgres_load`` and ``postgres_write`` for each row of each unit; the values are packed by
+``postgres_pack``."""
 
 from typing import Any
 
-from semq.store.postgres_pack import (
-    FALSE,
-    TRUE,
-    Param,
-    int2,
-    int4,
-    int8,
-    maybe_text,
-    moment,
-)
+from semq.store.postgres_pack import FALSE, TRUE, Param, int2, int4, int8, microseconds, moment
 from semq.store.rows import LedgerLine, Outbound, Pending, Reason, Recorded
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
@@ -37,8 +28,7 @@ _APP = {int(status): status for status in AppStatus}
 ARRIVAL = {int(status): status for status in Arrival}
 _CLASS = {int(status): status for status in SaveFwd}
 _DIRECTION = {int(direction): direction for direction in Direction}
-_SMALL4 = [int4(number) for number in range(256)]
-_NO_KEY = (b"", b"", b"", b"")
+NOWHERE = NO_REASON = (None, None)
 
 
 def read_lk0(text: str) -> LK0:
@@ -51,65 +41,50 @@ def _reason(code: str | None, words: str | None) -> Reason | None:
     return None if code is None or words is None else (code, words)
 
 
-def _pack_key(key: AppKey) -> tuple[bytes, bytes, bytes, bytes]:
-    if key is NO_KEY:
-        return _NO_KEY
-    return key[0].encode(), key[1].encode(), key[2].encode(), key[3].encode()
+def _moment(ms: int) -> int | None:
+    return microseconds(ms) if ms else None
 
 
-def _pack_reason(reason: Reason | None) -> tuple[Param, Param]:
-    return (None, None) if reason is None else (reason[0].encode(), reason[1].encode())
-
-
-def _pack_pos(pos: Pos | None) -> tuple[Param, Param]:
-    return (None, None) if pos is None else (int8(pos[0]), int8(pos[1]))
-
-
-def _count(number: int) -> bytes:
-    return _SMALL4[number] if 0 <= number < 256 else int4(number)
-
-
-def pack_outbound(row: Outbound) -> list[Param]:
+def outbound_values(row: Outbound) -> Values:
     """A row of tb_0031."""
-    lk0, target = row.lk0, row.target
-    custodian, outcome = row.custodian, row.outcome
-    return [
-        int8(row.object_id),
-        STATUS[row.direction],
-        str(lk0).encode(),
-        int8(lk0.inc),
-        int8(row.sid),
-        f"{target.type}.{target.id}".encode(),
-        target.user.encode(),
-        STATUS[row.save_fwd],
-        TRUE if row.ack2 else FALSE,
-        STATUS[row.ss_status],
-        _count(row.att),
-        *_pack_pos(row.prev),
-        row.order_key.encode(),
-        *_pack_key(row.app_key),
-        maybe_text(row.token),
-        None if custodian is None else str(custodian).encode(),
-        TRUE if row.void else FALSE,
-        TRUE if row.lost else FALSE,
-        TRUE if row.has_payload else FALSE,
-        TRUE if row.held else FALSE,
-        TRUE if row.parked else FALSE,
-        None if outcome is None else STATUS[outcome],
-        *_pack_reason(row.reason),
+    lk0, target, prev, custodian = row.lk0, row.target, row.prev, row.custodian
+    return (
+        row.object_id,
+        row.direction,
+        str(lk0),
+        lk0.inc,
+        row.sid,
+        f"{target.type}.{target.id}",
+        target.user,
+        row.save_fwd,
+        row.ack2,
+        row.ss_status,
+        row.att,
+        *(prev or NOWHERE),
+        row.order_key,
+        *row.app_key,
+        row.token,
+        None if custodian is None else str(custodian),
+        row.void,
+        row.lost,
+        row.has_payload,
+        row.held,
+        row.parked,
+        row.outcome,
+        *(row.reason or NO_REASON),
         row.digest,
-        int8(row.size),
-        moment(row.accepted_at),
-        moment(row.expires_at) if row.expires_at else None,
-    ]
+        row.size,
+        microseconds(row.accepted_at),
+        _moment(row.expires_at),
+    )
 
 
 def pack_changes(row: Outbound) -> tuple[Param, ...]:
-    """What may change of a row of tb_0031, in the order of ``postgres_sql.CHANGES``."""
-    custodian, outcome = row.custodian, row.outcome
+    """What may change of a row of tb_0031, packed, in the order of ``postgres_sql.CHANGES``."""
+    custodian, outcome, reason = row.custodian, row.outcome, row.reason
     return (
         STATUS[row.ss_status],
-        _count(row.att),
+        int4(row.att),
         None if custodian is None else str(custodian).encode(),
         TRUE if row.void else FALSE,
         TRUE if row.lost else FALSE,
@@ -117,7 +92,8 @@ def pack_changes(row: Outbound) -> tuple[Param, ...]:
         TRUE if row.held else FALSE,
         TRUE if row.parked else FALSE,
         None if outcome is None else STATUS[outcome],
-        *_pack_reason(row.reason),
+        None if reason is None else reason[0].encode(),
+        None if reason is None else reason[1].encode(),
         row.digest,
         int8(row.size),
         moment(row.expires_at) if row.expires_at else None,
@@ -161,34 +137,34 @@ def outbound_of(values: Values) -> Outbound:
     )
 
 
-def pack_pending(row: Pending) -> list[Param]:
+def pending_values(row: Pending) -> Values:
     """A row of tb_0030."""
     lk0, lk1, target = row.lk0, row.lk1, row.target
-    return [
-        int8(row.bref),
-        str(lk0).encode(),
-        str(lk0.store).encode(),
-        int8(lk0.inc),
-        int8(lk0.object_id),
-        int8(row.sid),
-        f"{target.type}.{target.id}".encode(),
-        target.user.encode(),
-        STATUS[row.save_fwd],
-        TRUE if row.ack2 else FALSE,
-        STATUS[row.status],
-        None if lk1 is None else str(lk1).encode(),
-        STATUS[row.p_ack_status],
-        STATUS[row.s_ack_status],
-        STATUS[row.app_status],
-        _count(row.deliveries),
-        *_pack_pos(row.prev),
-        row.order_key.encode(),
-        *_pack_key(row.app_key),
-        *_pack_reason(row.reason),
+    return (
+        row.bref,
+        str(lk0),
+        str(lk0.store),
+        lk0.inc,
+        lk0.object_id,
+        row.sid,
+        f"{target.type}.{target.id}",
+        target.user,
+        row.save_fwd,
+        row.ack2,
+        row.status,
+        None if lk1 is None else str(lk1),
+        row.p_ack_status,
+        row.s_ack_status,
+        row.app_status,
+        row.deliveries,
+        *(row.prev or NOWHERE),
+        row.order_key,
+        *row.app_key,
+        *(row.reason or NO_REASON),
         row.digest,
-        int8(row.size),
-        moment(row.received_at),
-    ]
+        row.size,
+        microseconds(row.received_at),
+    )
 
 
 def pending_of(values: Values) -> Pending:
@@ -221,9 +197,9 @@ def pending_of(values: Values) -> Pending:
     )
 
 
-def pack_recorded(stream: int, sid: int, entry: Recorded) -> list[Param]:
+def recorded_values(stream: int, sid: int, entry: Recorded) -> Values:
     """A row of tb_0030_ledger."""
-    return [int8(stream), int8(sid), STATUS[entry.status], entry.digest, *_pack_reason(entry.reason)]
+    return (stream, sid, entry.status, entry.digest, *(entry.reason or NO_REASON))
 
 
 def recorded_of(values: Values) -> Recorded:
@@ -232,22 +208,22 @@ def recorded_of(values: Values) -> Recorded:
     return Recorded(ARRIVAL[status], digest, _reason(code, words))
 
 
-def pack_line(number: int, line: LedgerLine) -> list[Param]:
+def line_values(number: int, line: LedgerLine) -> Values:
     """A row of semq_ledger."""
-    return [
-        int8(number),
-        moment(line.at),
-        int2(line.side),
-        int2(line.event),
-        line.lk0.encode(),
-        line.target.encode(),
-        _count(line.att),
-        line.lk1.encode(),
-        *_pack_key(line.app_key),
+    return (
+        number,
+        microseconds(line.at),
+        line.side,
+        line.event,
+        line.lk0,
+        line.target,
+        line.att,
+        line.lk1,
+        *line.app_key,
         line.digest,
-        int8(line.size),
-        line.detail.encode(),
-    ]
+        line.size,
+        line.detail,
+    )
 
 
 def _key(domain: str, type_: str, subtype: str, key: str) -> AppKey:

@@ -11,16 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
-from psycopg.adapt import Transformer
+from psycopg.adapt import Buffer, Transformer
 from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from semq.errors import SemqError
 from semq.store.postgres_errors import StoreUnavailable
-from semq.store.postgres_pack import Milliseconds, Param
+from semq.store.postgres_pack import Milliseconds, Packer, Param
+from semq.store.postgres_sql import INSERTED
 
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
 Rows = list[tuple[Any, ...]]
+PIECE = 128 * 1024  # octets of COPY data that libpq gets at a time
 
 # The plans of these statements are always the same: reach each row by its index. Tables here grow from nothing to
 # millions of rows within minutes, and a plan made for the empty table would read all of it until statistics come
@@ -32,28 +34,37 @@ OPTIONS = (
 )
 
 
-class Refusal(Exception):  # noqa: N818  (never leaves the store: ``writer`` makes a typed error of it)
-    """Postgres refused a statement; the transaction is void, the connection lives."""
+class Refusal(Exception):
+    """Postgres refused a statement; the transaction is void, the connection lives. ``writer`` makes typed errors of
+    it."""
 
-    def __init__(self, result: PGresult) -> None:
-        def said(what: DiagnosticField) -> str:
-            return (result.error_field(what) or b"").decode(errors="replace")
+    def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "") -> None:
+        self.sqlstate = sqlstate
+        self.text = text
+        self.table = table
+        self.constraint = constraint
+        super().__init__(f"{sqlstate} {text}")
 
-        self.sqlstate = said(DiagnosticField.SQLSTATE)
-        self.text = said(DiagnosticField.MESSAGE_PRIMARY)
-        self.table = said(DiagnosticField.TABLE_NAME)
-        self.constraint = said(DiagnosticField.CONSTRAINT_NAME)
-        super().__init__(f"{self.sqlstate} {self.text}")
+
+def _refusal(result: PGresult) -> Refusal:
+    fields = (
+        DiagnosticField.SQLSTATE,
+        DiagnosticField.MESSAGE_PRIMARY,
+        DiagnosticField.TABLE_NAME,
+        DiagnosticField.CONSTRAINT_NAME,
+    )
+    return Refusal(*((result.error_field(field) or b"").decode(errors="replace") for field in fields))
 
 
 class _Exchange:
     """A batch on its way: what has come back of it."""
 
-    __slots__ = ("copies", "error", "future", "results")
+    __slots__ = ("copies", "error", "feeding", "future", "results")
 
-    def __init__(self, future: "asyncio.Future[list[PGresult]] | None", copies: "deque[bytes] | None" = None) -> None:
+    def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:
         self.future = future
         self.copies = copies  # not None: simple protocol, one piece of data for each COPY in turn
+        self.feeding: memoryview | None = None  # what is still to be sent of the COPY that is under way
         self.results: list[PGresult] = []
         self.error: PGresult | None = None
 
@@ -74,6 +85,7 @@ class Wire:
         self._notified = notified
         self._loop = asyncio.get_running_loop()
         self._transformer = Transformer(connection)
+        self.packer = Packer(connection, INSERTED)
         self._exchanges: deque[_Exchange] = deque()
         self._writing = False
         self.closed = False
@@ -105,7 +117,7 @@ class Wire:
         else:
             future.add_done_callback(_forget)
 
-    def copy(self, sql: str, data: Sequence[bytes]) -> "asyncio.Future[list[PGresult]]":
+    def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
         """Run several statements of which some are ``COPY … FROM STDIN``, each fed with the next piece of ``data``.
 
         libpq has no COPY in pipeline mode; the simple protocol takes one round trip for each COPY and no other.
@@ -113,7 +125,7 @@ class Wire:
         assert not self._exchanges, "COPY starts when all before it has come back"
         self._pg.exit_pipeline_mode()
         self._pg.send_query(sql.encode())
-        return self._expect(deque(data))
+        return self._expect(deque(memoryview(piece) for piece in data))
 
     def rows(self, result: PGresult) -> Rows:
         """The rows of a result, as tuples."""
@@ -134,7 +146,7 @@ class Wire:
         self._pg.pipeline_sync()
         return self._expect(None)
 
-    def _expect(self, copies: "deque[bytes] | None") -> "asyncio.Future[list[PGresult]]":
+    def _expect(self, copies: "deque[memoryview] | None") -> "asyncio.Future[list[PGresult]]":
         future: asyncio.Future[list[PGresult]] = self._loop.create_future()
         self._exchanges.append(_Exchange(future, copies))
         self._flush()
@@ -151,6 +163,9 @@ class Wire:
     def _writable(self) -> None:
         try:
             self._flush()
+            if self._exchanges and self._exchanges[0].feeding is not None:
+                self._feed(self._exchanges[0])
+                self._pump()  # the answer to a COPY that was refused early may have been read already
         except psycopg.Error as error:
             self._lose(error)
 
@@ -167,6 +182,8 @@ class Wire:
         ended = False  # libpq ends each statement with one None; two in a row mean that there is nothing yet
         while self._exchanges and not self._pg.is_busy():
             exchange = self._exchanges[0]
+            if exchange.feeding is not None:
+                return  # libpq would only say COPY_IN again
             result = self._pg.get_result()
             if result is None:
                 if exchange.copies is not None:
@@ -185,22 +202,33 @@ class Wire:
             self._finish(exchange)
         elif status == ExecStatus.COPY_IN:
             assert exchange.copies, "as many pieces of data as COPYs"
-            self._pg.put_copy_data(exchange.copies.popleft())
-            self._pg.put_copy_end()
-            self._flush()
+            exchange.feeding = exchange.copies.popleft()
+            self._feed(exchange)
         elif status == ExecStatus.FATAL_ERROR:
             exchange.error = exchange.error or result
         elif status != ExecStatus.PIPELINE_ABORTED:
             exchange.results.append(result)
 
+    def _feed(self, exchange: _Exchange) -> None:
+        """Send the data of a COPY piece by piece: libpq moves all that it could not send yet with each attempt."""
+        data = exchange.feeding
+        while data is not None and not self._writing:
+            if data:
+                self._pg.put_copy_data(data[:PIECE])
+                exchange.feeding = data = data[PIECE:]
+            else:
+                self._pg.put_copy_end()
+                exchange.feeding = data = None
+            self._flush()
+
     def _finish(self, exchange: _Exchange) -> None:
         self._exchanges.popleft()
-        if exchange.future is None or exchange.future.done():
+        if exchange.future.done():
             return
         if exchange.error is None:
             exchange.future.set_result(exchange.results)
         else:
-            exchange.future.set_exception(Refusal(exchange.error))
+            exchange.future.set_exception(_refusal(exchange.error))
 
     def _lose(self, error: Exception) -> None:
         if not self.closed:
@@ -214,7 +242,7 @@ class Wire:
         self._loop.remove_writer(self._fd)
         while self._exchanges:
             future = self._exchanges.popleft().future
-            if future is not None and not future.done():
+            if not future.done():
                 future.set_exception(fault)
 
 

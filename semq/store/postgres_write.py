@@ -8,16 +8,17 @@ taken in the same unit."""
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import count
+from typing import Any
 
 from semq.store.postgres_broker import Net
-from semq.store.postgres_pack import Param, copy_data, int8, int8s, texts
-from semq.store.postgres_rows import STATUS, pack_changes, pack_line, pack_outbound, pack_pending, pack_recorded
+from semq.store.postgres_pack import Packer, Param, int8, int8s, texts
+from semq.store.postgres_rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres_sql import INSERTED, copy_in
 from semq.store.unit import Unit
 from semq.umx_t.status import AppStatus, Arrival
 
 Batch = list[tuple[str, Sequence[Param]]]
-NewRows = dict[str, list[Sequence[Param]]]  # table to packed rows
+NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
 
 _TABLES = [table.name for table in INSERTED]
 # Fields of Unit in which a change can be staged: a unit in which all of these are empty is only read.
@@ -139,32 +140,31 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
     """The rows that come in numbers, by table."""
     rows: NewRows = defaultdict(list)
     if unit.new_outbound:
-        rows["tb_0031"] = [pack_outbound(row) for row in unit.new_outbound.values()]
+        rows["tb_0031"] = [outbound_values(row) for row in unit.new_outbound.values()]
         rows["tb_0031_body"] = [
-            (int8(object_id), body.envelope, body.payload)
+            (object_id, body.envelope, body.payload)
             for object_id, body in unit.new_bodies.items()
             if object_id in unit.new_outbound
         ]
     if unit.new_pending:
-        rows["tb_0030"] = [pack_pending(row) for row in unit.new_pending.values()]
-        rows["tb_0030_body"] = [
-            (int8(bref), body.envelope, body.payload) for bref, body in unit.new_pending_bodies.items()
-        ]
+        rows["tb_0030"] = [pending_values(row) for row in unit.new_pending.values()]
+        rows["tb_0030_body"] = [(bref, body.envelope, body.payload) for bref, body in unit.new_pending_bodies.items()]
     for slot, entry in unit.new_recorded.items():
         stream = unit.in_streams[slot.stream]
         if slot.sid >= stream.floor:  # else forgotten in the same unit
-            rows["tb_0030_ledger"].append(pack_recorded(stream.number, slot.sid, entry))
+            rows["tb_0030_ledger"].append(recorded_values(stream.number, slot.sid, entry))
     if unit.ledger:
-        rows["semq_ledger"] = [pack_line(next(line_numbers), line) for line in unit.ledger]
+        rows["semq_ledger"] = [line_values(next(line_numbers), line) for line in unit.ledger]
     return rows
 
 
-def inserts(rows: NewRows) -> Batch:
+def inserts(rows: NewRows, packer: Packer) -> Batch:
     """The rows, one statement each: the fewest round trips, right for a few rows."""
-    return [(f"insert {table}", row) for table in _TABLES for row in rows.get(table, ())]
+    return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
 
 
-def copies(rows: NewRows) -> tuple[str, list[bytes]]:
+def copies(rows: NewRows, packer: Packer) -> tuple[str, list[bytearray]]:
     """The rows by COPY, one round trip a table, with COMMIT at the end: the least work a row, right for many."""
     filled = [table for table in _TABLES if rows.get(table)]
-    return "; ".join([*map(copy_in, filled), "COMMIT"]), [copy_data(rows[table]) for table in filled]
+    data = [packer.copy_data(table, rows[table]) for table in filled]
+    return "; ".join([*map(copy_in, filled), "COMMIT"]), data

@@ -16,11 +16,15 @@ are in ``postgres``.
 
 import asyncio
 import logging
+import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
+from typing import ParamSpec, TypeVar
+
+import psycopg
 
 from semq.errors import SemqError
 from semq.store.lease import RENEW_S, VALID_S, Lease
@@ -32,12 +36,22 @@ from semq.store.postgres_wire import Refusal, Wire
 from semq.store.postgres_write import Batch, NewRows, copies, inserts, is_read_only, written
 from semq.store.unit import Unit, Work, need
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 ROWS_MAX = 2000  # new rows of tb_0031 and tb_0030 in one unit
 BYTES_MAX = 16 * 1024 * 1024  # of payload in one unit
 WORKS_MAX = 1000
-COPY_FROM = 24  # so many new rows pay for the round trips of COPY
+COPY_FROM = 10  # so many new rows pay for the round trips of COPY
+BULKY = 256 * 1024  # octets of one body
+BODIES = (
+    ("tb_0031_body", 2),
+    ("tb_0030_body", 2),
+    ("broker_body", 2),
+    ("broker_message", 8),
+)  # table, place in its row
 
 # Classes of SQLSTATE for which one piece of work is to blame, or chance: data, constraints, deadlocks, locks, our own.
 ONE_TO_BLAME = ("22", "23", "40", "55", "SQ")
@@ -196,7 +210,7 @@ class Writer:
 
     async def _load(self, works: list[Work]) -> Unit:
         started = time.perf_counter()
-        load = Load(works[0].needs if len(works) == 1 else need(works))
+        load = _packing(Load, works[0].needs if len(works) == 1 else need(works))
         unit = Unit()
         if load.batch:
             begin = self._begin()
@@ -224,7 +238,7 @@ class Writer:
         counters = self._counters
         started = time.perf_counter()
         if not is_read_only(unit):
-            await self._commit(*written(unit, self._line_numbers))
+            await self._commit(*self._written(unit))
         elif self._in_transaction:
             self._wire.send_forgetting([("commit", ())])  # nothing depends on it
             self._in_transaction = False
@@ -241,18 +255,22 @@ class Writer:
 
     async def _commit(self, batch: Batch, rows: NewRows) -> None:
         """Write and commit. Raises Refusal if nothing was written, StoreUnavailable if that is not known."""
-        many = sum(map(len, rows.values()))
+        packer, many = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += many
-        before = [*self._begin(), self._lease_check(), *batch]
-        if many < COPY_FROM:
-            results = await self._wire.send([*before, *inserts(rows), ("commit", ())])
+        if many < COPY_FROM and not _is_bulky(rows):
+            last = [*_packing(inserts, rows, packer), ("commit", ())]
+            results = await self._wire.send([*self._begin(), self._lease_check(), *batch, *last])
         else:
-            await self._wire.send(before)
+            data = _packing(copies, rows, packer)
+            await self._wire.send([*self._begin(), self._lease_check(), *batch])
             self._counters.copied += many
-            results = await self._wire.copy(*copies(rows))
+            results = await self._wire.copy(*data)
         self._in_transaction = False
         if results[-1].command_status != b"COMMIT":
             raise StoreUnavailable("Postgres rolled back where it should have committed.")
+
+    def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
+        return _packing(written, unit, self._line_numbers)
 
     async def _renew(self) -> None:
         try:
@@ -331,6 +349,19 @@ class _Size:
             self._octets += sum(len(getattr(op, "body", b"") or getattr(op, "data", b"")) for op in fresh_ops)
             self._broker = len(unit.broker)
         return bodies + pending + self._broker >= ROWS_MAX or self._octets >= BYTES_MAX
+
+
+def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Make statements of values; what cannot be one is refused as Postgres would have refused it. Raises Refusal."""
+    try:
+        return pack(*args, **kwargs)
+    except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:
+        raise Refusal("22000", f"This is no value for Postgres: {error!r}") from error
+
+
+def _is_bulky(rows: NewRows) -> bool:
+    """Whether a few rows hold so much that they should go piece by piece: by COPY."""
+    return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 
 def _typed(refusal: Refusal) -> SemqError:

@@ -1,15 +1,16 @@
 """The connection itself: order of answers, errors in the middle of a batch, COPY, large data, and the end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
 from psycopg import sql
+from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table
 
 from semq.store.postgres_errors import StoreUnavailable
-from semq.store.postgres_pack import copy_data, int8
+from semq.store.postgres_pack import Packer, int8
 from semq.store.postgres_wire import OPTIONS, Refusal, Wire
 
 STATEMENTS = {
@@ -77,11 +78,16 @@ async def test_large_values_go_both_ways_at_once(empty_database: str) -> None:
         assert all(wire.rows(result) == [(data,)] for result in results)
 
 
+def data_of(wire: Wire, numbers: Iterable[int], size: int = 0) -> bytearray:
+    table = Table("t", MetaData(), Column("a", BigInteger), Column("b", LargeBinary))
+    return Packer(wire._connection, [table]).copy_data("t", [(n, bytes(size)) for n in numbers])
+
+
 async def test_copies_and_a_commit_in_one_go(empty_database: str) -> None:
     async with wired(empty_database) as (wire, _, _):
         await wire.send([("begin", ())])
         copy_in = "COPY t FROM STDIN (FORMAT binary)"
-        pieces = [copy_data([(int8(n), bytes(5000)) for n in numbers]) for numbers in (range(1000), range(1000, 2000))]
+        pieces = [data_of(wire, range(1000), 5000), data_of(wire, range(1000, 2000), 5000)]
         results = await wire.copy(f"{copy_in}; {copy_in}; COMMIT", pieces)
         assert [result.command_status for result in results] == [b"COPY 1000", b"COPY 1000", b"COMMIT"]
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(1999 * 1000,)]
@@ -91,10 +97,22 @@ async def test_a_copy_that_is_refused_leaves_the_connection_usable(empty_databas
     async with wired(empty_database) as (wire, lost, _):
         await wire.send([("begin", ()), ("insert", [int8(1), b""])])
         with pytest.raises(Refusal) as caught:
-            await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [copy_data([(int8(1), b"")])])
+            await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, [1])])
         assert (caught.value.sqlstate, caught.value.constraint) == ("23505", "t_pkey")
         wire.send_forgetting([("rollback", ())])
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(0,)]
+        assert lost == []
+
+
+async def test_a_copy_that_is_refused_long_before_its_end(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, lost, _):
+        await wire.send([("insert", [int8(1), b""])])
+        await wire.send([("begin", ())])
+        with pytest.raises(Refusal) as caught:
+            await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, range(1, 2000), 20_000)])
+        assert caught.value.sqlstate == "23505"
+        wire.send_forgetting([("rollback", ())])
+        assert wire.rows((await wire.send([("sum", ())]))[0]) == [(1,)]
         assert lost == []
 
 

@@ -23,7 +23,7 @@ from semq.store.postgres_errors import (
     StoreFenced,
     StoreUnavailable,
 )
-from semq.store.rows import Outbound, OutStreamKey
+from semq.store.rows import Outbound, OutStreamKey, Stored
 from semq.store.unit import Needs, Unit
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import Outcome, SendStatus
@@ -161,6 +161,32 @@ async def test_a_row_that_postgres_refuses_fails_alone(database: str) -> None:
         assert told[1].facts["sqlstate"].startswith("22")
         assert life.faults == []
         assert stored(database) == [1, 2]
+
+
+@pytest.mark.parametrize("key", ["\ud800", 7])
+async def test_what_is_no_value_at_all_fails_alone(database: str, key: Any) -> None:
+    def bad(unit: Unit) -> None:
+        row = own(7, 1)
+        row.sid, row.app_key = 99, AppKey(key, "", "", "")
+        unit.insert_outbound(row, body_of(7))
+
+    async with living(database) as life:
+        unaskable = Needs(tokens={"\ud800"})
+        told = await life.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=unaskable), accepting(2))
+        assert [type(error) for error in told] == [type(None), RowRefused, RowRefused, type(None)]
+        assert life.faults == []
+        assert stored(database) == [1, 2]
+
+
+async def test_large_bodies_go_piece_by_piece(database: str) -> None:
+    def large(unit: Unit) -> None:
+        accept(unit, 1, 1)
+        unit.new_bodies[1] = Stored(b"e", bytes(5_000_000))
+
+    async with living(database) as life:
+        assert await life.do(Job(large, ALL_NEEDS)) == [None]
+        assert life.store.counters.copied == 3
+        assert column(database, "SELECT octet_length(payload) FROM tb_0031_body") == [5_000_000]
 
 
 async def test_a_rule_of_the_schema_guards_the_outcome(database: str) -> None:
