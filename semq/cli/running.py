@@ -1,12 +1,11 @@
 """``semq platform run`` and ``semq local run``: a node in the foreground, in this very process."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from semq.cli.desk import CONFIG_VARIABLE, NODE_VARIABLE
+from semq.cli.desk import CONFIG_VARIABLE
 
 platform = typer.Typer()
 local = typer.Typer()
@@ -31,7 +30,6 @@ def run_platform(config: FileOption) -> None:
     from platform_node.node import PlatformNode
     from semq.service.process import main
 
-    _clear()
     raise typer.Exit(main("platform", PlatformNode, ["--config", str(config)]))
 
 
@@ -41,11 +39,4 @@ def run_local(config: FileOption) -> None:
     from local_node.node import LocalNode
     from semq.service.process import main
 
-    _clear()
     raise typer.Exit(main("local", LocalNode, ["--config", str(config)]))
-
-
-def _clear() -> None:
-    """A node takes every SEMQ_ variable for a setting: those of the command line are none."""
-    for name in (NODE_VARIABLE, CONFIG_VARIABLE):
-        os.environ.pop(name, None)

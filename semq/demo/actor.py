@@ -55,8 +55,11 @@ class Actor:
     async def start(self) -> None:
         """Start it and wait until it serves; from now on it is kept alive. Raises WillNotStart."""
         self._is_wanted = True
-        if not await self._launch():
-            raise WillNotStart(node=self.place.name, log=self._log_tail())
+        while not await self._launch():
+            if not self._was_killed:
+                raise WillNotStart(node=self.place.name, log=self._log_tail())
+            self.deaths += 1
+            self._tell(f"{self.place.name} was killed while it started; once more")
         self._guard = asyncio.create_task(self._keep_alive(), name=f"guard {self.place.name}")
 
     async def stop(self) -> None:
@@ -92,6 +95,10 @@ class Actor:
         await self.stop()
         if self.place.data_dir.exists():
             await asyncio.to_thread(EmbeddedPostgres(self.place.data_dir).stop)
+
+    @property
+    def _was_killed(self) -> bool:
+        return self._process is not None and (self._process.returncode or 0) < 0
 
     async def _launch(self) -> bool:
         """Start the process; whether it came to serve."""

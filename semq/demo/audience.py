@@ -2,6 +2,7 @@
 happens.
 """
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,6 +18,7 @@ from semq.demo.board import STATES, Board, Item
 from semq.demo.verdict import Verdict
 
 ROWS = 16  # of the live table: what moved last
+PAUSE_S = 1.0  # between two lines of counts
 LINES_MAX = 120  # documents up to which plain lines tell of each change
 COLOURS = {
     "accepted": "yellow",
@@ -61,7 +63,7 @@ class PlainLines:
     def __init__(self, console: Console, board: Board) -> None:
         self._console = console
         self._board = board
-        self._last = ""
+        self._last = 0.0
 
     def say(self, text: str) -> None:
         self._console.print(f"{stamp()} {text}", markup=False, highlight=False, soft_wrap=True)
@@ -73,9 +75,9 @@ class PlainLines:
                 took = f" after {item.took_ms:.1f} ms" if item.state == "delivered" else ""
                 reason = f": {item.reason}" if item.reason else ""
                 self.say(f"{item.number:4} {item.paper.name}  {status or item.state}  {words}{took}{reason}")
-        elif (line := summary(self._board)) != self._last and all(item.is_final for item in items):
-            self._last = line
-            self.say(line)
+        elif time.monotonic() - self._last > PAUSE_S or not self._board.open():
+            self._last = time.monotonic()
+            self.say(summary(self._board))
 
     def received(self, item: Item) -> None:
         if len(self._board.items) <= LINES_MAX:

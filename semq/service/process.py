@@ -23,6 +23,7 @@ from semq.service.log import set_up
 
 log = structlog.get_logger("semq.process")
 
+CLIENTS_OWN = "SEMQ_NODE"  # names a node for the command line; the keys of section [node] have longer names
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
 
@@ -50,7 +51,7 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
     arguments = parser.parse_args(argv)
     try:
-        settings = load(arguments.config, os.environ)
+        settings = load(arguments.config, {name: value for name, value in os.environ.items() if name != CLIENTS_OWN})
         if settings.node.kind != kind:
             print(f"semq: {arguments.config} describes a {settings.node.kind} node, not a {kind} node", file=sys.stderr)
             return EXIT_CONFIG

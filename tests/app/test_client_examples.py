@@ -1,0 +1,50 @@
+"""The programs of examples/ run, and the README shows them as they are."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from semq.app import Client
+from tests.app.network import Network
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run(name: str, *arguments: str) -> str:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_document_goes_from_example_to_example(network: Network) -> None:
+    assert run("pika_send.py", network.sender.url) == "accepted\n"
+    assert "1.10008 trade/order/standard/S0001 20" in run("pika_receive.py", network.receiver.url)
+
+
+def test_the_client_sends_and_receives(network: Network) -> None:
+    told = run("app_client.py", network.sender.url, network.receiver.url)
+    assert "DELIVERED" in told
+    assert "b'<Order>S0002</Order>'" in told
+
+
+async def test_a_document_is_sent_and_taken_in_a_transaction(network: Network, receiver: Client) -> None:
+    sent = await receiver.send("10008", b"read with SQL", app_key="trade/note//N1")
+    await receiver.wait_for_delivery(sent.lk0)
+    url = network.sender.database.replace("postgresql://", "postgresql+psycopg://")
+    assert f"{sent.lk0} trade/note//N1 b'read with SQL'" in run("app_sql.py", url)
+
+
+@pytest.mark.parametrize("name", ["pika_send.py", "pika_receive.py"])
+def test_the_readme_shows_the_example(name: str) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    shown = re.search(rf"\(examples/{name}\).*?```python\n(.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    program = (EXAMPLES / name).read_text("utf-8")
+    for line in shown[1].splitlines():
+        if "URLParameters" not in line:
+            assert line.partition("#")[0].rstrip() in program
