@@ -21,7 +21,7 @@ NODES = (HUB, A, B)
 SIDES = (A, B)
 OTHER = {A: B, B: A}
 ADDRESS = {A: "1.10008", B: "1.56001"}
-PAUSE_S = {A: 0.12, B: 0.5}  # between two documents of a lane: most go from A to B
+PAUSE_S = {A: 0.2, B: 0.6}  # between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 
 # The timers of PROTOCOL.md section 13, short, so that what is in doubt is settled while somebody watches.
