@@ -142,7 +142,9 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
     with progress.step("compare the clocks"):
         skews = clocks.estimate(facts, names)
         ground = evidence.ground(clocks.applied(skews, evidence.stated_skew))
-    judged = judging.judged(spark, facts, names, ground)
+    with progress.step("judge"):
+        judged = stages.judged(judging.judged(spark, facts, names, ground), staging / "judged")
+        (staging / "facts").remove()
     with progress.step("count the situations"):
         cells = stages.cells(judged, staging / "cells")
         profile = stages.profile(cells)

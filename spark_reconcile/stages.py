@@ -68,6 +68,11 @@ def facts(lines: DataFrame, carried: DataFrame | None, place: Place) -> DataFram
     return _stage(lines_to_facts.gather(lines, carried), place)
 
 
+def judged(judged: DataFrame, place: Place) -> DataFrame:
+    """The facts with what they mean, so that the tables below only choose and count."""
+    return _stage(judged, place)
+
+
 def cells(judged: DataFrame, place: Place) -> DataFrame:
     """Counts by pair and situation."""
     return _stage(judging.cells(judged), place)

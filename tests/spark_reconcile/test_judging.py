@@ -105,7 +105,8 @@ def test_spark_and_oracle_give_every_message_the_same_verdict(spark: SparkSessio
 def _judge(spark: SparkSession, rows: list[dict[str, Any]], ground: Ground) -> dict[str, tuple[str, str, str]]:
     schema = ARROW_SCHEMA.append(pa.field("outside", pa.bool_()))
     lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
-    names = stages.names(lines, None)
+    nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}
+    names = stages.names(spark, nodes, None)
     judged = judging.judged(spark, facts.gather(lines), names, ground).select("lk0", "scope", "situation").collect()
     rules = judging.grid_of(row["situation"] for row in judged)
     return {

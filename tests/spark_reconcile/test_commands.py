@@ -1,0 +1,145 @@
+"""The command line: what it understands, what it prints last, and what it ends with."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from semq.errors import Misconfigured, SemqError, Unavailable
+from spark_reconcile import commands, runs
+from spark_reconcile.manifest import canonical
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, DIRECT, HUB, Office, Order, StandingClock
+
+Output = pytest.CaptureFixture[str]
+
+
+def call(clock: StandingClock, capsys: Output, *arguments: str) -> tuple[int, Any]:
+    code = commands.main([*arguments, "--json"], clock)
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def places(office: Office) -> list[str]:
+    return ["--extracts", office.settings.extracts, "--reports", office.settings.reports]
+
+
+def test_a_missing_source_ends_with_4_and_says_which(office: Office, capsys: Output) -> None:
+    code, said = call(office.clock, capsys, "run", *places(office))
+    assert code == said["exit_code"] == 4
+    assert said["outcome"] == "sources_missing"
+    assert (said["messages"], said["verdicts"], said["report"]) == (0, {}, "")
+    assert "the hub" in said["error"]
+
+
+def test_a_bad_extract_ends_with_65(office: Office, capsys: Output) -> None:
+    office.write(Order(1), DIRECT)
+    office.extract()
+    (office.folder(HUB) / "manifest.json").write_text("{}")
+    code, said = call(office.clock, capsys, "run", "--business-date", "2026-11-20", *places(office))
+    assert (code, said["outcome"]) == (65, "refused")
+
+
+def test_a_date_that_is_being_run_ends_with_5(office: Office, capsys: Output) -> None:
+    with (Place.at(office.settings.reports) / "business_date=2026-11-20").lock():
+        code, said = call(office.clock, capsys, "run", *places(office))
+    assert (code, said["outcome"]) == (5, "being_run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["run", "--business-date", "tomorrow"], 2),
+        (["run", "--zone", "Mars/Olympus"], 78),
+        (["run", "--config", "not-there.toml"], 78),
+        (["diff", "current", "current"], 4),
+        (["backfill", "--from", "2026-11-20", "--to", "2026-11-19"], 2),
+        (["generate", "--truth", "x", "--nodes", "1"], 2),
+        (["extract", "--node", "1.a"], 2),
+        (["extract", "--node", "1.a", "--database-url", "postgresql://127.0.0.1:1/none"], 69),
+    ],
+)
+def test_what_cannot_be_done_has_its_exit_code(
+    office: Office, capsys: Output, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
+) -> None:
+    monkeypatch.delenv("SEMQ_DATABASE_URL", raising=False)
+    assert call(office.clock, capsys, *arguments, *places(office))[0] == code
+
+
+def test_wrong_arguments_end_with_2(capsys: Output) -> None:
+    with pytest.raises(SystemExit) as caught:
+        commands.main(["run", "--no-such-option"])
+    assert caught.value.code == 2
+
+
+def test_without_json_only_people_are_told(office: Office, capsys: Output) -> None:
+    assert commands.main(["run", *places(office)], office.clock) == 4
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "SEMQ-6003" in said.err
+
+
+def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> None:
+    reports = Place.at(office.settings.reports)
+    for number, outcome in enumerate(("met", "breached")):
+        run = runs.begin(reports, DAY, office.clock, f"{number}" * 64)
+        runs.finish(run, {"outcome": outcome, "exit_code": 0, "messages": 12})
+        runs.point_to(reports, run)
+    code, said = call(office.clock, capsys, "status", *places(office))
+    assert code == 0
+    (day,) = said["dates"]
+    assert day["current"] == run.name
+    assert {one["outcome"] for one in day["runs"]} == {"met", "breached"}
+
+
+def test_backfill_leaves_published_dates_alone_and_goes_on_after_a_refusal(office: Office, capsys: Output) -> None:
+    reports = Place.at(office.settings.reports)
+    run = runs.begin(reports, DAY, office.clock, "0" * 64)
+    (run.place / runs.SUMMARY).write(canonical({"messages": 0}))
+    runs.point_to(reports, run)
+    first, last = DAY - timedelta(days=1), DAY + timedelta(days=1)
+    code, said = call(
+        office.clock, capsys, "backfill", "--from", str(first), "--to", str(last), "--only-missing", *places(office)
+    )
+    assert code == 4
+    assert [one["outcome"] for one in said["runs"]] == ["sources_missing", "kept", "sources_missing"]
+
+
+def test_an_extract_is_written_from_the_database(database: str, office: Office, capsys: Output, tmp_path: Path) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type, app_subtype, app_key,"
+            " digest, size, detail) VALUES (1, '2026-11-20 10:00Z', 1, 1, '1.a.1.1.3f.1', '1.b', 0, '', 'd', 't', '', 'k', '', 1,"
+            " 'SaveFwd=3 Ack2=1')"
+        )
+    (tmp_path / "salt").write_text("secret\n")
+    code, said = call(
+        office.clock, capsys, "extract", "--node", "1.a", "--database-url", database.replace("postgresql://", "postgresql+psycopg://"),
+        "--salt-file", str(tmp_path / "salt"), *places(office),
+    )  # fmt: skip
+    assert code == 0
+    assert (said["rows"], said["business_date"]) == (1, "2026-11-20")
+
+
+def test_invented_ledgers_are_written_with_their_truth(office: Office, capsys: Output, tmp_path: Path) -> None:
+    code, said = call(
+        office.clock,
+        capsys,
+        "generate",
+        "--messages",
+        "50",
+        "--nodes",
+        "2",
+        "--truth",
+        str(tmp_path / "truth"),
+        *places(office),
+    )
+    assert code == 0
+    assert sum(said["verdicts"].values()) == said["messages"] == 50
+    assert json.loads((tmp_path / "truth" / "truth.json").read_text())["rows"] == said["rows"]
+
+
+def test_every_error_has_an_exit_code() -> None:
+    assert [commands.exit_code_of(error) for error in (SemqError(), Unavailable(), Misconfigured())] == [1, 69, 78]

@@ -1,0 +1,52 @@
+"""Invented ledgers: what they claim to be, and every course ends in the verdict that the oracle gives too."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile import generate as module
+from spark_reconcile.days import Calendar
+from spark_reconcile.generate import ALL, generate
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, HUB, MIDNIGHT, StandingClock
+from tests.spark_reconcile.oracle import Line, World, opinion
+
+
+@pytest.mark.parametrize("skew", [True, False])
+def test_the_oracle_agrees_with_the_truth(
+    tmp_path: Path, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, skew: bool
+) -> None:
+    monkeypatch.setattr(module, "SLICE", 700)
+    made = generate(
+        Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 2000, nodes=3, defects=20, skew=skew
+    )
+    rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert made.rows == len(rows)
+    assert len({(row["node"], row["seq"]) for row in rows}) == len(rows)
+    world = World(MIDNIGHT, MIDNIGHT + 86_400_000, 900_000, {}, MIDNIGHT + 86_400_000)
+    stories: dict[str, list[Line]] = {}
+    for number, row in enumerate(rows):
+        line = _line(row, number)
+        stories.setdefault(line.lk0, []).append(line)
+        world.marks[line.node] = world.end
+        if not world.start <= line.at < world.end:
+            world.outside.add(number)
+    true = {row["lk0"]: row["verdict"] for row in pq.read_table(tmp_path / "t" / "truth.parquet").to_pylist()}
+    found = {lk0: opinion(lines, world)[1] for lk0, lines in stories.items()}
+    assert found == true
+    assert set(made.verdicts) == {course.verdict for course in ALL}
+    assert json.loads((tmp_path / "t" / "truth.json").read_text())["verdicts"] == made.verdicts
+
+
+def _line(row: dict[str, object], number: int) -> Line:
+    return Line(**{**{name: row[name] for name in Line.__dataclass_fields__}, "seq": number})  # type: ignore[arg-type]
+
+
+def test_the_same_seed_makes_the_same_ledgers(tmp_path: Path, clock: StandingClock) -> None:
+    for name in ("one", "two"):
+        generate(Place.at(tmp_path / name), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 100, nodes=2, seed=5)
+    one, two = ({f.name: f.read_bytes() for f in (tmp_path / n).rglob("part-*")} for n in ("one", "two"))
+    assert one == two
+    assert len(list((tmp_path / "one").rglob(f"source={HUB}*"))) == 1

@@ -1,0 +1,315 @@
+"""Whole runs: published results against the generator's truth and against DataComPy, repeated, carried on, refused."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import datacompy
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from spark_reconcile import repair, runs
+from spark_reconcile.days import Calendar
+from spark_reconcile.diff import diff
+from spark_reconcile.errors import BadExtract, BeingRun, NoSuchRun, SourcesMissing
+from spark_reconcile.generate import Truth, generate
+from spark_reconcile.job import Request, Result, run
+from spark_reconcile.manifest import Signature, date_folder
+from spark_reconcile.progress import Progress
+from spark_reconcile.settings import Limit, Settings
+from spark_reconcile.storage import Place
+from spark_reconcile.verdicts import VERDICT
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, Order, StandingClock
+
+NEXT = DAY + timedelta(days=1)
+
+
+def reconcile(settings: Settings, spark: SparkSession, clock: StandingClock, **asked: Any) -> Result:
+    day = asked.pop("day", DAY)
+    return run(settings, Request(day, **asked), clock, Progress(SystemClock(), io.StringIO()), spark)
+
+
+@dataclass
+class Published:
+    """One published run over invented ledgers with every kind of defect."""
+
+    settings: Settings
+    truth: Truth
+    result: Result
+    folder: Path
+    root: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        return content
+
+    def table(self, name: str) -> pd.DataFrame:
+        return pq.read_table(self.folder / name).to_pandas()
+
+
+def sign(content: bytes) -> Signature:
+    return Signature("hub", "length", str(len(content)))
+
+
+@pytest.fixture(scope="module")
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Published:
+    root = tmp_path_factory.mktemp("published")
+    settings = Settings(
+        extracts=str(root / "extracts"), reports=str(root / "reports"), zone="Asia/Shanghai", stories_max=2,
+        pair_thresholds={"1.10001>1.10002": {"MATCHED": Limit(max_count=0)}},
+    )  # fmt: skip
+    clock = StandingClock()
+    truth = generate(Place.at(settings.extracts), Place.at(root / "truth"), DAY, Calendar("Asia/Shanghai"), clock, 3000,
+                     nodes=3, defects=20)  # fmt: skip
+    result = reconcile(settings, spark, clock, sign=sign)
+    return Published(settings, truth, result, Path(result.report).parent, root)
+
+
+def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: Published) -> None:
+    found = {name: count for name, count in published.result.verdicts.items() if count}
+    assert found == published.truth.verdicts
+    assert sum(found.values()) == published.result.messages == 3000
+    assert published.summary["verdicts"] == published.result.verdicts
+    pairs = published.table("pairs.parquet")
+    assert pairs.groupby("verdict")["messages"].sum().to_dict() == found
+    assert len(found) == len(VERDICT) - 1  # every verdict but SOURCE_MISSING
+
+
+def test_every_message_has_the_verdict_of_the_truth(published: Published) -> None:
+    true = (
+        pq.read_table(published.root / "truth" / "truth.parquet").to_pandas().set_index("lk0")["verdict"].sort_index()
+    )
+    verdicts = published.table("verdicts.parquet")
+    assert not verdicts["lk0"].duplicated().any()
+    pd.testing.assert_series_equal(verdicts.set_index("lk0")["verdict"].sort_index(), true)
+
+
+def test_datacompy_finds_the_same_differences_between_both_ends(published: Published) -> None:
+    lines = pd.concat(pq.read_table(file).to_pandas() for file in (published.root / "extracts").rglob("*.parquet"))
+    sent = lines[(lines.side == 1) & (lines.event == 1)][["lk0", "digest"]]
+    recorded = lines[(lines.side == 3) & (lines.event == 20)][["lk0", "digest"]].drop_duplicates("lk0")
+    second = datacompy.PandasCompare(sent, recorded, join_columns=["lk0"])
+    verdicts = published.table("verdicts.parquet").set_index("lk0")
+    assert set(second.df1_unq_rows["lk0"]) == set(verdicts[(verdicts.receiver_word == "none")].index)
+    assert set(second.df2_unq_rows["lk0"]) == set(verdicts[verdicts.verdict == "UNKNOWN_ORIGIN"].index)
+    assert set(second.all_mismatch()["lk0"]) == set(verdicts[verdicts.verdict == "DIGEST_MISMATCH"].index)
+
+
+def test_thresholds_are_judged_in_all_and_by_pair(published: Published) -> None:
+    assert (published.result.outcome, published.result.exit_code) == ("breached", 3)
+    breached = {(breach["pair"], breach["verdict"], breach["what"]) for breach in published.result.breaches}
+    assert ("", "MISSING_AT_HUB", "max_count") in breached
+    assert ("", "ACK_NOT_RETURNED", "max_rate") in breached
+    assert ("1.10001>1.10002", "MATCHED", "max_count") in breached
+    assert not any(verdict == "WAITING_OFFLINE" for _, verdict, _ in breached)
+
+
+def test_the_file_for_spreadsheets_lists_every_exception(published: Published) -> None:
+    content = (published.folder / "exceptions.csv").read_bytes()
+    assert content.startswith(b"\xef\xbb\xbf")
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+    exceptions = published.table("exceptions.parquet")
+    assert [row["Message (LK0)"] for row in rows] == list(exceptions["lk0"])
+    assert {row["Verdict"] for row in rows} == {name for name, v in VERDICT.items() if v.kind == "exception"}
+    assert all(row["What to do"] and row["Owner"] and row["Sender says"] for row in rows)
+    assert len(rows) == published.summary["exceptions"]
+
+
+def test_the_page_stands_alone_and_tells_what_to_do(published: Published) -> None:
+    page = (published.folder / "report.html").read_text()
+    assert re.findall(r'(?:src|href)="(?!#)[^"]*"', page) == []
+    assert "url(" not in page
+    assert "<script" not in page
+    assert page.count("<svg") == 4  # no trend on the first date
+    assert "<text" in page
+    for name, count in published.result.verdicts.items():
+        assert name in page
+        assert f"{count:,}" in page
+    assert "stored copy sent to the receiver" in page
+    assert len(page) < 500_000
+
+
+def test_the_metrics_are_those_of_the_run(published: Published) -> None:
+    metrics = (published.folder / "metrics.prom").read_text()
+    assert f'semq_reconcile_messages{{verdict="MATCHED"}} {published.result.verdicts["MATCHED"]}' in metrics
+    assert 'semq_reconcile_sources{state="COMPLETE"} 4' in metrics
+
+
+def test_the_repair_list_asks_each_node_for_safe_deeds(published: Published) -> None:
+    place = Place.at(published.folder / "repair")
+
+    def verify(signer: str, content: bytes, signature: Signature) -> bool:
+        return signer == "hub" and signature == sign(content)
+
+    deeds = [
+        deed for node in ("1.10001", "1.10002", "1.10003", "hub") for deed in repair.read_repair(place, node, verify)
+    ]
+    asked = {"MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED", "REACK_NOT_RETURNED"}
+    assert {deed.verdict for deed in deeds} == asked
+    assert sum(published.result.deeds.values()) == len(deeds) == sum(published.result.verdicts[name] for name in asked)
+    assert all(deed.sender == "1.10001" for deed in repair.read_repair(place, "1.10001") if deed.side == "sender")
+    assert repair.read_repair(place, "1.99999") == []
+    with pytest.raises(BadExtract):
+        repair.read_repair(place, "1.10001", lambda signer, content, signature: False)
+    with pytest.raises(NoSuchRun):
+        repair.read_repair(Place.at(published.root), "1.10001")
+    (published.folder / "repair" / "1.10002.jsonl").write_text('{"lk0": "1.1.1.1.1.1"}')
+    with pytest.raises(BadExtract):
+        repair.read_repair(place, "1.10002")
+
+
+def test_a_repetition_is_another_folder_with_the_same_bytes(published: Published, spark: SparkSession) -> None:
+    clock = StandingClock()
+    clock.now += timedelta(hours=3)
+    again = reconcile(published.settings, spark, clock)
+    other = Path(again.report).parent
+    assert other != published.folder
+    for name in ("summary.json", "exceptions.csv", "report.html"):
+        assert (other / name).read_bytes() == (published.folder / name).read_bytes(), name
+    reports = Place.at(published.settings.reports)
+    standing = runs.current(reports, DAY)
+    assert standing is not None
+    assert standing.name == again.run
+    assert [one.name for one in runs.of_date(reports, DAY)] == sorted([published.result.run, again.run])
+    same = diff(spark, runs.find(reports, DAY, published.result.run), standing)
+    assert (same["changed"], same["moves"]) == (0, [])
+    assert not (other / "_staging").exists()
+
+
+# ---------------------------------------------------------------- from one night to the next
+
+
+def test_open_messages_are_judged_again_until_they_are_settled(office: Office, spark: SparkSession) -> None:
+    late, waiting, lost = Order(1, at=24 * HOUR - 30), Order(2), Order(3)
+    office.write(late, DIRECT)  # crosses midnight
+    office.write(waiting, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c")
+    office.write(lost, "S:ACCEPTED@0 S:SENT@3")
+    office.write(Order(4), DIRECT)
+    office.extract()
+    first = reconcile(office.settings, spark, office.clock)
+    assert {name: count for name, count in first.verdicts.items() if count} == {
+        "MATCHED": 1, "IN_FLIGHT": 1, "WAITING_OFFLINE": 1, "MISSING_AT_HUB": 1,
+    }  # fmt: skip
+
+    office.sleep(1)
+    tomorrow = {"S": 30, "H": 25, "R": 26}
+    for step in "H:SENT R:RECEIVED H:RELEASED R:PLATFORM_ACKED S:DELIVERED R:SENDER_ACKED".split():
+        office.write(waiting, f"{step}@{tomorrow[step[0]] * HOUR - 10 * HOUR}c")
+    office.write(replace(Order(5), at=26 * HOUR), DIRECT)
+    office.extract(NEXT)
+    second = reconcile(office.settings, spark, office.clock, day=NEXT)
+    assert {name: count for name, count in second.verdicts.items() if count} == {"MATCHED": 1}
+    assert second.carried == {"MATCHED": 2, "MISSING_AT_HUB": 1}
+    assert second.outcome == "met"  # what an earlier date has reported does not breach this one again
+
+    again = reconcile(office.settings, spark, office.clock)  # the first date, now that the second is known
+    reports = Place.at(office.settings.reports)
+    moved = diff(spark, runs.find(reports, DAY, first.run), runs.find(reports, DAY, again.run))
+    assert {(move["old"], move["new"]): move["messages"] for move in moved["moves"]} == {
+        ("IN_FLIGHT", "MATCHED"): 1,
+        ("WAITING_OFFLINE", "MATCHED"): 1,
+    }
+    assert [row["lk0"] for row in moved["sample"]] == [late.lk0, waiting.lk0]
+    page = Path(second.report).read_text()
+    assert "Messages by business date." in page
+    assert "carried from an earlier date" in page
+
+
+def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
+    office: Office, spark: SparkSession
+) -> None:
+    fast = {"1.fast": HOUR}
+    for number in range(6):
+        office.write(Order(number, "1.fast", "1.b", 9 * HOUR), DIRECT, skew=fast)
+        office.write(Order(100 + number, "1.b", "1.fast", 9 * HOUR), DIRECT, skew=fast)
+    # Twenty minutes before midnight by the hub's clock: the receiver's line is in its next date.
+    at_night = office.write(Order(7, "1.b", "1.fast", 24 * HOUR - 1_200_000), DIRECT, skew=fast)
+    office.write(Order(8, "1.a", "1.gone", 9 * HOUR), DIRECT)
+    office.write(Order(9, "1.gone", "1.a", 9 * HOUR), STORED)
+    office.write(Order(10, "1.a", "1.nobody", 9 * HOUR), "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46")
+    office.extract(only=["1.fast", "1.b", "1.a", HUB])
+    found = reconcile(office.settings, spark, office.clock)
+    assert (found.outcome, found.exit_code) == ("partial", 7)
+    assert {name: count for name, count in found.verdicts.items() if count} == {
+        "MATCHED": 12, "IN_FLIGHT": 1, "SOURCE_MISSING": 2, "REFUSED": 1,
+    }  # fmt: skip
+    assert found.missing == ["1.gone"]
+    verdicts = pq.read_table(Path(found.report).parent / "verdicts.parquet").to_pylist()
+    assert [row["lk0"] for row in verdicts if row["verdict"] == "IN_FLIGHT"] == [at_night.lk0]
+    assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000
+    page = Path(found.report).read_text()
+    assert "fast by 1 h 0 min" in page
+    assert "No ledger of 1.gone: 2 messages cannot be judged." in page
+
+    with pytest.raises(SourcesMissing) as caught:
+        reconcile(office.settings, spark, office.clock, require_all=True)
+    assert caught.value.facts["sources"] == ["1.gone"]
+    standing = runs.current(Place.at(office.settings.reports), DAY)
+    assert standing is not None
+    assert standing.name == found.run
+    outcomes = [one.result["outcome"] for one in runs.of_date(Place.at(office.settings.reports), DAY)]
+    assert sorted(outcomes) == ["partial", "sources_missing"]
+
+
+def test_nothing_at_all_is_published_but_not_believed(office: Office, spark: SparkSession) -> None:
+    for name in ("1.a", "1.b", HUB):
+        office.node(name)
+    office.extract()
+    found = reconcile(office.settings, spark, office.clock)
+    assert (found.outcome, found.exit_code, found.messages) == ("implausible", 3, 0)
+    assert "no message at all" in Path(found.report).read_text()
+
+
+# ---------------------------------------------------------------- refusals, before Spark is asked
+
+
+def test_without_the_hub_nothing_is_published(office: Office) -> None:
+    office.write(Order(1), DIRECT)
+    office.extract(only=["1.a", "1.b"])
+    with pytest.raises(SourcesMissing) as caught:
+        run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+    assert caught.value.facts["sources"] == ["the hub"]
+    assert runs.dates(Place.at(office.settings.reports)) == [DAY]
+    assert runs.of_date(Place.at(office.settings.reports), DAY) == []
+
+
+def test_a_required_source_is_waited_for(office: Office) -> None:
+    office.write(Order(1), DIRECT)
+    office.extract()
+    settings = Settings(**{**_fields(office.settings), "required": ("1.a", "1.zzz")})
+    with pytest.raises(SourcesMissing) as caught:
+        run(settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+    assert caught.value.facts["sources"] == ["1.zzz"]
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
+
+
+def test_a_bad_extract_is_refused_by_name(office: Office) -> None:
+    office.write(Order(1), DIRECT)
+    office.extract()
+    (part,) = office.folder("1.a").glob("part-*")
+    part.write_bytes(part.read_bytes()[:-9])
+    with pytest.raises(BadExtract) as caught:
+        run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+    assert "1.a.1.1 TRUNCATED" in caught.value.facts["sources"][0]
+
+
+def test_a_date_is_run_once_at_a_time(office: Office) -> None:
+    with (Place.at(office.settings.reports) / date_folder(DAY)).lock():
+        with pytest.raises(BeingRun):
+            run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+
+
+def test_midnight_is_where_the_tests_think_it_is() -> None:
+    assert Calendar().window(DAY).start == MIDNIGHT

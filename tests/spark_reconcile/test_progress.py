@@ -1,0 +1,60 @@
+"""Progress: measured always, shown on a terminal only."""
+
+import io
+import threading
+
+import pytest
+
+from semq.clock import SystemClock
+from spark_reconcile import progress
+from spark_reconcile.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def __init__(self) -> None:
+        super().__init__()
+        self.painted = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if "tasks" in text:
+            self.painted.set()
+        return super().write(text)
+
+
+class Tracker:
+    def getActiveStageIds(self) -> list[int]:  # noqa: N802 Spark's name
+        return [1, 2, 3]
+
+    def getStageInfo(self, number: int) -> object:  # noqa: N802 Spark's name
+        return None if number == 2 else type("Info", (), {"numTasks": 8, "numCompletedTasks": number})()
+
+
+def test_elsewhere_nothing_is_shown() -> None:
+    stream = io.StringIO()
+    shown = Progress(SystemClock(), stream)
+    with shown.step("one"):
+        pass
+    assert stream.getvalue() == ""
+    assert list(shown.seconds) == ["one"]
+
+
+def test_on_a_terminal_a_line_tells_how_far_a_step_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY_S", 0.001)
+    terminal = Terminal()
+    shown = Progress(SystemClock(), terminal)
+    context = type("Context", (), {"statusTracker": lambda self: Tracker()})()
+    shown.session = type("Session", (), {"_sc": context})()
+    with shown.step("gather facts"):
+        assert terminal.painted.wait(30)
+    assert "4 of 16 tasks" in terminal.getvalue()
+    assert terminal.getvalue().endswith("s\n")
+
+
+def test_a_step_that_fails_is_measured_too() -> None:
+    shown = Progress(SystemClock(), io.StringIO())
+    with pytest.raises(RuntimeError), shown.step("one"):
+        raise RuntimeError
+    assert list(shown.seconds) == ["one"]
