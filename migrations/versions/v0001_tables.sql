@@ -69,7 +69,7 @@ CREATE TABLE tb_0031 (
     CONSTRAINT lost_is_void CHECK (lost <= void),
     CONSTRAINT counts_up CHECK (sid >= -1 AND att >= 0),
     CONSTRAINT class_3_has_a_position CHECK (direction <> 510 OR (sid >= 0) = (save_fwd = 3))
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
 CREATE INDEX tb_0031_dest ON tb_0031 (dest, object_id);
 CREATE INDEX tb_0031_expiry ON tb_0031 (expires_at) WHERE expires_at IS NOT NULL;
 CREATE UNIQUE INDEX tb_0031_position ON tb_0031 (dest, inc, sid) WHERE sid >= 0 AND direction = 510;
@@ -166,7 +166,7 @@ CREATE TABLE tb_0030 (
     CONSTRAINT known_s_ack_status CHECK (s_ack_status IN (210, 220)),
     CONSTRAINT known_app_status CHECK (app_status IN (310, 320, 330)),
     CONSTRAINT counts_up CHECK (sid >= -1 AND deliveries >= 0)
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000);
 CREATE INDEX tb_0030_order ON tb_0030 (store, order_key, src_object_id) WHERE order_key <> '';
 CREATE INDEX tb_0030_user ON tb_0030 (target_user, bref);
 

@@ -47,7 +47,7 @@ metadata = MetaData(
 # the table. Postgres' own defaults count dead rows relative to the table, which is wrong for a queue whose backlog
 # may be large.
 QUEUE = {
-    "fillfactor": "80",
+    "fillfactor": "50",
     "autovacuum_vacuum_scale_factor": "0.02",
     "autovacuum_vacuum_threshold": "2000",
     "autovacuum_vacuum_insert_scale_factor": "0.2",
