@@ -10,7 +10,7 @@ class UnknownTarget(BadInput):
     """The platform knows no such institution."""
 
     code = "SEMQ-1201"
-    remedy = "Check the number of the target; the operator of the platform adds institutions (`semq hub nodes list`)."
+    remedy = "Check the number of the target; the platform's operator adds institutions (`semq node list` there)."
 
 
 class TargetNotAllowed(BadInput):

@@ -18,8 +18,10 @@ class NodeDatabase:
         """The URL of a database whose schema fits this program. Raises SemqError (see ``embedded``, ``migrate``)."""
         url = self._settings.database.dsn
         if url is None:
-            self._embedded = EmbeddedPostgres(self._settings.data_dir)
-            url = await asyncio.to_thread(self._embedded.start)
+            embedded = EmbeddedPostgres(self._settings.data_dir)
+            url = await asyncio.to_thread(embedded.start)
+            # Ours from here on: a start that was refused must not stop the server of whoever owns the folder.
+            self._embedded = embedded
         if self._settings.database.migrate:
             await asyncio.to_thread(migrate.upgrade, url)
         else:
