@@ -29,8 +29,12 @@ from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.settings import Settings
 
 # What the comparison in Postgres reads; its types there.
-LOADED = {"node": "text", "seq": "bigint", "at": "bigint", "side": "smallint", "event": "smallint",
-          "lk0": "text", "target": "text", "lk1": "text", "digest": "text", "save_fwd": "smallint", "ack2": "boolean"}  # fmt: skip
+LOADED = {
+    **dict.fromkeys(("node", "lk0", "target", "lk1", "digest"), "text"),
+    **dict.fromkeys(("seq", "at"), "bigint"),
+    **dict.fromkeys(("side", "event", "save_fwd"), "smallint"),
+    "ack2": "boolean",
+}
 Counts = dict[str, int]
 
 

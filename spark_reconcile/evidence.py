@@ -131,7 +131,9 @@ def _refuse(found: Sequence[Source]) -> None:
 
 
 def refuse_missing(evidence: Evidence, settings: Settings) -> None:
-    """Raises SourcesMissing if a source is missing without which nothing may be published: the hub, or a required one.
+    """Raises SourcesMissing if a source is missing without which nothing may be published: the hub.
+
+    Or a required one.
     """
     needed = {"the hub", *settings.required}
     absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]

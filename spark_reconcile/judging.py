@@ -102,7 +102,9 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, grou
 
 
 def _born() -> Column:
-    """When it was accepted; for a message of which its sender says nothing, when others first saw it; null if neither.
+    """When it was accepted; for a message of which its sender says nothing, when others first saw it.
+
+    Null if neither.
     """
     silent = f"(sender & {~NOTES}) = 0"
     return F.expr(f"coalesce(accepted_at, refused_at, if({silent}, least(taken_at, recorded_at), NULL), bad_at)")
@@ -137,7 +139,9 @@ def _situation(ground: Ground) -> Column:
 
 
 def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str, missing: str) -> str:
-    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first.
+    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2.
+
+    Which goes first.
     """
     rows = " ".join(
         f"WHEN ({column} & {word.shown_by}) <> 0"

@@ -105,7 +105,9 @@ def date_folder(day: date) -> str:
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """Read a manifest and doubt each field; raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG.
+    """Read a manifest and doubt each field.
+
+    Raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG.
     """
     if len(content) > MANIFEST_MAX:
         raise _wrong("it is longer than a manifest can be")

@@ -43,6 +43,8 @@ LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.executor.heartbeatInterval": "60s",  # a machine that is busy or was asleep is not a lost executor
+    "spark.network.timeout": "600s",
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.io.compression.codec": "lz4",
 }

@@ -106,7 +106,9 @@ class Place:
 
     @contextmanager
     def writer(self) -> Iterator[NativeFile]:
-        """Make or replace this file as a whole; it appears when the block ends well, and not at all when it does not.
+        """Make or replace this file as a whole; it appears when the block ends well.
+
+        And not at all when it does not.
         """
         if not self.is_local:
             with self.system.open_output_stream(self.path) as stream:
@@ -142,7 +144,9 @@ class Place:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only one who works in this folder; raises BeingRun if somebody else does. No lock on an object store.
+        """Be the only one who works in this folder; raises BeingRun if somebody else does.
+
+        No lock on an object store.
         """
         if not self.is_local:
             yield

@@ -7,9 +7,9 @@ one of them is wrong.
 
 from dataclasses import dataclass, field
 
-from semq.store.rows import Event as E
-from semq.store.rows import Side
+from semq.store.rows import Event, Side
 
+E = Event
 S, H, R = Side.SENDER, Side.HUB, Side.RECEIVER
 REMARKS = {E.INQUIRED, E.ANSWERED, E.VIOLATION, E.MISMATCH, E.OPERATOR}
 FORBIDDEN = {
@@ -21,7 +21,7 @@ FORBIDDEN = {
 
 @dataclass
 class World:
-    """What is known beside the lines: which nodes delivered (with the end of their evidence), the date, the patience."""
+    """What is known beside the lines: which nodes delivered (and how far), the date, the patience."""
 
     start: int
     end: int
@@ -116,7 +116,6 @@ def _verdict(lines: list[Line], world: World) -> str:
     # Of several fates that an operator brought about, the most definite counts.
     fate = next((f for f in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if f in fates), None)
     turned_away = says and fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
-    unsettled = bool(says) and fate is None and not turned_away
     torn = len(fates) > 1 and not operator
 
     let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
@@ -129,20 +128,10 @@ def _verdict(lines: list[Line], world: World) -> str:
     receiver_away = not got and bool(receiver_node) and receiver_node not in world.marks
     hub_away = not hub_knows and world.hub_mark is None
 
-    if not got and not sender_away:
-        # Settled before it could reach a receiver: that ledger is not needed.
-        if turned_away and (not hub or direct):
-            return "REFUSED"
-        if hub_refused and not torn:
-            if fate is E.REJECTED or (unsettled and not receipt and not says & {E.FORWARDED, E.STORED}):
-                return "REFUSED"
-            if unsettled:
-                return "IN_FLIGHT" if young else "ACK_NOT_RETURNED"
-        if fate is E.DROPPED and not torn and not promised:
-            return "DROPPED_BY_POLICY"
-        silent = fate is E.UNKNOWN or (unsettled and not says & {E.FORWARDED, E.STORED})
-        if hub_dropped and not torn and silent and not promised:
-            return "DROPPED_BY_POLICY"
+    if not got and not sender_away and not torn:
+        early = _settled_early(says, fate, hub, direct, young, promised, receipt)
+        if early:
+            return early
     if sender_away or hub_away or receiver_away:
         return "SOURCE_MISSING"
     if not says:
@@ -166,6 +155,26 @@ def _verdict(lines: list[Line], world: World) -> str:
     if kinds:
         return _recorded(next(iter(kinds)), lines, fate, hub, direct, hub_refused, young, best_effort, receipt, got)
     return _not_recorded(says, fate, hub, direct, young, best_effort, hub_refused)
+
+
+def _settled_early(
+    says: set[E], fate: E | None, hub: set[E], direct: bool, young: bool, promised: bool, receipt: bool
+) -> str:
+    """Settled before it could reach a receiver, whose ledger is then not needed; empty if it was not."""
+    let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
+    refused = not direct and E.REFUSED in hub and not let_through
+    dropped = not direct and E.DROPPED in hub and not let_through and not refused
+    only_sent = fate is None and not says & {E.FORWARDED, E.STORED}
+    turned_away = fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
+    if turned_away:
+        return "REFUSED" if not hub or direct else ""
+    if refused and (fate is E.REJECTED or (only_sent and not receipt)):
+        return "REFUSED"
+    if refused and fate is None:
+        return "IN_FLIGHT" if young else "ACK_NOT_RETURNED"
+    if not promised and (fate is E.DROPPED or (dropped and (fate is E.UNKNOWN or only_sent))):
+        return "DROPPED_BY_POLICY"
+    return ""
 
 
 def _recorded(
@@ -240,13 +249,17 @@ def _bytes_differ(lines: list[Line]) -> bool:
 
 
 def _is_young(lines: list[Line], world: World, sender: str, receiver: str) -> bool:
-    firsts = []
-    for side, groups in {
+    steps: dict[Side, list[tuple[E, ...]]] = {
         S: [(E.ACCEPTED,), (E.SENT,), (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED)],
         H: [(E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED), (E.SENT,), (E.RELEASED,)],
         R: [(E.RECEIVED, E.REJECTED, E.CANCELLED)],
-    }.items():
-        firsts += [min(x.at for x in found) for group in groups if (found := _of(lines, side, *group))]
+    }
+    firsts = [
+        min(x.at for x in found)
+        for side, sets in steps.items()
+        for events in sets
+        if (found := _of(lines, side, *events))
+    ]
     marks = [world.marks.get(sender), world.marks.get(receiver), world.hub_mark]
     known = [mark for mark in marks if mark is not None]
     return bool(firsts) and bool(known) and max(firsts) > min(known) - world.patience

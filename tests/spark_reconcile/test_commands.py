@@ -83,14 +83,14 @@ def test_without_json_only_people_are_told(office: Office, capsys: Output) -> No
 
 def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> None:
     reports = Place.at(office.settings.reports)
-    for number, outcome in enumerate(("met", "breached")):
-        run = runs.begin(reports, DAY, office.clock, f"{number}" * 64)
+    first, last = (runs.begin(reports, DAY, office.clock, f"{number}" * 64) for number in range(2))
+    for run, outcome in ((first, "met"), (last, "breached")):
         runs.finish(run, {"outcome": outcome, "exit_code": 0, "messages": 12})
         runs.point_to(reports, run)
     code, said = call(office.clock, capsys, "status", *places(office))
     assert code == 0
     (day,) = said["dates"]
-    assert day["current"] == run.name
+    assert day["current"] == last.name
     assert {one["outcome"] for one in day["runs"]} == {"met", "breached"}
 
 
@@ -110,9 +110,9 @@ def test_backfill_leaves_published_dates_alone_and_goes_on_after_a_refusal(offic
 def test_an_extract_is_written_from_the_database(database: str, office: Office, capsys: Output, tmp_path: Path) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type, app_subtype, app_key,"
-            " digest, size, detail) VALUES (1, '2026-11-20 10:00Z', 1, 1, '1.a.1.1.3f.1', '1.b', 0, '', 'd', 't', '', 'k', '', 1,"
-            " 'SaveFwd=3 Ack2=1')"
+            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
+            " app_subtype, app_key, digest, size, detail)"
+            " VALUES (1, '2026-11-20 10:00Z', 1, 1, '1.a.1.1.3f.1', '1.b', 0, '','d', 't', '', 'k', '', 1, 'SaveFwd=3 Ack2=1')"
         )
     (tmp_path / "salt").write_text("secret\n")
     code, said = call(

@@ -20,7 +20,7 @@ def test_the_oracle_agrees_with_the_truth(
 ) -> None:
     monkeypatch.setattr(module, "SLICE", 700)
     made = generate(
-        Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 2000, nodes=3, defects=20, skew=skew
+        Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 4000, nodes=3, defects=20, skew=skew
     )
     rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert made.rows == len(rows)

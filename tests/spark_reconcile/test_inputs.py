@@ -12,6 +12,7 @@ import pytest
 from spark_reconcile import inputs
 from spark_reconcile.inputs import STATES, Source
 from spark_reconcile.manifest import Signature
+from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, DIRECT, HUB, Office, Order
 
 
@@ -33,7 +34,7 @@ def rewrite(folder: Path, change: Callable[[pa.Table], pa.Table], *, honest: boo
     pq.write_table(change(pq.read_table(part)), part, compression="NONE")
     if honest:
         described = json.loads((folder / "manifest.json").read_text())
-        place = inputs.Place.at(part)
+        place = Place.at(part)
         described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
         described |= manifest
         (folder / "manifest.json").write_text(json.dumps(described))
@@ -59,7 +60,7 @@ def flip(folder: Path) -> None:
 def no_parquet(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.write_bytes(b"not a parquet file")
-    place = inputs.Place.at(part)
+    place = Place.at(part)
     described = json.loads((folder / "manifest.json").read_text())
     described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
     (folder / "manifest.json").write_text(json.dumps(described))
@@ -68,6 +69,10 @@ def no_parquet(folder: Path) -> None:
 def vanish(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.unlink()
+
+
+def no_json(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
 
 
 def other_node(table: pa.Table) -> pa.Table:
@@ -86,7 +91,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
     "more rows than stated": ("OTHER_ROWS", lambda f: rewrite(f, lambda t: pa.concat_tables([t, t]))),
     "rows that do not add up": ("MANIFEST_WRONG", lambda f: set_manifest(f, rows=99)),
     "a manifest of another date": ("MANIFEST_WRONG", lambda f: set_manifest(f, business_date="2026-11-19")),
-    "a manifest that is not JSON": ("MANIFEST_WRONG", lambda f: (f / "manifest.json").write_text("{") and None),
+    "a manifest that is not JSON": ("MANIFEST_WRONG", no_json),
     "a schema version of the future": ("UNKNOWN_SCHEMA", lambda f: set_manifest(f, schema_version=2)),
     "a column of another type": (
         "UNKNOWN_SCHEMA",
@@ -114,7 +119,7 @@ def test_without_statistics_the_column_itself_is_read(office: Office, folder: Pa
 
     rewrite(folder, plain, honest=False)
     pq.write_table(other_node(pq.read_table(part)), part, write_statistics=False)
-    place = inputs.Place.at(part)
+    place = Place.at(part)
     described = json.loads((folder / "manifest.json").read_text())
     described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
     (folder / "manifest.json").write_text(json.dumps(described))

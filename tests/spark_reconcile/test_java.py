@@ -12,8 +12,8 @@ from spark_reconcile.errors import NoJava
 
 @pytest.mark.parametrize(
     ("version", "suits"),
-    [((17, 0, 15), True), ((21, 0, 8), True), ((25, 0, 3), True), ((25, 0, 2), False), ((11, 0, 2), False), ((8, 0, 0), False),
-     ((26, 0, 0), True), ((24, 0, 1), False), (None, False)],
+    [((17, 0, 15), True), ((21, 0, 8), True), ((25, 0, 3), True), ((25, 0, 2), False), ((11, 0, 2), False),
+     ((8, 0, 0), False),      ((26, 0, 0), True), ((24, 0, 1), False), (None, False)],
 )  # fmt: skip
 def test_the_versions_that_serve(version: tuple[int, int, int] | None, suits: bool) -> None:
     assert java.is_suitable(version) is suits

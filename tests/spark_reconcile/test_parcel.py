@@ -23,9 +23,8 @@ def packed(office: Office) -> bytes:
 
 def test_an_extract_arrives_as_it_left(office: Office, packed: bytes, tmp_path: Path) -> None:
     hub = Place.at(tmp_path / "hub")
-    for _ in range(2):
-        received = parcel.receive(io.BytesIO(packed), hub, "1.a")
-    assert received == read_manifest((office.folder("1.a") / "manifest.json").read_bytes())
+    received = [parcel.receive(io.BytesIO(packed), hub, "1.a") for _ in range(2)]
+    assert received[0] == received[1] == read_manifest((office.folder("1.a") / "manifest.json").read_bytes())
     assert [source.state for source in inputs.gather(hub, [DAY])] == ["COMPLETE"]
 
 

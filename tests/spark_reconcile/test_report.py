@@ -3,7 +3,7 @@
 import csv
 import io
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def texts(chart: str) -> list[str]:
-    return [element.text or "" for element in ElementTree.fromstring(chart).iter(f"{SVG}text")]
+    return [element.text or "" for element in ET.fromstring(chart).iter(f"{SVG}text")]
 
 
 def test_every_line_that_can_be_written_has_words() -> None:
@@ -56,7 +56,7 @@ def test_a_chart_is_real_text_in_chinese_too_and_escapes_what_it_is_given() -> N
     chart = charts.bars(rows, "n", "v", 'by "node" <b>', kind="k")
     assert {"上海机构", "<script>alert(1)</script>", "1,200", "3"} <= set(texts(chart))
     assert "<script" not in chart
-    assert ElementTree.fromstring(chart).attrib["aria-label"] == 'by "node" <b>'
+    assert ET.fromstring(chart).attrib["aria-label"] == 'by "node" <b>'
 
 
 def test_each_kind_of_chart_shows_its_numbers() -> None:
@@ -71,8 +71,8 @@ def write_exceptions(folder: Path, count: int) -> Place:
     row = {
         "lk0": "=cmd()", "scope": "date", "sender": "1.a", "receiver": "@b", "verdict": "NOT_DELIVERED",
         "finding": "forwarded_to_no_avail", "sender_word": "sent", "hub_word": "forwarded", "receiver_word": "none",
-        "accepted_at": MIDNIGHT, "taken_at": None, "recorded_at": None, "ended_at": None, "age_ms": 61_000, "att": 1, "size": 5,
-        "reason": "订单,\n\"x\"", "app_key_hash": None, "lk1": "-1",
+        "accepted_at": MIDNIGHT, "taken_at": None, "recorded_at": None, "ended_at": None, "age_ms": 61_000, "att": 1,
+        "size": 5,         "reason": '订单,\n"x"', "app_key_hash": None, "lk1": "-1",
     }  # fmt: skip
     folder.mkdir()
     schema = pa.Table.from_pylist([{**row, "taken_at": 1, "recorded_at": 1, "ended_at": 1, "app_key_hash": ""}]).schema

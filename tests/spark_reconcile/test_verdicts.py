@@ -10,8 +10,8 @@ from spark_reconcile.situation import FLAGS, HUBS, RECEIVERS, SENDERS, Situation
 from spark_reconcile.verdicts import FINDINGS, GRID, RULES, VERDICT, VERDICTS, advice, judge
 
 PROMISED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED",
-            "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY", "REFUSED",
-            "STATE_CONTRADICTION", "QUARANTINED", "SOURCE_MISSING"]  # fmt: skip
+            "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
+            "REFUSED", "STATE_CONTRADICTION", "QUARANTINED", "SOURCE_MISSING"]  # fmt: skip
 TELLING = [frozenset(), *(frozenset({flag}) for flag in FLAGS), frozenset({"untold", "best_effort"}),
            frozenset({"untold", "best_effort", "owes"}), frozenset({"best_effort", "promised"})]  # fmt: skip
 
