@@ -127,7 +127,9 @@ class HearAnswers(OnCopies):
             news = HubHeard.held if record.answer in HAS_IT else HubHeard.not_here
             if row is None:
                 HUB.step(Held.ABSENT, news)
-            elif news is HubHeard.held or (record.answer is Answer.NOT and record.nonce == row.att):
+                continue
+            self._holding.unanswered.pop(row.object_id, None)
+            if news is HubHeard.held or (record.answer is Answer.NOT and record.nonce == row.att):
                 self._hear(unit, row, news, record.answer.name if record.answer else "")
 
 

@@ -45,6 +45,7 @@ class Holding:
         self.sessions = sessions
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
         self._storing: dict[str, int] = {}  #: on their way into the store
+        self.unanswered: dict[int, int] = {}  #: sends of a row since its target last answered anything about it
         self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
@@ -81,6 +82,7 @@ class Holding:
     def released(self, row: Outbound) -> None:
         """A copy is gone from the store."""
         self._less(self.held, row.dest)
+        self.unanswered.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
         self.pump.run(lane)
@@ -118,11 +120,13 @@ class Holding:
         if rule.deed is not HubDeed.send:
             return None
         before = row.ss_status
-        if row.att >= self.core.settings.hub_attempts_max and not row.parked:
+        silent = self.unanswered.get(row.object_id, 0)
+        if silent >= self.core.settings.hub_attempts_max and not row.parked:
             row.parked = True
             unit.change_outbound(row, before)
-            unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"{row.att} attempts without any answer"))
+            unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"{silent} attempts without any answer"))
             return None
+        self.unanswered[row.object_id] = silent + 1
         row.ss_status = STATUS[rule.after]
         row.att += 1
         unit.change_outbound(row, before)

@@ -62,6 +62,7 @@ class Effects:
     settled: list[Outbound] = field(default_factory=list)
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
     wake: list[Outbound] = field(default_factory=list)
+    watch: list[Outbound] = field(default_factory=list)  #: in custody although not under way: to be asked about
     reack2: list[Outbound] = field(default_factory=list)
     doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
     asks: list[tuple[Outbound, SenderDeed]] = field(default_factory=list)
@@ -118,6 +119,8 @@ class OutboundRows:
                 unit.change_outbound(row, before)
                 if before in UNDER_WAY and (row.ss_status not in UNDER_WAY or row.outcome is not None):
                     effects.landed.append(row)
+                elif before is SendStatus.SS_INIT and row.ss_status is SendStatus.SS_ACK:
+                    effects.watch.append(row)
         self._do(unit, row, rule.deed, before, effects, reason)
         return rule.deed
 
@@ -194,6 +197,8 @@ class OutboundRows:
             self.pump.lane(row.dest).flight.discard(row.object_id)
         for row in effects.settled:
             self._settled(row)
+        for row in effects.watch:
+            self.pump.watch(row.object_id)
         for row in effects.wake:
             self.pump.wake(row.dest, row.object_id)
         for dest in {row.dest for row in effects.landed} | {row.dest for row in effects.settled}:

@@ -104,6 +104,10 @@ class Pump:
         lane.flight.add(object_id)
         self._sent(object_id)
 
+    def watch(self, object_id: int) -> None:
+        """A platform store holds a copy of a row that waited to be sent again: ask about it, although nothing was sent."""
+        self._sent(object_id)
+
 
 class _Claim(Step):
     """S2 and H5: rows from SS_INIT to SS_SENT, committed before they are sent (rule R8)."""
