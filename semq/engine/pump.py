@@ -105,7 +105,7 @@ class Pump:
         self._sent(object_id)
 
     def watch(self, object_id: int) -> None:
-        """A platform store holds a copy of a row that waited to be sent again: ask about it, although nothing was sent."""
+        """A platform store holds a copy of a row that waited to be sent (again): ask about it, too."""
         self._sent(object_id)
 
 
