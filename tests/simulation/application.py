@@ -67,6 +67,10 @@ class Application:
     def heal(self) -> None:
         """No more whims: be there, and hold nothing back."""
         self.be_present(4)
+        for delay in (0.0, 30.0, 120.0):  # a hold that was asked for just now may be committed later
+            self.world.time.after(delay, self._release_all)
+
+    def _release_all(self) -> None:
         for row in list(self.host.tables.outbound.values()):
             if row.held:
                 self._hold(row.lk0, False)
@@ -176,18 +180,23 @@ class Application:
         self._has.discard(bref)
         answer = self.world.faults.answer(delivery.deliveries)
         self.world.trace("application", self.host.name, (answer, delivery.envelope.ident))
-        if answer == "done":
-            self.host.call(lambda engine: engine.handing.finish([bref]))
-        elif answer == "back":
-            self.host.call(lambda engine: engine.handing.give_back([bref]))
-        else:
-            self.host.call(lambda engine: engine.handing.fail([bref], "simulated"))
-            if answer == "fail, then requeue":
-                self.world.time.after(5.0, self._requeue, bref)
+        self._say(answer, bref)
+        if answer != "back" and self.world.faults.stutters():
+            self._say(self.world.chance.choice(("done", "back", "fail", "requeue")), bref)
+        if answer == "fail, then requeue":
+            self.world.time.after(5.0, self._say, "requeue", bref)
         self.feed()
 
-    def _requeue(self, bref: int) -> None:
-        self.host.call(lambda engine: engine.handing.requeue([bref]))
+    def _say(self, answer: str, bref: int) -> None:
+        match answer:
+            case "done":
+                self.host.call(lambda engine: engine.handing.finish([bref]))
+            case "back":
+                self.host.call(lambda engine: engine.handing.give_back([bref]))
+            case "requeue":
+                self.host.call(lambda engine: engine.handing.requeue([bref]))
+            case _:
+                self.host.call(lambda engine: engine.handing.fail([bref], "simulated"))
 
 
 def _nothing() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from semq.store.memory import Fault, Tables
 from semq.umx_t.envelope import Frame, Function, Packet
 from tests.simulation.messages import Books
+from tests.simulation.rumours import rumours
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -41,12 +42,14 @@ KINDS: dict[str, float] = {
     "refusal": 0.0,
     "operator": 0.0,  # a person asks for another copy
     "loop": 0.0,  # documents for the node itself
+    "stutter": 0.0,  # applications answer twice
+    "rumours": 0.0,  # hell only: false hints of the platform
     "replay": 0.0,  # hell only: frames heard long ago are heard again
     "restore_local": 0.7,  # a node is put back to an older backup
     "restore_hub": 0.7,
     "wipe_hub": 0.5,  # a platform store is lost for good
 }
-HELL_ONLY = ("loss", "ghosts", "replay")
+HELL_ONLY = ("loss", "ghosts", "replay", "rumours")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub")
 
 
@@ -167,6 +170,10 @@ class Faults:
             return self.chance.choice((0.0, 0.5, 10.0))
         return self.chance.choice((0.0, 0.01))
 
+    def stutters(self) -> bool:
+        """Whether an application answers once more."""
+        return self.active and "stutter" in self.kinds and self.chance.random() < 0.3
+
     def answer(self, deliveries: int) -> str:
         """What an application says in the end."""
         if not self.active or "nack" not in self.kinds or deliveries > 5:
@@ -176,8 +183,8 @@ class Faults:
     # --- the network of hell
     def fate(self, frame: Frame) -> tuple[bool, list[float]]:
         """Whether a frame arrives in its turn, and after which delays it does (again), on any session."""
-        if not self.active or (isinstance(frame, Packet) and frame.function is Function.PRESENCE):
-            return True, []  # presence belongs to its session
+        if not self.active or _is_presence(frame):
+            return True, []
         if "loss" in self.kinds and self.chance.random() < 0.04:
             self.count += 1
             return False, []
@@ -187,9 +194,16 @@ class Faults:
             return self.chance.random() < 0.7, [delay]
         return True, []
 
+    def gossip(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
+        """What a node hears besides: false hints about its own rows."""
+        if not self.active or "rumours" not in self.kinds or self.chance.random() > 0.2:
+            return []
+        self.count += 1
+        return rumours(self.chance, link, heard) if link.owner.home.type == 1 else []
+
     def remember(self, link: "SimLink", frame: Frame) -> None:
         """A frame goes by: it may be heard again much later, or soon, between the same two nodes."""
-        if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15:
+        if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15 or _is_presence(frame):
             return
         self.count += 1
         self.world.in_transit += 1
@@ -222,3 +236,8 @@ class Faults:
         tables.restore(backup)
         self.world.oracle.restored(tables, books)
         self.world.time.after(self.chance.choice((0.1, 5.0)), host.start)
+
+
+def _is_presence(frame: Frame) -> bool:
+    """Who is there is told within a session; it is no part of a message's way, and not to be had twice."""
+    return isinstance(frame, Packet) and frame.function is Function.PRESENCE

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from semq.engine.hub import HubEngine
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Submission
+from semq.engine.pump import Lane
 from semq.store.memory import Fault, MemoryStore, Tables
 from semq.store.rows import Reason
 from semq.store.unit import Unit, Work
@@ -189,6 +190,10 @@ class Host:
         else:
             self._store_planned = False
 
+    def volatile(self) -> dict[str, object]:
+        """What the engine keeps in memory about single messages: nothing, once everything is at rest."""
+        raise NotImplementedError
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way in this process."""
@@ -275,6 +280,16 @@ class LocalHost(Host):
             ask(self.engine)
             self.turn()
 
+    def volatile(self) -> dict[str, object]:
+        engine = self.engine
+        sender, rows, handing = engine.sender, engine.rows, engine.handing
+        kept: dict[str, object] = {
+            name: getattr(sender, name) for name in ("nonces", "asked", "unanswered", "away_since")
+        }
+        kept |= {"doubts": rows.doubts, "unsettled": {dest for dest, count in rows.unsettled.items() if count}}
+        kept |= {"out": handing.out, "orders": handing.orders, "flight": flying(rows.pump.lanes)}
+        return {name: value for name, value in kept.items() if value}
+
 
 class HubHost(Host):
     """A process of the platform on one of its stores."""
@@ -297,6 +312,21 @@ class HubHost(Host):
     def room(self, link: SimLink) -> None:
         self.engine.room(link)
         self.turn()
+
+    def volatile(self) -> dict[str, object]:
+        holding = self.engine.holding
+        kept: dict[str, object] = {
+            "held": holding.held,
+            "storing": holding._storing,
+            "flight": flying(holding.pump.lanes),
+        }
+        kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
+        return {name: value for name, value in kept.items() if value}
+
+
+def flying(lanes: dict[str, Lane]) -> set[int]:
+    """Rows that count as under way."""
+    return {row for lane in lanes.values() for row in lane.flight}
 
 
 class SimDirectory:

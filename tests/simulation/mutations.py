@@ -150,7 +150,7 @@ def ack_first(decide: Any) -> Any:
     def decided(work: _Record, unit: Any) -> None:
         decide(work, unit)
         for envelope, entry, bref in work._acks:
-            receiving.ack(work._core, work._receiver.platform, envelope, entry, bref)
+            receiving.ack(work._core, work._receiver.platform, envelope, entry, bref, work._at)
 
     return decided
 

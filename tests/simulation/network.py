@@ -99,11 +99,12 @@ class Session:
         """What is under way is lost; each end hears of it after its own delay."""
         if not self.is_cut:
             self.is_cut = True
+            self.world.ending += 2
             self.world.time.after(local_delay, self._end, self.local_end)
             self.world.time.after(hub_delay, self._end, self.hub_end)
 
-    @staticmethod
-    def _end(link: SimLink) -> None:
+    def _end(self, link: SimLink) -> None:
+        self.world.ending -= 1
         was_up, link.up = link.up, False
         if link.owner.is_up(link.life):
             link.owner.link_down(link, was_up)
@@ -135,6 +136,10 @@ class Session:
         if frames and not self.is_cut and far.up and far.owner.is_up(far.life):
             self.world.trace_all("hears", far.owner.name, frames)
             far.owner.hear(far, frames)
+            hints = self.world.faults.gossip(far, frames) if far.owner.is_up(far.life) else []
+            if hints:
+                self.world.trace_all("rumour", far.owner.name, hints)
+                far.owner.hear(far, hints)
         if link.was_full and link.up and link.owner.is_up(link.life) and channel is link.data:
             link.was_full = False
             link.owner.room(link)

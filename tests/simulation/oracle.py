@@ -216,7 +216,8 @@ class Oracle:
             case Outcome.CANCELLED:
                 # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
                 arrived = Arrival.RECV in ever and not message.dest_restored
-                return not arrived and (Arrival.VOID in ever if message.must else message.sent == 0)
+                unsent = message.sent == 0 or message.source_restored
+                return not arrived and (Arrival.VOID in ever if message.must else unsent)
             case Outcome.LOST:
                 arrived = Arrival.RECV in ever and not message.dest_restored
                 return message.may_be_lost and Arrival.VOID in ever and not arrived

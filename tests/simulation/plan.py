@@ -19,6 +19,28 @@ HELL_SHARE = 0.25  # of the seeds
 NAMES = ("a", "b", "c", "d")
 
 
+@dataclass(slots=True, frozen=True)
+class Theme:
+    """What some seeds are about: a corner that chance alone visits too seldom."""
+
+    kinds: str
+    classes: tuple[int, ...] = (3,)
+    acks: tuple[bool, ...] = (True, False)
+    orders: tuple[str, ...] = ("",)
+    flight: int = 512
+
+
+THEME_SHARE = 0.3  # of the seeds
+THEMES = (
+    Theme("restore_local hold offline operator cancel poison", (2,), (True,), flight=1),  # rows that come back
+    Theme("restore_local hold offline cut", (3,), flight=1),
+    Theme("restore_local other_store offline", (3,), (True,)),
+    Theme("wipe_hub restore_hub offline cut crash_hub think"),  # a new message under an old number
+    Theme("offline half_open cancel operator stall", orders=("", "k")),  # void markers for copies under way
+    Theme("other_store offline operator cancel", (3, 3, 2), (True,)),  # custodians out of reach
+)
+
+
 @dataclass(slots=True)
 class Plan:
     """The decisions of one seed."""
@@ -44,9 +66,13 @@ class Plan:
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset()) -> Plan:
     """The plan of a seed; ``hell`` overrides the seed's own choice of the mode, ``focus`` adds kinds of faults."""
     chance = Random(seed)
-    own = chance.random() < HELL_SHARE
+    theme = chance.choice(THEMES) if chance.random() < THEME_SHARE and not focus else None
+    own = chance.random() < (0.6 if theme else HELL_SHARE)
     hell = own if hell is None else hell
     kinds = _kinds(chance, hell) | focus
+    if theme:
+        focus = frozenset(theme.kinds.split())
+        kinds = (kinds if hell else frozenset(HELL_ONLY) & kinds) | focus
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(
@@ -57,7 +83,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         locals=locals_,
         sites=2 if "other_store" in kinds else 1,
         faulty_s=faulty_s,
-        settings=_settings(chance),
+        settings=_settings(chance, theme),
         link_room=chance.choice((1, 3, 16, 64)),
         codec=chance.random() < 0.2,
         flush_s=chance.choice((0.0, 0.01, 0.05)),
@@ -65,7 +91,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         latency_s=chance.choice((0.002, 0.02, 0.2, 1.0)),
         disk_s=chance.choice((0.0005, 0.005, 0.05)),
         crash_at_step=chance.choice((0.0005, 0.002, 0.006)),
-        documents=_documents(chance, kinds, locals_, faulty_s),
+        documents=_documents(chance, kinds, locals_, faulty_s, theme),
     )
 
 
@@ -82,16 +108,16 @@ def _kinds(chance: Random, hell: bool) -> frozenset[str]:
     )
 
 
-def _settings(chance: Random) -> EngineSettings:
+def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
     window = chance.choice((3, 8, 65_536))
     return EngineSettings(
-        inquiry_s=15.0,
+        inquiry_s=chance.choice((5.0, 15.0)),
         inquiry_s_max=chance.choice((30.0, 300.0)),
         inquiry_custody_s_max=chance.choice((60.0, 3600.0)),
         reconnect_spread_s=chance.choice((0.1, 5.0)),
-        custody_silence_s=chance.choice((20.0, 60.0)),
+        custody_silence_s=chance.choice((5.0, 20.0, 60.0)),
         window=window,
-        flight=chance.choice((1, 2, 512)),
+        flight=theme.flight if theme else chance.choice((1, 2, 512)),
         credit_messages=chance.choice((1, 3, 1024)),
         claim_rows=chance.choice((1, 2, 256)),
         ask_rows=chance.choice((1, 3, 1000)),
@@ -107,12 +133,14 @@ def _settings(chance: Random) -> EngineSettings:
 
 
 def _documents(
-    chance: Random, kinds: frozenset[str], locals_: int, faulty_s: float
+    chance: Random, kinds: frozenset[str], locals_: int, faulty_s: float, theme: Theme | None
 ) -> list[tuple[float, str, list[Document]]]:
     count = chance.randint(3, 14)
-    classes = chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2)))
-    order_keys = chance.choice((("",), ("", "k"), ("k",), ("k", "l")))
-    acks = chance.choice(((True,), (True, True, False), (False,)))
+    classes: tuple[int, ...] = chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2)))
+    order_keys: tuple[str, ...] = chance.choice((("",), ("", "k"), ("k",), ("k", "l")))
+    acks: tuple[bool, ...] = chance.choice(((True,), (True, True, False), (False,)))
+    if theme:
+        classes, acks, order_keys = theme.classes, theme.acks, theme.orders
     early = chance.random() < 0.5
     left, planned = count, []
     while left > 0:

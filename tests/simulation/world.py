@@ -61,7 +61,8 @@ class World:
         self.time = Timeline()
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
-        self.in_transit = 0
+        self.in_transit = 0  #: frames
+        self.ending = 0  #: ends of sessions that are over and still believed in
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
@@ -192,7 +193,7 @@ class World:
         return [*self.locals, *(site.host for site in self.sites)]
 
     def _is_at_rest(self) -> bool:
-        if self.in_transit or any(host.tables.outbound or host.tables.pending for host in self._hosts()):
+        if self.in_transit or self.ending or any(host.tables.outbound or host.tables.pending for host in self._hosts()):
             return False
         known = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
         return known and all(host.is_idle for host in self._hosts())
@@ -209,6 +210,9 @@ class World:
             result.found["unclean"] = f"I3: not at rest after {REST_S:.0f} s: {'; '.join(left)}"
             return
         self._check_ledgers(result)
+        for host in self._hosts():
+            if kept := host.volatile():
+                result.found["unclean"] = f"I3: {host.name} still keeps in memory {kept}"
         frames, site = self.oracle.frames, self.site
         self._run_until(self.time.now + SILENCE_S, lambda: self.site is not site)
         if self.oracle.frames != frames:
