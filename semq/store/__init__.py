@@ -2,4 +2,4 @@
 
 ``rows`` says what the tables hold, ``unit`` what one transaction sees and changes, ``writer`` commits many pieces of
 work as one, ``memory`` is the second implementation, in which the simulator runs whole nodes. ``embedded`` starts a
-Postgres of the node's own. """
+Postgres of the node's own."""

@@ -23,21 +23,22 @@ NAMES = ("a", "b", "c", "d")
 class Theme:
     """What some seeds are about: a corner that chance alone visits too seldom."""
 
-    kinds: str
+    kinds: str = ""
     classes: tuple[int, ...] = (3,)
     acks: tuple[bool, ...] = (True, False)
     orders: tuple[str, ...] = ("",)
     flight: int = 512
+    whims: float = 0.3  #: how often a document is cancelled, held back, sent again by a person
 
 
 THEME_SHARE = 0.3  # of the seeds
 THEMES = (
-    Theme("restore_local hold offline operator cancel poison", (2,), (True,), flight=1),  # rows that come back
-    Theme("restore_local hold offline cut", (3,), flight=1),
-    Theme("restore_local other_store offline", (3,), (True,)),
+    Theme("restore_local hold offline poison replay", (2,), (True,), flight=1, whims=0.7),  # rows that come back
+    Theme("restore_local hold offline cut replay", (3,), flight=1, whims=0.7),
+    Theme("restore_local other_store offline rumours", (3,), (True,)),
     Theme("wipe_hub restore_hub offline cut crash_hub think"),  # a new message under an old number
-    Theme("offline half_open cancel operator stall", orders=("", "k")),  # void markers for copies under way
-    Theme("other_store offline operator cancel", (3, 3, 2), (True,)),  # custodians out of reach
+    Theme("offline half_open cancel operator stall", orders=("", "k"), whims=0.7),  # markers for copies under way
+    Theme("other_store offline operator cancel rumours", (3, 3, 2), (True,), whims=0.6),  # custodians out of reach
 )
 
 
@@ -72,7 +73,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
     kinds = _kinds(chance, hell) | focus
     if theme:
         focus = frozenset(theme.kinds.split())
-        kinds = (kinds if hell else frozenset(HELL_ONLY) & kinds) | focus
+        kinds = (kinds if hell else frozenset()) | (focus if hell else focus - set(HELL_ONLY))
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(
@@ -88,10 +89,10 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         codec=chance.random() < 0.2,
         flush_s=chance.choice((0.0, 0.01, 0.05)),
         redial_s=chance.choice((0.5, 3.0, 10.0)),
-        latency_s=chance.choice((0.002, 0.02, 0.2, 1.0)),
+        latency_s=chance.choice((0.02, 0.2, 1.0, 2.0) if theme else (0.002, 0.02, 0.2, 1.0)),
         disk_s=chance.choice((0.0005, 0.005, 0.05)),
         crash_at_step=chance.choice((0.0005, 0.002, 0.006)),
-        documents=_documents(chance, kinds, locals_, faulty_s, theme),
+        documents=_documents(chance, kinds, NAMES[:locals_], faulty_s, theme),
     )
 
 
@@ -133,58 +134,45 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
 
 
 def _documents(
-    chance: Random, kinds: frozenset[str], locals_: int, faulty_s: float, theme: Theme | None
+    chance: Random, kinds: frozenset[str], names: tuple[str, ...], faulty_s: float, theme: Theme | None
 ) -> list[tuple[float, str, list[Document]]]:
-    count = chance.randint(3, 14)
-    classes: tuple[int, ...] = chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2)))
-    order_keys: tuple[str, ...] = chance.choice((("",), ("", "k"), ("k",), ("k", "l")))
-    acks: tuple[bool, ...] = chance.choice(((True,), (True, True, False), (False,)))
-    if theme:
-        classes, acks, order_keys = theme.classes, theme.acks, theme.orders
+    left, planned = chance.randint(3, 14), []
+    taste = theme or Theme(
+        classes=chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2))),
+        orders=chance.choice((("",), ("", "k"), ("k",), ("k", "l"))),
+        acks=chance.choice(((True,), (True, True, False), (False,))),
+    )
     early = chance.random() < 0.5
-    left, planned = count, []
     while left > 0:
         together = min(left, chance.choice((1, 1, 1, 2, 4)))
         left -= together
-        source = chance.choice(NAMES[:locals_])
-        documents = [
-            _document(chance, kinds, f"t{left + n}", source, NAMES[:locals_], classes, order_keys, acks)
-            for n in range(together)
-        ]
+        source = chance.choice(names)
+        documents = [_document(chance, kinds, f"t{left + n}", source, names, taste) for n in range(together)]
         planned.append((chance.uniform(0.0, faulty_s * (0.2 if early else 0.9)), source, documents))
     return planned
 
 
 def _document(
-    chance: Random,
-    kinds: frozenset[str],
-    token: str,
-    source: str,
-    names: tuple[str, ...],
-    classes: tuple[int, ...],
-    order_keys: tuple[str, ...],
-    acks: tuple[bool, ...],
+    chance: Random, kinds: frozenset[str], token: str, source: str, names: tuple[str, ...], taste: Theme
 ) -> Document:
-    target = source if "loop" in kinds and chance.random() < 0.1 else chance.choice([n for n in names if n != source])
-    save_fwd = SaveFwd(chance.choice(classes))
-    poison = "poison" in kinds and chance.random() < 0.25
-    refused = "refusal" in kinds and chance.random() < 0.15
-    expires = "expiry" in kinds and chance.random() < 0.3
+    def wants(kind: str, how_often: float) -> bool:
+        return kind in kinds and chance.random() < how_often
+
+    target = source if wants("loop", 0.1) else chance.choice([name for name in names if name != source])
+    save_fwd = SaveFwd(chance.choice(taste.classes))
     return Document(
         token=token,
         target=target,
         attributes=attributes(
             save_fwd,
-            ack2=chance.choice(acks),
+            ack2=chance.choice(taste.acks),
             app_key=AppKey("simulated", "", "", token),
-            order_key=chance.choice(order_keys) if save_fwd is SaveFwd.MUST else "",
-            content_type="refused" if refused else "",
-            expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if expires else 0,
+            order_key=chance.choice(taste.orders) if save_fwd is SaveFwd.MUST else "",
+            content_type="refused" if wants("refusal", 0.15) else "",
+            expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if wants("expiry", 0.3) else 0,
         ),
-        payload=(POISON if poison else b"p") + token.encode(),
-        cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0))
-        if "cancel" in kinds and chance.random() < 0.3
-        else None,
-        resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if "operator" in kinds and chance.random() < 0.3 else None,
-        hold_s=chance.uniform(0.5, 60.0) if "hold" in kinds and chance.random() < 0.2 else None,
+        payload=(POISON if wants("poison", 0.25) else b"p") + token.encode(),
+        cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0)) if wants("cancel", taste.whims) else None,
+        resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
+        hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,
     )

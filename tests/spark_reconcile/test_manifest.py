@@ -34,7 +34,7 @@ def test_the_signature_is_made_over_everything_but_itself_and_the_time_of_making
     [
         ("node", "10008"), ("node", "1.a/../b"), ("store", "1"), ("store", "../1"), ("role", "boss"),
         ("business_date", "today"), ("window_end", 1000),
-       
+
         ("watermark", 2001), ("watermark", 999), ("rows", 4), ("rows", -1), ("rows", "3"),
         ("files", []), ("files", 7), ("node", None),
         ("files", [{"name": "../part-1.parquet", "rows": 3, "bytes": 10, "sha256": "0" * 64}]),
