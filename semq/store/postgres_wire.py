@@ -104,18 +104,16 @@ class Wire:
     def send(self, batch: Batch) -> "asyncio.Future[list[PGresult]]":
         """Send a batch of prepared statements; the results, one a statement. Raises Refusal with the first that
         failed."""
-        for name, params in batch:
-            self._pg.send_query_prepared(name.encode(), params, [1] * len(params), 1)
-        return self._sync()
+        try:
+            for name, params in batch:
+                self._pg.send_query_prepared(name.encode(), params, [1] * len(params), 1)
+            return self._sync()
+        except psycopg.Error as error:
+            return self._broken(error)
 
     def send_forgetting(self, batch: Batch) -> None:
         """Send a batch whose results nobody waits for; a broken connection is noticed all the same."""
-        try:
-            future = self.send(batch)
-        except psycopg.Error as error:
-            self._lose(error)
-        else:
-            future.add_done_callback(_forget)
+        self.send(batch).add_done_callback(_forget)
 
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
         """Run several statements of which some are ``COPY … FROM STDIN``, each fed with the next piece of ``data``.
@@ -123,9 +121,12 @@ class Wire:
         libpq has no COPY in pipeline mode; the simple protocol takes one round trip for each COPY and no other.
         """
         assert not self._exchanges, "COPY starts when all before it has come back"
-        self._pg.exit_pipeline_mode()
-        self._pg.send_query(sql.encode())
-        return self._expect(deque(memoryview(piece) for piece in data))
+        try:
+            self._pg.exit_pipeline_mode()
+            self._pg.send_query(sql.encode())
+            return self._expect(deque(memoryview(piece) for piece in data))
+        except psycopg.Error as error:
+            return self._broken(error)
 
     def rows(self, result: PGresult) -> Rows:
         """The rows of a result, as tuples."""
@@ -236,6 +237,13 @@ class Wire:
             self.drop(fault)
             self._lost(fault)
 
+    def _broken(self, error: Exception) -> "asyncio.Future[list[PGresult]]":
+        """The connection turned out to be broken when something was sent: what its answer would have been."""
+        self._lose(error)
+        answer: asyncio.Future[list[PGresult]] = self._loop.create_future()
+        answer.set_exception(StoreUnavailable(fault=str(error).strip()))
+        return answer
+
     def _release(self, fault: SemqError) -> None:
         self.closed = True
         self._loop.remove_reader(self._fd)
@@ -244,6 +252,7 @@ class Wire:
             future = self._exchanges.popleft().future
             if not future.done():
                 future.set_exception(fault)
+                _forget(future)  # whoever sent it may not wait any more
 
 
 def _forget(future: "asyncio.Future[list[PGresult]]") -> None:

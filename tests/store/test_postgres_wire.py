@@ -1,6 +1,8 @@
 """The connection itself: order of answers, errors in the middle of a batch, COPY, large data, and the end."""
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
@@ -131,11 +133,28 @@ async def test_a_lost_connection_is_told_once(empty_database: str) -> None:
         for future in waiting:
             with pytest.raises((StoreUnavailable, Refusal)):
                 await future
-        with pytest.raises(psycopg.OperationalError):
-            wire.send([("sum", ())])
+        with pytest.raises(StoreUnavailable):
+            await wire.send([("sum", ())])
         wire.send_forgetting([("sum", ())])
         assert len(lost) == 1
         assert wire.closed
+
+
+@pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
+async def test_a_connection_that_is_found_broken_by_sending(empty_database: str, how: str) -> None:
+    """The server is gone, and we write before we have read so."""
+    async with wired(empty_database) as (wire, lost, _):
+        with socket.socket(fileno=os.dup(wire._fd)) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+        if how == "forgetting":
+            wire.send_forgetting([("sum", ())])
+        else:
+            answer = wire.send([("sum", ())]) if how == "send" else wire.copy("COPY t FROM STDIN", [b""])
+            with pytest.raises(StoreUnavailable):
+                await answer
+        with pytest.raises(StoreUnavailable):
+            await wire.send([("sum", ())])
+        assert len(lost) == 1
 
 
 async def test_dropping_fails_what_is_under_way(empty_database: str) -> None:
