@@ -53,7 +53,15 @@ def main() -> int:
 async def _run(cycles: int, seed: int, say: Callable[[str], None], group: int) -> campaign.Report:
     """A campaign that takes its processes with it when it is asked to end."""
     running = asyncio.ensure_future(campaign.run(cycles, seed, say, group))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    asked: list[bool] = []
+
+    def end() -> None:
+        if not asked:  # asked again it would break off the clearing up
+            asked.append(True)
+            running.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end)
     return await running
 
 
