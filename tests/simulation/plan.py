@@ -125,7 +125,7 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         packet_records=chance.choice((1, 2, 500)),
         clean_rows=chance.choice((1, 2000)),
         clean_s=chance.choice((0.5, 5.0)),
-        expiry_s=chance.choice((5.0, 30.0)),
+        expiry_s=chance.choice((15.0, 60.0)),
         deliveries_max=1000,
         hub_attempts_max=1_000_000,
         keep_rejected=False,

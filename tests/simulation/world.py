@@ -23,7 +23,7 @@ from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import Timeline
 
 REST_S = 12_000.0  # within this time after the last fault everything is at rest
-SILENCE_S = 700.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
+SILENCE_S = 400.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
 SITE_S = 150.0  # while copies lie in another store of the platform, its process gets the nodes for so long
 Trace = Callable[[str], None]
 
