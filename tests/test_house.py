@@ -21,6 +21,7 @@ FLOORS: dict[str, float] = {
     "semq.seal": 0,
     "migrations": 1,
     "semq.store": 1,
+    "semq.pki": 2,  # files and cryptography above the pure ground, below whoever speaks for a node; no sockets, no rows
     "semq.transport": 2,
     "semq.broker": 2,
     "semq.engine": 3,
@@ -107,7 +108,7 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
     ),
     (range(3000, 4000), ("semq.store",)),
     (range(4000, 5000), ("semq.amqp", "semq.transport", "semq.broker")),
-    (range(5000, 6000), ("semq.seal",)),
+    (range(5000, 6000), ("semq.seal", "semq.pki")),
     (range(6000, 7000), ("spark_reconcile",)),
 ]
 

@@ -1,0 +1,191 @@
+"""The hub's small certificate authority: one key, one certificate, and what it signs.
+
+It signs for the address that a token or an older certificate stands for, never for what a request asks: of a request
+only the key is taken. Who may have a certificate, tokens and revocation are the hub's business (``platform_node``).
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from semq.pki.certificate import NodeCertificate, read_certificate
+from semq.pki.errors import KeyRefused, RequestRefused
+from semq.pki.files import write_safely
+from semq.pki.keys import PrivateKey, PublicKey, is_strong, new_key, read_key, write_key
+from semq.pki.names import uri_of
+from semq.pki.trust import fingerprint_of
+from semq.umx_t.address import Address
+
+REQUEST_MAX = 16 * 1024
+EARLIER = timedelta(minutes=5)  # clocks differ: a fresh certificate is valid a little before it was made
+YEARS_OF_AUTHORITY = 20
+HOST_NAME = re.compile(r"(?!.{254})([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}")
+KEY_FILE, CERTIFICATE_FILE = "authority.key", "authority.crt"
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A signing key with its certificate."""
+
+    certificate: x509.Certificate
+    key: PrivateKey
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of its certificate: what a node is told out of band, and pins."""
+        return fingerprint_of(self.certificate)
+
+    @property
+    def pem(self) -> bytes:
+        """Its certificate."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    def issue(
+        self, key: PublicKey, node: Address, now: datetime, days: float, host_names: tuple[str, ...] = ()
+    ) -> NodeCertificate:
+        """Sign a certificate for a node's key. Raises RequestRefused for a weak key or an impossible host name."""
+        if not is_strong(key):
+            raise RequestRefused("The key is of a kind or size that is not accepted.")
+        until = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
+        is_rsa = isinstance(key, rsa.RSAPublicKey)
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node.node))]))
+            .issuer_name(self.certificate.subject)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - EARLIER)
+            .not_valid_after(until)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(
+                _usage(digital_signature=True, key_encipherment=is_rsa, key_agreement=not is_rsa), critical=True
+            )
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]),
+                critical=False,
+            )
+            .add_extension(_names(node, host_names), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(_issuer_key(self.certificate), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+        return read_certificate(made.public_bytes(serialization.Encoding.DER))
+
+    def write(self, folder: Path, passphrase: bytes | None) -> None:
+        """Keep it; the key first, so that a certificate never stands without its key."""
+        write_key(folder / KEY_FILE, self.key, passphrase)
+        write_safely(folder / CERTIFICATE_FILE, self.pem)
+
+
+def create_authority(name: str, now: datetime, key: PrivateKey | None = None) -> Authority:
+    """A new authority, self-signed, for nodes alone: it cannot make further authorities."""
+    key = key or new_key()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"SEMQ authority of {name}"[:64])])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - EARLIER)
+        .not_valid_after(now + timedelta(days=365 * YEARS_OF_AUTHORITY))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Authority(certificate, key)
+
+
+def read_authority(folder: Path, passphrase: bytes | None) -> Authority | None:
+    """The authority kept in a folder; None if there is none. Raises KeyRefused."""
+    if not (folder / CERTIFICATE_FILE).exists():
+        return None
+    key = read_key(folder / KEY_FILE, passphrase)
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE_FILE).read_bytes())
+    except ValueError as error:
+        raise KeyRefused("The authority's certificate cannot be read.", file=str(folder / CERTIFICATE_FILE)) from error
+    if certificate.public_key() != key.public_key():
+        raise KeyRefused("The authority's key does not fit its certificate.", folder=str(folder))
+    return Authority(certificate, key)
+
+
+def new_request(key: PrivateKey, node: Address, host_names: tuple[str, ...] = ()) -> bytes:
+    """A PKCS#10 request in PEM. The names are for other authorities: ours takes none from a request."""
+    return (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node.node))]))
+        .add_extension(_names(node, host_names), critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+
+
+def key_of_request(octets: bytes) -> PublicKey:
+    """The key of a request that is signed with it. Raises RequestRefused."""
+    if len(octets) > REQUEST_MAX:
+        raise RequestRefused("The request is too long.", size=len(octets))
+    try:
+        request = x509.load_pem_x509_csr(octets)
+        key, is_own = request.public_key(), request.is_signature_valid
+    except Exception as error:  # hostile DER fails in ways that the library does not list
+        raise RequestRefused("This is not a request for a certificate.", fault=type(error).__name__) from error
+    if not is_own:
+        raise RequestRefused("The request is not signed with its own key.")
+    if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+        raise RequestRefused("The key is of a kind or size that is not accepted.")
+    return key
+
+
+def _names(node: Address, host_names: tuple[str, ...]) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri_of(node)), *map(_host, host_names)])
+
+
+def _host(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        pass  # a host name
+    if not HOST_NAME.fullmatch(name):
+        raise RequestRefused("This is no host name.", name=name[:80])
+    return x509.DNSName(name)
+
+
+def _issuer_key(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    try:
+        known = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:  # an authority that somebody else has made
+        key = certificate.public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey)
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(known)
+
+
+def _usage(
+    *,
+    digital_signature: bool = False,
+    key_encipherment: bool = False,
+    key_agreement: bool = False,
+    key_cert_sign: bool = False,
+    crl_sign: bool = False,
+) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=digital_signature,
+        content_commitment=digital_signature,  # receipts that prove are signed with the same key
+        key_encipherment=key_encipherment,
+        data_encipherment=False,
+        key_agreement=key_agreement,
+        key_cert_sign=key_cert_sign,
+        crl_sign=crl_sign,
+        encipher_only=False,
+        decipher_only=False,
+    )

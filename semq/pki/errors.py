@@ -1,0 +1,93 @@
+"""What is wrong with a certificate, a key or a request for one. Codes 5100–5199.
+
+Untrusted                   a peer's certificate does not prove who it is
+├── WrongAuthority          no trusted authority signed it; self-signed ones belong here
+├── OutOfDate               it has expired, or is not yet valid
+├── WrongName               it names nobody, or somebody else than expected
+└── Revoked                 its authority has taken it back
+KeyRefused                  a key file that cannot or must not be used
+NoIdentity                  the node has no certificate yet
+RequestRefused              the authority does not sign this
+TokenRefused                the token opens nothing: unknown, used, or too old
+"""
+
+from semq.errors import BadInput, Misconfigured, SemqError
+
+
+class Untrusted(SemqError):
+    """The certificate does not prove who the peer is."""
+
+    code = "SEMQ-5101"
+    remedy = "Compare `semq cert show` at both ends; `semq cert trust` lists the authorities that this node believes."
+
+
+class WrongAuthority(Untrusted):
+    """No authority that this node trusts has signed the certificate."""
+
+    code = "SEMQ-5102"
+    remedy = (
+        "Enrol the node at its hub (`semq node enroll`), or add the authority to tls.trust at the end that refuses."
+    )
+
+
+class OutOfDate(Untrusted):
+    """The certificate is not valid at this time."""
+
+    code = "SEMQ-5103"
+    remedy = "Renew it (`semq cert renew`); if the dates look right, set the clocks of both machines."
+
+
+class WrongName(Untrusted):
+    """The certificate names another node than the one that it is shown for."""
+
+    code = "SEMQ-5104"
+    remedy = "Use the certificate that was issued to this node; its name stands in the URI semq:TYPE.ID."
+
+
+class Revoked(Untrusted):
+    """The certificate has been revoked."""
+
+    code = "SEMQ-5105"
+    remedy = "Enrol the node again with a new token (`semq hub nodes token`), unless it was revoked for good."
+
+
+class KeyRefused(Misconfigured):
+    """The key file cannot be used."""
+
+    code = "SEMQ-5110"
+    remedy = "Keep it readable for the node's user only (chmod 600), in PKCS#8, with its passphrase where tls says."
+
+
+class NoIdentity(Misconfigured):
+    """The node has no certificate."""
+
+    code = "SEMQ-5111"
+    remedy = "Enrol it: `semq node enroll --config FILE --hub HOST:PORT --fingerprint SHA256 --token TOKEN`."
+
+
+class TrustUnreadable(Misconfigured):
+    """The authorities to trust cannot be read."""
+
+    code = "SEMQ-5112"
+    remedy = "tls.trust names a file of PEM certificates of authorities; an enrolled node keeps its own."
+
+
+class RequestRefused(BadInput):
+    """The authority does not sign this request."""
+
+    code = "SEMQ-5120"
+    remedy = "Send a PKCS#10 request signed with its own key: EC on P-256 or P-384, or RSA from 2048 bits."
+
+
+class TokenRefused(BadInput):
+    """The token is unknown, used, or too old."""
+
+    code = "SEMQ-5121"
+    remedy = "Ask the operator of the hub for a new one (`semq hub nodes token`); a token serves once."
+
+
+class NoAuthority(BadInput):
+    """The hub has no authority of its own."""
+
+    code = "SEMQ-5122"
+    remedy = "Sign with your own authority: `semq cert request`, then `semq cert install`."

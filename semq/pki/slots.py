@@ -1,0 +1,206 @@
+"""The key pairs of a node: next, active, previous, and old ones that can still open what was sealed for them.
+
+One folder::
+
+    slots.json              which key is in which slot; the only thing that decides
+    keys/KEYID.key          PKCS#8, 0600
+    keys/KEYID.crt          the certificate with its chain, PEM
+    trust.pem               the authorities of an enrolled node
+
+A slot changes by one rename of ``slots.json``, so a crash leaves the slots as they were or as they should be.
+``next`` holds a key whose certificate is asked for or not yet tried; ``active`` is shown on links; ``previous`` is the
+one before it, still valid, so that both ends may change at different times; older keys are ``retired`` and go when
+nothing that was sealed for them can still be under way.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from msgspec.structs import replace
+
+from semq.pki.certificate import NodeCertificate, read_certificate
+from semq.pki.errors import KeyRefused, NoIdentity, WrongName
+from semq.pki.files import sync_folder, write_safely
+from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, read_key, write_key
+from semq.pki.trust import TrustStore
+from semq.umx_t.address import Address
+
+SLOTS_FILE, TRUST_FILE = "slots.json", "trust.pem"
+
+
+class Retired(msgspec.Struct, frozen=True):
+    """A key that only opens what was sealed for it before."""
+
+    key_id: str
+    since: datetime
+
+
+class Slots(msgspec.Struct, frozen=True):
+    """The content of ``slots.json``: a key id for each slot."""
+
+    active: str | None = None
+    next: str | None = None
+    previous: str | None = None
+    retired: tuple[Retired, ...] = ()
+
+    def all(self) -> Iterator[tuple[str, str]]:
+        """Slot and key id, of those that are there."""
+        named = (("active", self.active), ("next", self.next), ("previous", self.previous))
+        yield from ((slot, one) for slot, one in named if one)
+        yield from (("retired", one.key_id) for one in self.retired)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a node is: its certificate, its key, and every key that may still have to open something."""
+
+    certificate: NodeCertificate
+    key: PrivateKey
+    keys: Mapping[str, PrivateKey] = field(default_factory=dict)  #: by key id: active, next, previous, retired
+
+    @property
+    def node(self) -> Address:
+        """The address that the certificate names."""
+        return self.certificate.node
+
+
+class KeyRing:
+    """The slots of one node, on disk. Not for two processes at once: a node, or the command line while it is down."""
+
+    def __init__(self, folder: Path, node: Address, passphrase: Passphrase | None = None) -> None:
+        self.folder = folder
+        self.node = node
+        self._passphrase = passphrase or Passphrase()
+
+    # --- looking
+    def slots(self) -> Slots:
+        """Which key is where. Raises KeyRefused if the file is not ours."""
+        path = self.folder / SLOTS_FILE
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Slots)
+        except FileNotFoundError:
+            return Slots()
+        except (OSError, msgspec.DecodeError) as error:
+            raise KeyRefused("The slots cannot be read.", file=str(path), fault=str(error)[:200]) from error
+
+    def key_path(self, name: str) -> Path:
+        """Where a key lies."""
+        return self.folder / "keys" / f"{name}.key"
+
+    def certificate_path(self, name: str) -> Path:
+        """Where its certificate lies."""
+        return self.folder / "keys" / f"{name}.crt"
+
+    @property
+    def trust_path(self) -> Path:
+        """Where the authorities of an enrolled node lie."""
+        return self.folder / TRUST_FILE
+
+    def passphrase(self) -> bytes | None:
+        """The passphrase of the key files. Raises KeyRefused."""
+        return self._passphrase.read()
+
+    def key(self, name: str) -> PrivateKey:
+        """A key by its id. Raises KeyRefused."""
+        return read_key(self.key_path(name), self.passphrase())
+
+    def certificate(self, name: str) -> NodeCertificate | None:
+        """The certificate of a key; None if it was only asked for."""
+        path = self.certificate_path(name)
+        return read_certificate(_first(path.read_bytes())) if path.exists() else None
+
+    def identity(self) -> Identity:
+        """Who this node is. Raises NoIdentity, KeyRefused, WrongName."""
+        slots = self.slots()
+        certificate = self.certificate(slots.active) if slots.active else None
+        if slots.active is None or certificate is None:
+            raise NoIdentity(folder=str(self.folder))
+        if certificate.node != self.node:
+            raise WrongName(
+                "The active certificate is another node's.", expected=str(self.node), found=str(certificate.node)
+            )
+        keys = {name: self.key(name) for _, name in slots.all()}
+        if key_id(keys[slots.active]) != certificate.key_id:
+            raise KeyRefused("The active key does not fit its certificate.", file=str(self.key_path(slots.active)))
+        return Identity(certificate, keys[slots.active], keys)
+
+    @property
+    def is_enrolled(self) -> bool:
+        """Whether there is an active certificate."""
+        return self.slots().active is not None
+
+    # --- changing
+    def begin(self, kind: str = "ec") -> PrivateKey:
+        """The key for the next certificate: the one that waits in its slot, or a new one."""
+        slots = self.slots()
+        if slots.next is not None:
+            return self.key(slots.next)
+        key = new_key(kind)
+        name = key_id(key)
+        write_key(self.key_path(name), key, self.passphrase())
+        self._save(replace(slots, next=name))
+        return key
+
+    def receive(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
+        """Put the certificate for the key in ``next`` beside it.
+
+        Raises Untrusted and its kinds if it is not ours or nobody stands behind it, KeyRefused for another key's.
+        """
+        found = trust.verify(_first(pem), now, node=self.node, chain=_rest(pem))
+        if found.key_id != self.slots().next:
+            raise KeyRefused("The certificate is for another key than the one in slot next.", key_id=found.key_id)
+        write_safely(self.certificate_path(found.key_id), pem)
+        return found
+
+    def rotate(self, now: datetime) -> NodeCertificate:
+        """next becomes active, active previous, previous retired. Raises NoIdentity if next has no certificate."""
+        slots = self.slots()
+        coming = self.certificate(slots.next) if slots.next else None
+        if slots.next is None or coming is None:
+            raise NoIdentity("There is no certificate in slot next.", folder=str(self.folder))
+        retired = slots.retired
+        if slots.previous is not None:
+            retired = (*retired, Retired(slots.previous, now))
+        self._save(Slots(active=slots.next, next=None, previous=slots.active, retired=retired))
+        return coming
+
+    def forget(self, now: datetime, keep_days: float) -> list[str]:
+        """Drop retired keys that nothing can be sealed for any more; their ids."""
+        slots = self.slots()
+        old = [one for one in slots.retired if now - one.since > timedelta(days=keep_days)]
+        if old:
+            self._save(replace(slots, retired=tuple(one for one in slots.retired if one not in old)))
+            for one in old:
+                self.key_path(one.key_id).unlink(missing_ok=True)
+                self.certificate_path(one.key_id).unlink(missing_ok=True)
+            sync_folder(self.folder / "keys")
+        return [one.key_id for one in old]
+
+    def protect(self) -> int:
+        """Encrypt keys that lie in clear although a passphrase is configured; how many."""
+        passphrase = self.passphrase()
+        clear = [name for _, name in self.slots().all() if not is_encrypted(self.key_path(name))] if passphrase else []
+        for name in clear:
+            write_key(self.key_path(name), self.key(name), passphrase)
+        return len(clear)
+
+    def _save(self, slots: Slots) -> None:
+        write_safely(self.folder / SLOTS_FILE, msgspec.json.encode(slots))
+
+
+_END = b"-----END CERTIFICATE-----"
+
+
+def _first(pem: bytes) -> bytes:
+    """The first certificate of a PEM file: the node's own; the chain follows."""
+    head, mark, _ = pem.partition(_END)
+    return head + mark
+
+
+def _rest(pem: bytes) -> list[x509.Certificate]:
+    rest = pem.partition(_END)[2]
+    return x509.load_pem_x509_certificates(rest) if b"BEGIN CERTIFICATE" in rest else []

@@ -1,0 +1,116 @@
+"""Authorities, nodes with key rings, and certificates that nobody should believe; for tests all over the house."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
+
+from semq.pki.authority import Authority, create_authority, key_of_request, new_request
+from semq.pki.certificate import NodeCertificate
+from semq.pki.files import write_safely
+from semq.pki.keys import Passphrase, PrivateKey, new_key, write_key
+from semq.pki.slots import KeyRing
+from semq.pki.trust import TrustStore
+from semq.umx_t.address import Address, parse_address
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+DAY = timedelta(days=1)
+LOCAL = ("localhost", "127.0.0.1")
+
+
+def authority(name: str = "hub") -> Authority:
+    return create_authority(name, NOW - 400 * DAY)
+
+
+def trust(*authorities: Authority) -> TrustStore:
+    return TrustStore([one.certificate for one in authorities])
+
+
+def issued(
+    by: Authority, node: str = "1.10008", *, at: datetime = NOW, days: float = 90, key: PrivateKey | None = None
+) -> NodeCertificate:
+    return by.issue((key or new_key()).public_key(), parse_address(node), at, days)
+
+
+def ring(
+    folder: Path,
+    by: Authority,
+    node: str = "1.10008",
+    *,
+    at: datetime = NOW,
+    days: float = 90,
+    passphrase: Passphrase | None = None,
+) -> KeyRing:
+    """A key ring with an active certificate, whatever its dates."""
+    keys = KeyRing(folder, parse_address(node), passphrase)
+    add(keys, by, at=at, days=days)
+    write_safely(keys.trust_path, trust(by).pem)
+    return keys
+
+
+def add(keys: KeyRing, by: Authority, *, at: datetime = NOW, days: float = 90, kind: str = "ec") -> NodeCertificate:
+    """One more certificate in slot active."""
+    key = keys.begin(kind)
+    made = by.issue(key_of_request(new_request(key, keys.node)), keys.node, at, days, LOCAL)
+    keys.receive(made.pem, trust(by), at)
+    keys.rotate(at)
+    return made
+
+
+def self_signed(folder: Path, node: str = "1.10008") -> tuple[Path, Path]:
+    """Certificate and key files of a stranger who signs for itself."""
+    key = new_key()
+    return _files(folder, "self", build(key, key, "self", uris=[f"semq:{node}"]), key)
+
+
+def build(
+    key: PrivateKey,
+    signer: PrivateKey,
+    issuer: str,
+    *,
+    uris: list[str],
+    names: list[x509.GeneralName] | None = None,
+) -> x509.Certificate:
+    """A certificate with any names at all."""
+    all_names = [*(x509.UniformResourceIdentifier(uri) for uri in uris), *(names or [])]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - DAY)
+        .not_valid_after(NOW + DAY)
+    )
+    if all_names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(all_names), critical=False)
+    return builder.sign(signer, hashes.SHA256())
+
+
+def named(by: Authority, folder: Path, uris: list[str]) -> tuple[Path, Path]:
+    """Files of a certificate of a real authority with names of our choice, complete enough for TLS."""
+    key = new_key()
+    template = by.issue(key.public_key(), Address(1, "x"), NOW, 1).x509
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(template.subject)
+        .issuer_name(template.issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - DAY)
+        .not_valid_after(NOW + DAY)
+    )
+    for extension in template.extensions:
+        if not isinstance(extension.value, x509.SubjectAlternativeName):
+            builder = builder.add_extension(extension.value, extension.critical)
+    names = [x509.UniformResourceIdentifier(uri) for uri in uris]
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return _files(folder, "named", builder.sign(by.key, hashes.SHA256()), key)
+
+
+def _files(folder: Path, name: str, certificate: x509.Certificate, key: PrivateKey) -> tuple[Path, Path]:
+    write_key(folder / f"{name}.key", key, None)
+    write_safely(folder / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    return folder / f"{name}.crt", folder / f"{name}.key"

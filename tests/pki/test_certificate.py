@@ -1,0 +1,54 @@
+"""Reading certificates of nodes, and of strangers."""
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.pki.certificate import DER_MAX, read_certificate
+from semq.pki.errors import Untrusted
+from semq.pki.keys import key_id, new_key
+from semq.umx_t.address import Address
+from tests.pki.people import NOW, authority, build, issued
+
+OURS = authority()
+MADE = issued(OURS)
+
+
+def test_what_it_says() -> None:
+    key = new_key()
+    made = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90, ("node.example.org", "192.0.2.7"))
+    for octets in (made.der, made.pem):
+        again = read_certificate(octets)
+        assert again == made
+        assert (again.node, again.key_id, again.fingerprint) == (Address(1, "10008"), key_id(key), made.fingerprint)
+    assert made.host_names == ["node.example.org", "192.0.2.7"]
+    assert made.serial_text == f"{made.serial:x}"
+    assert (made.not_after - NOW).days == 90
+
+
+def test_when_it_is_renewed() -> None:
+    life = MADE.not_after - MADE.not_before
+    first, last = MADE.renew_at(0.0), MADE.renew_at(0.999)
+    assert first - MADE.not_before == life * 2 / 3
+    assert first < last < MADE.not_after - life * 0.29
+
+
+@given(st.binary(max_size=400))
+def test_octets_that_are_no_certificate(octets: bytes) -> None:
+    for hostile in (octets, b"-----BEGIN CERTIFICATE-----\n" + octets, MADE.der[: len(octets)] + octets):
+        with pytest.raises(Untrusted):
+            read_certificate(hostile)
+
+
+def test_a_certificate_that_is_far_too_long() -> None:
+    with pytest.raises(Untrusted, match="too long"):
+        read_certificate(b"x" * (DER_MAX + 1))
+
+
+@pytest.mark.parametrize("key", [ed25519.Ed25519PrivateKey.generate(), ec.generate_private_key(ec.SECP256K1())])
+def test_keys_that_are_not_accepted(key: ec.EllipticCurvePrivateKey) -> None:
+    made = build(key, new_key(), "x", uris=["semq:1.10008"])
+    with pytest.raises(Untrusted, match="kind or size"):
+        read_certificate(made.public_bytes(serialization.Encoding.DER))

@@ -1,0 +1,33 @@
+"""What is written is whole, and nobody else may read it at any moment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from semq.pki.files import write_safely
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_the_mode_is_there_from_the_start(tmp_path: Path, mode: int) -> None:
+    before = os.umask(0)
+    try:
+        (tmp_path / ".file.new").write_text("left by a crash, readable for all")
+        write_safely(tmp_path / "file", b"one", mode)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == mode
+    assert (tmp_path / "file").read_bytes() == b"one"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_safely(tmp_path / "file", b"old")
+
+    def full(_: int) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="full"):
+        write_safely(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"old"

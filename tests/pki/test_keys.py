@@ -1,0 +1,109 @@
+"""Keys on disk: whole, private, under a passphrase where one is configured, and refused otherwise with a reason."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from semq.pki.errors import KeyRefused
+from semq.pki.keys import Passphrase, is_strong, key_id, new_key, read_key, read_private, write_key
+
+SECRET = b"correct horse battery staple"
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+@pytest.mark.parametrize("passphrase", [None, SECRET])
+def test_a_key_comes_back_as_it_was_written(tmp_path: Path, kind: str, passphrase: bytes | None) -> None:
+    key = new_key(kind)
+    path = tmp_path / "some" / "key"
+    write_key(path, key, passphrase)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert key_id(read_key(path, passphrase)) == key_id(key) == key_id(key.public_key())
+    assert len(key_id(key)) == 32
+    assert (b"ENCRYPTED" in path.read_bytes()) is (passphrase is not None)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o601])
+def test_a_key_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
+    write_key(tmp_path / "key", new_key(), None)
+    (tmp_path / "key").chmod(mode)
+    with pytest.raises(KeyRefused, match="read by others") as caught:
+        read_key(tmp_path / "key", None)
+    assert caught.value.facts["mode"] == oct(mode)
+
+
+def test_a_wide_key_behind_a_link_is_refused_too(tmp_path: Path) -> None:
+    write_key(tmp_path / "key", new_key(), None)
+    (tmp_path / "key").chmod(0o644)
+    (tmp_path / "link").symlink_to(tmp_path / "key")
+    with pytest.raises(KeyRefused, match="read by others"):
+        read_key(tmp_path / "link", None)
+
+
+@pytest.mark.parametrize("given", [None, b"wrong"])
+def test_a_key_under_another_passphrase_is_refused_and_shows_none(tmp_path: Path, given: bytes | None) -> None:
+    write_key(tmp_path / "key", new_key(), SECRET)
+    with pytest.raises(KeyRefused, match="passphrase is missing or wrong") as caught:
+        read_key(tmp_path / "key", given)
+    assert "wrong'" not in str(caught.value)
+    assert SECRET.decode() not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("octets", [b"", b"x" * 100, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
+def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, octets: bytes) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(octets)
+    path.chmod(0o600)
+    with pytest.raises(KeyRefused, match="holds no private key"):
+        read_key(path, None)
+
+
+@pytest.mark.parametrize("key", [ed25519.Ed25519PrivateKey.generate(), rsa.generate_private_key(65537, 1024)])
+def test_keys_of_other_kinds_and_sizes_are_refused(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+    write_key(tmp_path / "key", key, None)
+    with pytest.raises(KeyRefused, match="kind or size"):
+        read_key(tmp_path / "key", None)
+
+
+def test_which_public_keys_are_strong() -> None:
+    assert is_strong(ec.generate_private_key(ec.SECP384R1()).public_key())
+    assert not is_strong(ec.generate_private_key(ec.SECP521R1()).public_key())
+    assert not is_strong("a key")
+
+
+def test_a_key_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(KeyRefused, match="cannot be read"):
+        read_private(tmp_path / "key")
+
+
+def test_the_passphrase_comes_from_where_it_is_configured(tmp_path: Path) -> None:
+    file = tmp_path / "passphrase"
+    file.write_bytes(SECRET + b"\nmore\n")
+    file.chmod(0o600)
+    assert Passphrase().read({}) is None
+    assert Passphrase(file=file).read({}) == SECRET
+    assert Passphrase(credential="passphrase").read({"CREDENTIALS_DIRECTORY": str(tmp_path)}) == SECRET
+    assert Passphrase(variable="KEY_PASS").read({"KEY_PASS": SECRET.decode()}) == SECRET
+    file.chmod(0o644)
+    with pytest.raises(KeyRefused, match="read by others"):
+        Passphrase(file=file).read({})
+
+
+@pytest.mark.parametrize("source", [Passphrase(credential="x"), Passphrase(variable="X"), Passphrase(file=Path("nil"))])
+def test_a_passphrase_that_is_configured_must_be_there(source: Passphrase) -> None:
+    with pytest.raises(KeyRefused):
+        source.read({})
+
+
+def test_an_empty_passphrase_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "passphrase").write_bytes(b"\n")
+    (tmp_path / "passphrase").chmod(0o600)
+    with pytest.raises(KeyRefused, match="empty"):
+        Passphrase(file=tmp_path / "passphrase").read({})
+
+
+def test_a_key_in_clear_is_read_where_a_passphrase_is_new(tmp_path: Path) -> None:
+    key = new_key()
+    write_key(tmp_path / "key", key, None)
+    assert key_id(read_key(tmp_path / "key", SECRET)) == key_id(key)

@@ -1,0 +1,48 @@
+"""A certificate names exactly one node, in one form; everything else names nobody."""
+
+import pytest
+from cryptography import x509
+
+from semq.pki.errors import WrongName
+from semq.pki.keys import new_key
+from semq.pki.names import node_of, uri_of
+from semq.umx_t.address import Address, parse_address
+from tests.pki.people import build
+
+KEY = new_key()
+
+
+def certificate(uris: list[str], names: list[x509.GeneralName] | None = None) -> x509.Certificate:
+    return build(KEY, KEY, "x", uris=uris, names=names)
+
+
+@pytest.mark.parametrize("text", ["1.10008", "2.hub", "1.A_b-9"])
+def test_the_name_of_a_node_is_a_uri(text: str) -> None:
+    node = parse_address(text)
+    assert node_of(certificate([uri_of(node), "https://example.org/x"])) == node
+    assert uri_of(Address(1, "10008", "buyer")) == "semq:1.10008"
+
+
+@pytest.mark.parametrize(
+    "uris",
+    [
+        [],
+        ["https://example.org"],
+        ["semq:1.10008", "semq:1.56001"],
+        ["semq:1.10008/buyer"],
+        ["semq:10008"],
+        ["SEMQ:1.10008"],
+        ["semq:01.10008"],
+        ["semq:"],
+        ["semq:1.10008%00"],
+        ["semq://1.10008"],
+    ],
+)
+def test_anything_else_names_nobody(uris: list[str]) -> None:
+    with pytest.raises(WrongName):
+        node_of(certificate(uris))
+
+
+def test_a_host_is_no_node() -> None:
+    with pytest.raises(WrongName):
+        node_of(certificate([], [x509.DNSName("1.10008")]))

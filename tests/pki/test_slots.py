@@ -1,0 +1,137 @@
+"""Slots: next, active, previous, retired; each change by one rename, and nothing that must still be opened is lost."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from semq.pki.errors import KeyRefused, NoIdentity, OutOfDate, WrongAuthority, WrongName
+from semq.pki.keys import Passphrase, is_encrypted, key_id, new_key, write_key
+from semq.pki.slots import SLOTS_FILE, KeyRing
+from semq.umx_t.address import Address
+from tests.pki.people import DAY, NOW, add, authority, issued, ring, trust
+
+OURS = authority()
+
+
+def test_a_node_without_a_certificate_has_no_identity(tmp_path: Path) -> None:
+    keys = KeyRing(tmp_path, Address(1, "10008"))
+    assert not keys.is_enrolled
+    with pytest.raises(NoIdentity):
+        keys.identity()
+    keys.begin()
+    with pytest.raises(NoIdentity):
+        keys.rotate(NOW)
+    assert not keys.is_enrolled
+
+
+def test_renewals_move_keys_through_the_slots(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    first = keys.identity()
+    assert first.node == Address(1, "10008")
+    assert key_id(first.key) == first.certificate.key_id
+    made = [first.certificate] + [add(keys, OURS, at=NOW + n * DAY, kind=kind) for n, kind in ((1, "rsa"), (2, "ec"))]
+    slots = keys.slots()
+    assert (slots.active, slots.previous, slots.next) == (made[2].key_id, made[1].key_id, None)
+    assert [one.key_id for one in slots.retired] == [made[0].key_id]
+    identity = keys.identity()
+    assert set(identity.keys) == {one.key_id for one in made}
+    assert keys.forget(NOW + 20 * DAY, keep_days=30) == []
+    assert keys.forget(NOW + 40 * DAY, keep_days=30) == [made[0].key_id]
+    assert set(keys.identity().keys) == {made[1].key_id, made[2].key_id}
+    assert not keys.key_path(made[0].key_id).exists()
+
+
+def test_a_key_that_waits_for_its_certificate_is_used_again(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    waiting = keys.begin()
+    assert key_id(keys.begin("rsa")) == key_id(waiting)
+    assert key_id(waiting) in keys.identity().keys
+
+
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        (lambda key: issued(OURS, "1.56001", key=key), WrongName),
+        (lambda key: issued(OURS, at=NOW - 20 * DAY, days=1, key=key), OutOfDate),
+        (lambda key: issued(authority(), key=key), WrongAuthority),
+        (lambda key: issued(OURS), KeyRefused),
+    ],
+    ids=["another node's", "expired", "another authority's", "for another key"],
+)
+def test_only_the_certificate_that_was_asked_for_is_taken(
+    tmp_path: Path, made: "object", error: type[Exception]
+) -> None:
+    keys = ring(tmp_path, OURS)
+    before = keys.slots().active
+    key = keys.begin()
+    with pytest.raises(error):
+        keys.receive(made(key).pem, trust(OURS), NOW)  # type: ignore[operator]
+    with pytest.raises(NoIdentity):
+        keys.rotate(NOW)
+    assert keys.slots().active == before
+
+
+def test_a_crash_while_slots_change_leaves_the_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ring(tmp_path, OURS)
+    made = issued(OURS, key=keys.begin())
+    keys.receive(made.pem, trust(OURS), NOW)
+    before = keys.slots()
+
+    def crash(*_: object) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", crash)
+        with pytest.raises(OSError, match="killed"):
+            keys.rotate(NOW)
+    assert keys.slots() == before
+    assert keys.rotate(NOW).key_id == made.key_id
+
+
+def test_a_ring_of_another_node_is_refused(tmp_path: Path) -> None:
+    ring(tmp_path, OURS, "1.56001")
+    with pytest.raises(WrongName):
+        KeyRing(tmp_path, Address(1, "10008")).identity()
+
+
+def test_slots_that_cannot_be_read(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    (tmp_path / SLOTS_FILE).write_text("[]")
+    with pytest.raises(KeyRefused):
+        keys.slots()
+
+
+def test_a_passphrase_may_be_introduced(tmp_path: Path) -> None:
+    keys = ring(tmp_path / "pki", OURS)
+    file = tmp_path / "passphrase"
+    file.write_bytes(b"secret\n")
+    file.chmod(0o600)
+    assert keys.protect() == 0
+    under = KeyRing(tmp_path / "pki", keys.node, Passphrase(file=file))
+    assert under.protect() == 1
+    active = under.slots().active
+    assert active is not None
+    assert is_encrypted(under.key_path(active))
+    assert under.identity().certificate == keys.certificate(active)
+    with pytest.raises(KeyRefused, match="passphrase"):
+        keys.identity()
+    assert under.protect() == 0
+
+
+def test_wide_permissions_are_refused(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    active = keys.slots().active
+    assert active is not None
+    keys.key_path(active).chmod(0o640)
+    with pytest.raises(KeyRefused, match="read by others"):
+        keys.identity()
+
+
+def test_another_key_under_the_name_of_the_active_one(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    active = keys.slots().active
+    assert active is not None
+    write_key(keys.key_path(active), new_key(), None)
+    with pytest.raises(KeyRefused, match="does not fit"):
+        keys.identity()

@@ -1,0 +1,108 @@
+"""Handshakes between contexts, in memory: what is agreed, and who is turned away by whom."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from semq.pki.errors import KeyRefused, NoIdentity
+from semq.pki.keys import Passphrase
+from semq.pki.names import node_of
+from semq.pki.slots import KeyRing
+from semq.pki.tls import client_context, load_pair, server_context
+from semq.umx_t.address import Address
+from tests.pki.people import DAY, NOW, authority, ring, self_signed, trust
+
+OURS = authority()
+
+
+def shake(client: ssl.SSLContext, server: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Both ends after the handshake and one octet each way. Raises what one of them raises."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        client.wrap_bio(to_client, to_server, server_side=False),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    for _ in range(10):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    for here, there in (ends, ends[::-1]):
+        here.write(b"x")
+        assert there.read(1) == b"x"
+    return ends
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> ssl.SSLContext:
+    return server_context(trust(OURS), ring(tmp_path / "hub", OURS, "2.hub"))
+
+
+def test_both_know_the_other(tmp_path: Path, hub: ssl.SSLContext) -> None:
+    client, server = shake(client_context(trust(OURS), ring(tmp_path / "a", OURS)), hub)
+    assert client.version() == server.version() == "TLSv1.3"
+    shown = server.getpeercert(binary_form=True)
+    assert shown is not None
+    assert node_of(x509.load_der_x509_certificate(shown)) == Address(1, "10008")
+
+
+def test_a_client_without_a_certificate_is_let_in_and_named_by_nobody(hub: ssl.SSLContext) -> None:
+    _, server = shake(client_context(trust(OURS)), hub)
+    assert server.getpeercert(binary_form=True) is None
+
+
+@pytest.mark.parametrize(
+    ("at", "by"),
+    [(NOW - 100 * DAY, OURS), (NOW + 10 * DAY, OURS), (NOW, authority())],
+    ids=["expired", "early", "foreign"],
+)
+def test_a_client_whose_certificate_proves_nothing_is_turned_away(
+    tmp_path: Path, hub: ssl.SSLContext, at: "object", by: "object"
+) -> None:
+    keys = ring(tmp_path / "a", by, at=at)  # type: ignore[arg-type]
+    with pytest.raises(ssl.SSLError):
+        shake(client_context(trust(OURS), keys), hub)
+
+
+def test_a_client_that_signs_for_itself_is_turned_away(tmp_path: Path, hub: ssl.SSLContext) -> None:
+    client = client_context(trust(OURS))
+    load_pair(client, *self_signed(tmp_path), None)
+    with pytest.raises(ssl.SSLError):
+        shake(client, hub)
+
+
+def test_a_hub_of_another_authority_is_turned_away(tmp_path: Path, hub: ssl.SSLContext) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake(client_context(trust(authority()), ring(tmp_path / "a", OURS)), hub)
+
+
+def test_versions_below_the_agreed_one_are_turned_away(tmp_path: Path, hub: ssl.SSLContext) -> None:
+    old = client_context(trust(OURS), minimum="1.2")
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError):
+        shake(old, hub)
+    tolerant = server_context(trust(OURS), ring(tmp_path / "b", OURS, "2.hub"), "1.2")
+    client, _ = shake(old, tolerant)
+    cipher = client.cipher()
+    assert cipher is not None
+    assert (client.version(), cipher[0].startswith("ECDHE")) == ("TLSv1.2", True)
+
+
+def test_a_key_under_a_passphrase(tmp_path: Path, hub: ssl.SSLContext) -> None:
+    file = tmp_path / "passphrase"
+    file.write_bytes(b"secret\n")
+    file.chmod(0o600)
+    keys = ring(tmp_path / "a", OURS, passphrase=Passphrase(file=file))
+    shake(client_context(trust(OURS), keys), hub)
+    active = keys.slots().active
+    assert active is not None
+    with pytest.raises(KeyRefused):
+        load_pair(client_context(trust(OURS)), keys.certificate_path(active), keys.key_path(active), None)
+
+
+def test_a_node_without_identity_makes_no_context(tmp_path: Path) -> None:
+    with pytest.raises(NoIdentity):
+        client_context(trust(OURS), KeyRing(tmp_path, Address(1, "10008")))

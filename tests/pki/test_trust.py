@@ -1,0 +1,88 @@
+"""Who is believed, and when: every way in which a certificate may lie."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from semq.pki.authority import Authority
+from semq.pki.errors import OutOfDate, TrustUnreadable, Untrusted, WrongAuthority, WrongName
+from semq.pki.keys import new_key
+from semq.pki.trust import TrustStore, fingerprint_of, plain_fingerprint
+from semq.umx_t.address import Address
+from tests.pki.people import DAY, NOW, authority, issued, self_signed, trust
+
+OURS, THEIRS = authority(), authority()
+BELIEVED = trust(OURS)
+
+
+def test_a_certificate_of_our_authority_is_believed() -> None:
+    made = issued(OURS)
+    assert BELIEVED.verify(made, NOW) is made
+    assert BELIEVED.verify(made.der, NOW, node=Address(1, "10008", "buyer")) == made
+
+
+@pytest.mark.parametrize(
+    ("at", "says"), [(NOW - DAY, "not yet valid"), (NOW + 91 * DAY, "expired"), (NOW + timedelta(days=9999), "expired")]
+)
+def test_outside_its_time(at: "object", says: str) -> None:
+    with pytest.raises(OutOfDate, match=says):
+        BELIEVED.verify(issued(OURS), at)  # type: ignore[arg-type]
+
+
+def test_another_node() -> None:
+    with pytest.raises(WrongName):
+        BELIEVED.verify(issued(OURS, "1.56001"), NOW, node=Address(1, "10008"))
+
+
+def test_another_authority_of_the_same_name() -> None:
+    assert OURS.certificate.subject == THEIRS.certificate.subject
+    with pytest.raises(WrongAuthority):
+        BELIEVED.verify(issued(THEIRS), NOW)
+    assert trust(OURS, THEIRS).verify(issued(THEIRS), NOW).node == Address(1, "10008")
+
+
+def test_a_stranger_who_signs_for_itself(tmp_path: Path) -> None:
+    with pytest.raises(WrongAuthority):
+        BELIEVED.verify(self_signed(tmp_path)[0].read_bytes(), NOW)
+
+
+def test_a_node_is_no_authority() -> None:
+    """Whoever has a certificate of ours cannot make another."""
+    key = new_key()
+    node = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90)
+    forged = issued(Authority(node.x509, key), "1.56001")
+    with pytest.raises(WrongAuthority):
+        BELIEVED.verify(forged, NOW, chain=[node.x509])
+
+
+def test_a_certificate_that_was_altered() -> None:
+    made = issued(OURS)
+    altered = made.der.replace(b"semq:1.10008", b"semq:1.56001")
+    assert altered != made.der
+    with pytest.raises(Untrusted):
+        BELIEVED.verify(altered, NOW)
+
+
+def test_authorities_on_disk(tmp_path: Path) -> None:
+    both = trust(OURS, THEIRS)
+    (tmp_path / "trust.pem").write_bytes(both.pem)
+    again = TrustStore.read(tmp_path / "trust.pem")
+    assert again.fingerprints == [fingerprint_of(OURS.certificate), fingerprint_of(THEIRS.certificate)]
+    assert again.fingerprints == [OURS.fingerprint, THEIRS.fingerprint]
+
+
+@pytest.mark.parametrize("octets", [b"", b"nothing", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_authorities_that_cannot_be_read(tmp_path: Path, octets: bytes) -> None:
+    (tmp_path / "trust.pem").write_bytes(octets)
+    with pytest.raises(TrustUnreadable):
+        TrustStore.read(tmp_path / "trust.pem")
+    with pytest.raises(TrustUnreadable):
+        TrustStore.read(tmp_path / "none.pem")
+    with pytest.raises(TrustUnreadable):
+        TrustStore([])
+
+
+@pytest.mark.parametrize("text", ["AB:CD:01", "sha256:abcd01", "SHA256=AB CD 01", " abcd01 "])
+def test_fingerprints_as_people_write_them(text: str) -> None:
+    assert plain_fingerprint(text) == "abcd01"
