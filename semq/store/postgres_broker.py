@@ -57,7 +57,8 @@ class Net:
             _APPLY[type(op).__name__](self, op)
 
     def add(self, op: Any) -> None:
-        """AddMessage."""
+        """AddMessage. A mark that came before it spoke of no message, or of one that has gone since."""
+        self.marked[op.queue_id].pop(op.position, None)
         self.added[op.queue_id][op.position] = op
 
     def drop(self, op: Any) -> None:

@@ -142,6 +142,17 @@ async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
         assert (await store.load()).next_queue_id == 6
 
 
+async def test_a_mark_counts_for_the_message_that_is_there_when_it_comes(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        message = AddMessage(1, 1, "", "q", 0, None, 3, b"h", b"")
+        again = AddMessage(1, 1, "", "q", 0, None, 4, b"h", b"")
+        assert await save(store, [MarkDelivered(1, 1, 9), message]) is None
+        assert (await store.load()).messages == [message]
+        assert await save(store, [MarkDelivered(1, 1, 9), DropMessages(1, [1]), MarkDelivered(1, 1, 9), again]) is None
+        assert (await store.load()).messages == [again]
+
+
 async def test_many_messages_at_once(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store, persist)
