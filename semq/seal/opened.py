@@ -1,0 +1,80 @@
+"""Session keys that this node has unwrapped, in memory only and bounded: the hot path of a receiver.
+
+The first message under a session key costs one signature check and one unwrapping; all that follow cost a look-up and
+one pass of AES-GCM. What is looked up is everything that the wrap is bound to, so that a hit says as much as a check.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from semq.seal.errors import KeyUnknown, SealBroken, SealMalformed
+from semq.seal.keys import PrivateKey, PublicKey, unwrap, verify
+from semq.seal.session import SECRET_LENGTH, Opening, session_id_of
+from semq.seal.token import Scope, check_alg, context, read_token, signed
+
+OPENED_MAX = 4096
+
+
+def unwrapped(
+    text: str,
+    alg: str,
+    key_id: str,
+    source: str,
+    target: str,
+    resent: str,
+    own: Callable[[str], PrivateKey | None],
+    signer: Callable[[str, str], PublicKey],
+) -> bytes:
+    """The session key in @SessionKey.
+
+    ``own`` finds a private key of this node by its id; ``signer`` the key of an institution by address and id, and
+    raises SignerUnknown. Raises SealMalformed, KeyUnknown (its text names the key, for the sender), SignatureWrong,
+    SealBroken.
+    """
+    check_alg(alg)
+    token = read_token(text)
+    key = own(key_id)
+    if key is None:
+        raise KeyUnknown(f"The session key was wrapped for key {key_id[:64]}, which this node does not have.")
+    context_ = context(Scope(alg, key_id, token.signer, source, target, resent), token.session_id)
+    verify(signer(source, token.signer), token.signature, signed(context_, token.wrapped))
+    secret = unwrap(key, alg, token.wrapped, context_)
+    if len(secret) != SECRET_LENGTH or session_id_of(secret) != token.session_id:
+        raise SealBroken("The session key does not bear its name.")
+    return secret
+
+
+class OpenedKeys:
+    """The cache; the least recently used goes first."""
+
+    def __init__(
+        self,
+        own: Callable[[str], PrivateKey | None],
+        signer: Callable[[str, str], PublicKey],
+        most: int = OPENED_MAX,
+    ) -> None:
+        self._own = own
+        self._signer = signer
+        self._most = most
+        self._opened: OrderedDict[tuple[str, str, str, str, str, str], Opening] = OrderedDict()
+
+    def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> Opening:
+        """The session key of a message. Raises as ``unwrapped``; SealMalformed where there is none."""
+        bound = (text, alg, key_id, source, target, resent)
+        opening = self._opened.get(bound)
+        if opening is None:
+            if not text:
+                raise SealMalformed("A sealed document without @SessionKey.")
+            opening = self._opened[bound] = Opening(unwrapped(*bound, self._own, self._signer))
+            if len(self._opened) > self._most:
+                self._opened.popitem(last=False)
+        else:
+            self._opened.move_to_end(bound)
+        return opening
+
+    def forget(self) -> None:
+        """A key of this node or a partner's certificate was revoked: everything is checked anew."""
+        self._opened.clear()
+
+    def __len__(self) -> int:
+        return len(self._opened)

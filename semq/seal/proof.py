@@ -1,0 +1,80 @@
+"""The file that proves a delivery to anybody, offline: ``semq msg prove`` writes it, ``semq verify`` reads it.
+
+It holds the receiver's statement about one message, the path from it to the root of the packet, the signature and the
+certificate chain. For a sealed document the digest that travelled is salted (``session.salted``); the file then holds
+the salt, so that the document itself can be compared. Says what follows from the file alone; whether the certificate is
+to be believed is asked of the authorities by whoever reads it (``semq.pki``).
+"""
+
+from hashlib import sha256
+
+import msgspec
+
+from semq.seal.errors import ProofWrong, SignatureWrong
+from semq.seal.keys import PublicKey, key_id, verify
+from semq.seal.receipts import HASH_LENGTH, Statement, climb, leaf, tree_message
+from semq.seal.session import salted
+
+FORMAT = "semq-proof-1"
+PATH_MAX = 64
+
+
+class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The content of the file; octets are base64."""
+
+    format: str = FORMAT
+    receiver: str
+    sender: str
+    lk0: str
+    status: str
+    digest: str  #: as it travelled, hexadecimal
+    at: int  #: when the receiver stated it, milliseconds since 1970 UTC
+    reason: str = ""
+    salt: bytes | None = None  #: of a sealed document: with it and the document the digest can be made again
+    place: int  #: among the statements of the packet
+    count: int
+    path: list[bytes]
+    signature: bytes
+    certificates: list[str]  #: PEM: the receiver's, then those between it and the authority
+
+    @property
+    def statement(self) -> Statement:
+        """What the receiver states."""
+        return Statement(self.receiver, self.lk0, self.status, self.digest, self.at, self.reason)
+
+
+def write_proof(proof: Proof) -> bytes:
+    """The file."""
+    return msgspec.json.format(msgspec.json.encode(proof), indent=2) + b"\n"
+
+
+def read_proof(octets: bytes) -> Proof:
+    """The content of the file. Raises ProofWrong."""
+    try:
+        proof = msgspec.json.decode(octets, type=Proof)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProofWrong("The file is not a proof of delivery.", fault=str(error)[:200]) from error
+    if proof.format != FORMAT or not proof.certificates:
+        raise ProofWrong("The file is not a proof of delivery of this version.", format=proof.format[:40])
+    return proof
+
+
+def check_proof(proof: Proof, key: PublicKey) -> None:
+    """Whether the owner of ``key`` stated it. Raises ProofWrong."""
+    if len(proof.path) > PATH_MAX or any(len(each) not in (0, HASH_LENGTH) for each in proof.path):
+        raise ProofWrong("The path in the file is none.")
+    if not 0 <= proof.place < proof.count:
+        raise ProofWrong("The place in the file is none.", place=proof.place, count=proof.count)
+    found = climb(leaf(proof.statement), proof.place, proof.path)
+    try:
+        verify(key, proof.signature, tree_message(proof.receiver, proof.sender, proof.count, found))
+    except SignatureWrong as error:
+        raise ProofWrong("The signature is not over this statement.", key_id=key_id(key)) from error
+
+
+def check_document(proof: Proof, document: bytes) -> None:
+    """Whether the statement is about this very document. Raises ProofWrong."""
+    plain = sha256(document).digest()
+    digest = plain if proof.salt is None else salted(proof.salt, plain)
+    if digest.hex() != proof.digest:
+        raise ProofWrong("The proof is about another document.", lk0=proof.lk0)

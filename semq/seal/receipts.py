@@ -1,0 +1,97 @@
+"""Receipts that prove: what a receiver states of messages, and one signature over all that it states in one packet.
+
+A statement is (receiver, LK0, status, digest, time, reason). The statements of a packet are the leaves of a hash tree
+(RFC 9162, section 2.1.1: leaves and nodes are hashed with different first octets); its root, the number of leaves and
+both institutions are signed. So a burst of hundreds of documents costs one signature, and each of them can later be
+proved alone, by its path to the root, without showing the others (``proof``).
+
+What else a node says about messages (answers, inquiries of role R) is signed over the octets of the packet: it settles
+rows, but proves nothing to others.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from semq.seal.canonical import canonical
+from semq.seal.errors import ReceiptForged
+from semq.seal.keys import PrivateKey, key_id, sign
+from semq.seal.token import octets_of, text_of
+
+LEAF, NODE = b"\x00", b"\x01"
+HASH_LENGTH = 32
+
+
+class Statement(NamedTuple):
+    """What a receiver states of one message."""
+
+    receiver: str  #: address of its node
+    lk0: str
+    status: str  #: RECV, REJ, VOID, SETTLED
+    digest: str  #: as it travelled with the message, hexadecimal
+    at: int  #: milliseconds since 1970 UTC, by the receiver's clock
+    reason: str = ""
+
+
+def leaf(statement: Statement) -> bytes:
+    """The leaf of a statement."""
+    return sha256(LEAF + canonical("semq receipt 1", *statement)).digest()
+
+
+def _level(nodes: Sequence[bytes]) -> list[bytes]:
+    pairs = [sha256(NODE + nodes[n] + nodes[n + 1]).digest() for n in range(0, len(nodes) - 1, 2)]
+    return [*pairs, nodes[-1]] if len(nodes) % 2 else pairs
+
+
+def root(leaves: Sequence[bytes]) -> bytes:
+    """The root over at least one leaf; a node without a neighbour moves up as it is."""
+    nodes = list(leaves)
+    while len(nodes) > 1:
+        nodes = _level(nodes)
+    return nodes[0]
+
+
+def path(leaves: Sequence[bytes], place: int) -> list[bytes]:
+    """The neighbours on the way from a leaf to the root; empty where there is none."""
+    nodes, neighbours = list(leaves), []
+    while len(nodes) > 1:
+        beside = place ^ 1
+        neighbours.append(nodes[beside] if beside < len(nodes) else b"")
+        nodes, place = _level(nodes), place // 2
+    return neighbours
+
+
+def climb(start: bytes, place: int, neighbours: Sequence[bytes]) -> bytes:
+    """The root that a leaf and its path lead to."""
+    node = start
+    for beside in neighbours:
+        if beside:
+            node = sha256(NODE + (beside + node if place % 2 else node + beside)).digest()
+        place //= 2
+    return node
+
+
+def tree_message(receiver: str, sender: str, count: int, root_: bytes) -> bytes:
+    """What is signed of a packet of receipts."""
+    return canonical("semq receipts 1", receiver, sender, count, root_)
+
+
+def packet_message(source: str, target: str, kind: str, body: bytes) -> bytes:
+    """What is signed of another packet."""
+    return canonical("semq packet 1", source, target, kind, sha256(body).digest())
+
+
+def write_signature(key: PrivateKey, message: bytes) -> str:
+    """A signature as it travels: key id and octets."""
+    return f"{key_id(key.public_key())}.{text_of(sign(key, message))}"
+
+
+def read_signature(text: str) -> tuple[str, bytes]:
+    """Key id and octets of a signature. Raises ReceiptForged."""
+    name, dot, signature = text.partition(".")
+    try:
+        if not dot:
+            raise ValueError(text[:40])
+        return name, octets_of(signature)
+    except ValueError as error:
+        raise ReceiptForged("The signature cannot be read.") from error

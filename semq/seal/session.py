@@ -1,0 +1,130 @@
+"""A session key at its sender: what is drawn, how nonces are counted, when it ends.
+
+**Why a nonce never repeats under a key.** A session key is 32 octets of fresh chance, drawn by the process that uses
+it, held in its memory only for sealing, and used for one pair of institutions. The nonce is a 96-bit counter that
+starts at 0 with the key, rises before each use, and lies beside the key in the same memory. There is no state that a
+crash could lose or a backup could bring back: after a crash, a restart, a restore, a clone of the machine's disk or a
+lost store, the process draws other keys. A decision that is taken twice (a unit that Postgres refused) takes two
+nonces. What is kept of a key (wrapped for its own institution, ``keep``) serves to wrap it again and to prove digests;
+``SessionKey`` cannot be made from it, so nothing can ever be sealed under a key of an earlier life.
+
+A session ends by messages, octets or time, long before AES-GCM asks for it (NIST SP 800-38D: 2**32 uses).
+
+Three keys come from a session key (HKDF-Expand, RFC 5869): one for content, one for digests, and its public name,
+which commits to it: no two keys fit one session id, so an AES-GCM ciphertext cannot be made that opens under two.
+"""
+
+import hmac
+from dataclasses import dataclass
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from semq.seal.errors import SealBroken
+from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, sign, wrap
+from semq.seal.token import Scope, Token, context, signed, write_token
+
+SECRET_LENGTH = 32
+ID_LENGTH = 16
+NONCE_LENGTH, TAG_LENGTH = 12, 16
+OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # octets that sealing adds to a payload
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a session key ends."""
+
+    messages: int = 65_536
+    octets: int = 1 << 30
+    seconds: float = 3600.0
+
+
+def _derived(secret: bytes, purpose: bytes, length: int) -> bytes:
+    return HKDFExpand(SHA256(), length, b"semq 1 " + purpose).derive(secret)
+
+
+def session_id_of(secret: bytes) -> bytes:
+    """The public name of a session key."""
+    return _derived(secret, b"session id", ID_LENGTH)
+
+
+class Opening:
+    """What whoever holds a session key can do with it except seal: open, and tell digests."""
+
+    __slots__ = ("_cipher", "_digests", "id")
+
+    def __init__(self, secret: bytes) -> None:
+        self.id = session_id_of(secret)
+        self._cipher = AESGCM(_derived(secret, b"content", 32))
+        self._digests = _derived(secret, b"digests", 32)
+
+    def open(self, body: bytes | memoryview, bound: bytes) -> bytes:
+        """The payload. Raises SealBroken if it, or a fact that it is bound to, was altered."""
+        try:
+            return self._cipher.decrypt(bytes(body[:NONCE_LENGTH]), body[NONCE_LENGTH:], bound)
+        except (InvalidTag, ValueError) as error:
+            raise SealBroken from error
+
+    def salt(self, name: str) -> bytes:
+        """What hides the digest of one message; it may be shown to prove that digest and tells of no other."""
+        return hmac.digest(self._digests, name.encode(), "sha256")
+
+    def digest(self, name: str, plain: bytes) -> bytes:
+        """The digest that travels: nobody without the key can try guesses against it, and it still binds."""
+        return salted(self.salt(name), plain)
+
+
+def salted(salt: bytes, plain: bytes) -> bytes:
+    """The digest that travels, from the SHA-256 of the payload and the salt of its message."""
+    return sha256(b"semq digest 1" + salt + plain).digest()
+
+
+class SessionKey(Opening):
+    """A session key of this process for one receiver: seals, and ends."""
+
+    __slots__ = ("_counter", "_ends_at", "_limits", "_messages", "_octets", "_secret", "alg", "key_id", "text")
+
+    def __init__(
+        self, secret: bytes, own: PrivateKey, source: str, receiver: PublicKey, target: str, now: float, limits: Limits
+    ) -> None:
+        """``secret`` are 32 octets just drawn; ``now`` is monotonic. One wrap and one signature, here and never again.
+
+        Raises KeyUnfit.
+        """
+        super().__init__(secret)
+        self._secret = secret
+        self._counter = 0
+        self._messages = self._octets = 0
+        self._limits = limits
+        self._ends_at = now + limits.seconds
+        self.alg, self.key_id = alg_of(receiver), key_id(receiver)
+        self.text = wrapped_for(secret, own, source, receiver, target)  #: @SessionKey
+
+    def keep(self, own: PrivateKey, node: str) -> str:
+        """The session key wrapped for its own institution: for the table, so that it can be wrapped again."""
+        return wrapped_for(self._secret, own, node, own.public_key(), node)
+
+    def is_over(self, now: float) -> bool:
+        """Whether the next message needs another key."""
+        limits = self._limits
+        return now >= self._ends_at or self._messages >= limits.messages or self._octets >= limits.octets
+
+    def seal(self, payload: bytes | memoryview, bound: bytes) -> bytes:
+        """Nonce, ciphertext and tag; ``bound`` is authenticated with it. One pass of AES-256-GCM."""
+        nonce = self._counter.to_bytes(NONCE_LENGTH, "big")
+        self._counter += 1
+        self._messages += 1
+        self._octets += len(payload)
+        return nonce + self._cipher.encrypt(nonce, payload, bound)
+
+
+def wrapped_for(secret: bytes, own: PrivateKey, source: str, receiver: PublicKey, target: str, resent: str = "") -> str:
+    """@SessionKey: a session key wrapped for a receiver, signed by its sender. Raises KeyUnfit."""
+    scope = Scope(alg_of(receiver), key_id(receiver), key_id(own.public_key()), source, target, resent)
+    session_id = session_id_of(secret)
+    context_ = context(scope, session_id)
+    wrapped = wrap(receiver, secret, context_)
+    return write_token(Token(session_id, wrapped, scope.signer, sign(own, signed(context_, wrapped))))

@@ -1,0 +1,68 @@
+"""Secrets at rest: bodies in the database, encrypted under a key that is not in the database.
+
+The master key (any secret of 16 octets and more, from a file, a systemd credential or the environment) encrypts nothing
+itself: each process draws a salt, derives a key of its own (HKDF, RFC 5869) and counts nonces in it, for the reason
+that ``session`` gives. Salt and nonce stand in front of what they were used for. The context is authenticated: a body
+that is moved to another row does not open.
+"""
+
+from collections import OrderedDict
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from semq.seal.errors import VaultLocked
+
+MARK = b"\x00SEMQ-V1"
+SALT_LENGTH, NONCE_LENGTH, TAG_LENGTH = 32, 12, 16
+HEAD = len(MARK) + SALT_LENGTH + NONCE_LENGTH
+MASTER_MIN = 16
+CACHED_MAX = 256  # processes whose bodies are being read
+
+
+class Vault:
+    """Locks for this process, unlocks for every process that had the same master key."""
+
+    def __init__(self, master: bytes, salt: bytes) -> None:
+        """``salt`` are 32 octets just drawn. Raises VaultLocked if the master key is too short to be a secret."""
+        if len(master) < MASTER_MIN:
+            raise VaultLocked("The master key is too short.", octets=len(master), needed=MASTER_MIN)
+        self._master = master
+        self._salt = salt
+        self._counter = 0
+        self._ciphers: OrderedDict[bytes, AESGCM] = OrderedDict()
+        self._own = self._derive(salt)
+
+    def _derive(self, salt: bytes) -> AESGCM:
+        return AESGCM(HKDF(SHA256(), 32, salt, b"semq vault 1").derive(self._master))
+
+    def _cipher(self, salt: bytes) -> AESGCM:
+        if salt == self._salt:
+            return self._own
+        cipher = self._ciphers.get(salt)
+        if cipher is None:
+            cipher = self._ciphers[salt] = self._derive(salt)
+            if len(self._ciphers) > CACHED_MAX:
+                self._ciphers.popitem(last=False)
+        return cipher
+
+    def lock(self, plain: bytes, context: bytes) -> bytes:
+        """Octets for the database."""
+        nonce = self._counter.to_bytes(NONCE_LENGTH, "big")
+        self._counter += 1
+        return b"".join((MARK, self._salt, nonce, self._own.encrypt(nonce, plain, context)))
+
+    def unlock(self, locked: bytes, context: bytes) -> bytes:
+        """The plain octets. Raises VaultLocked: another master key, another row, or altered."""
+        try:
+            cipher = self._cipher(locked[len(MARK) : len(MARK) + SALT_LENGTH])
+            return cipher.decrypt(locked[len(MARK) + SALT_LENGTH : HEAD], locked[HEAD:], context)
+        except (InvalidTag, ValueError) as error:
+            raise VaultLocked from error
+
+
+def is_locked(octets: bytes) -> bool:
+    """Whether octets from the database are a vault's; anything else was written before there was one."""
+    return octets.startswith(MARK)

@@ -1,0 +1,49 @@
+"""Keys of every kind for two institutions, made once, and the session keys between them."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from semq.seal.keys import PrivateKey, PublicKey, key_id
+from semq.seal.opened import OpenedKeys
+from semq.seal.session import Limits, SessionKey
+
+A, B = "1.10008", "1.56001"
+KINDS = ("P256", "P384", "P521", "RSA")
+SECRET = bytes(range(32))
+
+
+@cache
+def key_of(kind: str, owner: str) -> PrivateKey:
+    if kind == "RSA":
+        return rsa.generate_private_key(65537, 2048)
+    return ec.generate_private_key({"P256": ec.SECP256R1(), "P384": ec.SECP384R1(), "P521": ec.SECP521R1()}[kind])
+
+
+@dataclass
+class Pair:
+    """A sends to B."""
+
+    kind: str = "P256"
+
+    @property
+    def a(self) -> PrivateKey:
+        return key_of(self.kind, A)
+
+    @property
+    def b(self) -> PrivateKey:
+        return key_of(self.kind, B)
+
+    def session(self, secret: bytes = SECRET, now: float = 0.0, limits: Limits = Limits()) -> SessionKey:  # noqa: B008
+        return SessionKey(secret, self.a, A, self.b.public_key(), B, now, limits)
+
+    def opened(self, most: int = 8) -> OpenedKeys:
+        keys = {key_id(self.b.public_key()): self.b}
+        self.asked: list[str] = []
+
+        def signer(node: str, name: str) -> PublicKey:
+            self.asked.append(name)
+            return self.a.public_key()
+
+        return OpenedKeys(keys.get, signer, most)

@@ -1,0 +1,53 @@
+"""Wrapping and signing with keys of every kind that certificates have."""
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from semq.seal.errors import KeyUnfit, SealBroken, SealMalformed, SignatureWrong
+from semq.seal.keys import ALGORITHMS, alg_of, key_id, sign, unwrap, verify, wrap
+from tests.seal.parties import KINDS, SECRET, A, B, key_of
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_owner_unwraps_and_only_in_the_same_context(kind: str) -> None:
+    mine, other = key_of(kind, B), key_of(kind, A)
+    alg = alg_of(mine)
+    assert alg in ALGORITHMS
+    assert alg == alg_of(mine.public_key())
+    wrapped = wrap(mine.public_key(), SECRET, b"context")
+    assert wrapped != wrap(mine.public_key(), SECRET, b"context")
+    assert unwrap(mine, alg, wrapped, b"context") == SECRET
+    for key, octets, context in ((mine, wrapped, b"other"), (other, wrapped, b"context"), (mine, b"", b"context")):
+        with pytest.raises(SealBroken):
+            unwrap(key, alg, octets, context)
+    with pytest.raises(SealBroken):
+        unwrap(mine, alg, wrapped[:-1] + bytes([wrapped[-1] ^ 1]), b"context")
+    with pytest.raises(SealMalformed):
+        unwrap(mine, next(each for each in ALGORITHMS if each != alg), wrapped, b"context")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_signature_fits_one_key_and_one_message(kind: str) -> None:
+    mine, other = key_of(kind, A), key_of(kind, B)
+    signature = sign(mine, b"message")
+    verify(mine.public_key(), signature, b"message")
+    for key, octets, message in (
+        (mine, signature, b"massage"),
+        (other, signature, b"message"),
+        (mine, b"", b"message"),
+    ):
+        with pytest.raises(SignatureWrong):
+            verify(key.public_key(), octets, message)
+
+
+def test_weak_and_strange_keys_are_refused() -> None:
+    weak = rsa.generate_private_key(65537, 1024)
+    for key in (weak, weak.public_key(), ec.generate_private_key(ec.SECP256K1()), ed25519.Ed25519PrivateKey.generate()):
+        with pytest.raises(KeyUnfit):
+            alg_of(key)
+
+
+def test_a_key_has_one_name() -> None:
+    names = {key_id(key_of(kind, owner).public_key()) for kind in KINDS for owner in (A, B)}
+    assert len(names) == 8
+    assert all(len(name) == 32 for name in names)

@@ -1,0 +1,93 @@
+"""Opened session keys: checked once, bound to everything, bounded."""
+
+import pytest
+
+from semq.seal.errors import KeyUnknown, SealBroken, SealMalformed, SignatureWrong
+from semq.seal.keys import alg_of, key_id, sign, wrap
+from semq.seal.opened import OpenedKeys, unwrapped
+from semq.seal.session import session_id_of, wrapped_for
+from semq.seal.token import Scope, Token, context, signed, write_token
+from tests.seal.parties import KINDS, SECRET, A, B, Pair
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_is_opened_once_and_then_looked_up(kind: str) -> None:
+    pair = Pair(kind)
+    session, opened = pair.session(), pair.opened()
+    assert session.alg == alg_of(pair.b)
+    for _ in range(3):
+        opening = opened.get(session.text, session.alg, session.key_id, A, B)
+        assert opening.open(session.seal(b"x", b"y"), b"y") == b"x"
+    assert pair.asked == [key_id(pair.a.public_key())]
+
+
+def test_the_cache_is_bounded_and_can_be_emptied() -> None:
+    pair = Pair()
+    opened = pair.opened(most=2)
+    sessions = [pair.session(bytes([n] * 32)) for n in range(3)]
+    for session in (*sessions[:2], sessions[0], sessions[2], sessions[0], sessions[1]):
+        opened.get(session.text, session.alg, session.key_id, A, B)
+    assert len(opened) == 2
+    assert len(pair.asked) == 4
+    opened.forget()
+    assert len(opened) == 0
+
+
+def test_a_key_that_is_not_ours_is_named() -> None:
+    pair = Pair()
+    session = pair.session()
+    with pytest.raises(KeyUnknown, match=session.key_id):
+        OpenedKeys(lambda name: None, lambda node, name: pair.a.public_key()).get(
+            session.text, session.alg, session.key_id, A, B
+        )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "resent"), [("1.99999", B, ""), (A, "1.99999", ""), (A, B, "another message"), (B, A, "")]
+)
+def test_a_wrap_serves_no_other_pair_and_no_other_message(source: str, target: str, resent: str) -> None:
+    pair = Pair()
+    session = pair.session()
+    with pytest.raises(SignatureWrong):
+        pair.opened().get(session.text, session.alg, session.key_id, source, target, resent)
+
+
+def test_a_session_key_of_anybody_else_is_not_believed() -> None:
+    """Whoever knows the receiver's certificate can wrap; only the sender can sign."""
+    pair = Pair()
+    forged = wrapped_for(SECRET, pair.b, A, pair.b.public_key(), B)
+    with pytest.raises(SignatureWrong):
+        pair.opened().get(forged, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
+
+
+def test_a_wrap_for_one_resent_message_serves_that_one() -> None:
+    pair = Pair()
+    text = wrapped_for(SECRET, pair.a, A, pair.b.public_key(), B, "new for old")
+    asked = (text, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
+    assert pair.opened().get(*asked, "new for old").id == session_id_of(SECRET)
+    with pytest.raises(SignatureWrong):
+        pair.opened().get(*asked)
+
+
+def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
+    pair = Pair()
+    session = pair.session()
+    with pytest.raises(SealMalformed):
+        pair.opened().get("", session.alg, session.key_id, A, B)
+    with pytest.raises(SealMalformed):
+        pair.opened().get(session.text, "none", session.key_id, A, B)
+
+
+@pytest.mark.parametrize("secret", [SECRET, bytes(31)])
+def test_a_session_key_bears_its_name(secret: bytes) -> None:
+    """A sender who signs a name that is not the key's could make one ciphertext that opens under two keys."""
+    pair = Pair()
+    scope = Scope(alg_of(pair.b), key_id(pair.b.public_key()), key_id(pair.a.public_key()), A, B)
+    context_ = context(scope, b"another name 123")
+    wrapped = wrap(pair.b.public_key(), secret, context_)
+    token = Token(b"another name 123", wrapped, scope.signer, sign(pair.a, signed(context_, wrapped)))
+    with pytest.raises(SealBroken):
+        unwrapped(
+            write_token(token), scope.alg, scope.key_id, A, B, "", lambda name: pair.b,
+            lambda node, name: pair.a.public_key(),
+        )  # fmt: skip

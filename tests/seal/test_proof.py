@@ -1,0 +1,75 @@
+"""The file that proves a delivery: it convinces, and nothing that was changed in it does."""
+
+from hashlib import sha256
+
+import msgspec
+import pytest
+
+from semq.seal.errors import ProofWrong
+from semq.seal.keys import sign
+from semq.seal.proof import Proof, check_document, check_proof, read_proof, write_proof
+from semq.seal.receipts import Statement, leaf, path, root, tree_message
+from semq.seal.session import Opening
+from tests.seal.parties import KINDS, SECRET, A, B, Pair
+
+DOCUMENT = b"<Order/>"
+
+
+def proof_of(kind: str = "P256", salt: bytes | None = None) -> Proof:
+    plain = sha256(DOCUMENT).digest()
+    digest = plain if salt is None else Opening(SECRET).digest("lk0-2", plain)
+    statements = [Statement(B, f"lk0-{n}", "RECV", digest.hex(), 5) for n in range(5)]
+    leaves = [leaf(statement) for statement in statements]
+    return Proof(
+        receiver=B, sender=A, lk0="lk0-2", status="RECV", digest=digest.hex(), at=5, salt=salt, place=2, count=5,
+        path=path(leaves, 2), signature=sign(Pair(kind).b, tree_message(B, A, 5, root(leaves))), certificates=["pem"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_proof_convinces_after_its_way_through_a_file(kind: str) -> None:
+    proof = read_proof(write_proof(proof_of(kind)))
+    check_proof(proof, Pair(kind).b.public_key())
+    check_document(proof, DOCUMENT)
+    with pytest.raises(ProofWrong):
+        check_proof(proof, Pair(kind).a.public_key())
+
+
+def test_a_sealed_document_is_proved_with_its_salt() -> None:
+    salt = Opening(SECRET).salt("lk0-2")
+    proof = proof_of(salt=salt)
+    check_proof(proof, Pair().b.public_key())
+    check_document(proof, DOCUMENT)
+    for other in (msgspec.structs.replace(proof, salt=None), msgspec.structs.replace(proof, salt=bytes(32))):
+        with pytest.raises(ProofWrong):
+            check_document(other, DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"receiver": A}, {"sender": B}, {"lk0": "lk0-3"}, {"status": "REJ"}, {"digest": "00" * 32}, {"at": 6},
+        {"reason": "x"}, {"place": 3}, {"place": -1}, {"place": 5}, {"count": 6}, {"path": []}, {"path": [b"short"]},
+        {"path": [bytes(32)] * 65}, {"signature": b""},
+    ],
+)  # fmt: skip
+def test_nothing_in_it_can_be_changed(change: dict[str, object]) -> None:
+    with pytest.raises(ProofWrong):
+        check_proof(msgspec.structs.replace(proof_of(), **change), Pair().b.public_key())
+
+
+def test_another_document_is_not_the_one() -> None:
+    with pytest.raises(ProofWrong):
+        check_document(proof_of(), DOCUMENT + b" ")
+
+
+@pytest.mark.parametrize("octets", [b"", b"{}", b"[]", b"\xff", b"null"])
+def test_other_files_are_no_proofs(octets: bytes) -> None:
+    with pytest.raises(ProofWrong):
+        read_proof(octets)
+
+
+@pytest.mark.parametrize("change", [{"format": "semq-proof-2"}, {"certificates": []}])
+def test_other_versions_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ProofWrong):
+        read_proof(write_proof(msgspec.structs.replace(proof_of(), **change)))

@@ -1,0 +1,52 @@
+"""Many statements under one signature, each provable alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.seal.errors import ReceiptForged
+from semq.seal.keys import verify
+from semq.seal.receipts import (
+    Statement,
+    climb,
+    leaf,
+    packet_message,
+    path,
+    read_signature,
+    root,
+    tree_message,
+    write_signature,
+)
+from tests.seal.parties import A, B, Pair
+
+STATEMENT = Statement(B, "1.10008.1.1.a.7", "RECV", "00" * 32, 1_800_000_000_000)
+
+
+@given(st.integers(1, 70), st.data())
+def test_every_leaf_leads_to_the_root_by_its_path_and_no_other_does(count: int, data: st.DataObject) -> None:
+    leaves = [leaf(STATEMENT._replace(lk0=str(n))) for n in range(count)]
+    place = data.draw(st.integers(0, count - 1))
+    way = path(leaves, place)
+    assert climb(leaves[place], place, way) == root(leaves)
+    assert climb(leaf(STATEMENT), place, way) != root(leaves)
+
+
+def test_order_number_and_every_field_count() -> None:
+    one, two = leaf(STATEMENT), leaf(STATEMENT._replace(lk0="other"))
+    assert root([one, two]) != root([two, one])
+    fields = [name for name in Statement._fields if name != "at"]
+    changed = {leaf(Statement(**(STATEMENT._asdict() | {name: "other"}))) for name in fields}
+    assert len(changed | {one, leaf(STATEMENT._replace(at=1))}) == len(Statement._fields) + 1
+    messages = {tree_message(B, A, 2, one), tree_message(A, B, 2, one), tree_message(B, A, 3, one)}
+    messages |= {packet_message(B, A, "809", one), packet_message(B, A, "810", one), packet_message(B, A, "809", two)}
+    assert len(messages) == 6
+
+
+def test_a_signature_travels_with_the_name_of_its_key() -> None:
+    key = Pair().b
+    name, signature = read_signature(write_signature(key, b"message"))
+    verify(key.public_key(), signature, b"message")
+    assert len(name) == 32
+    for text in ("", "abc", "abc.*"):
+        with pytest.raises(ReceiptForged):
+            read_signature(text)

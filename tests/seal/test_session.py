@@ -1,0 +1,78 @@
+"""Session keys at their sender: nonces, ends, what is bound, what is kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.seal.errors import SealBroken
+from semq.seal.keys import PublicKey, alg_of, key_id
+from semq.seal.opened import OpenedKeys
+from semq.seal.session import NONCE_LENGTH, OVERHEAD, Limits, Opening, salted, session_id_of
+from tests.seal.parties import SECRET, A, Pair
+
+
+@given(st.binary(max_size=200), st.binary(max_size=40))
+def test_what_is_sealed_opens_with_the_same_facts(payload: bytes, bound: bytes) -> None:
+    sealed = Pair().session().seal(payload, bound)
+    assert len(sealed) == len(payload) + OVERHEAD
+    assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
+
+
+@given(st.binary(min_size=1, max_size=60), st.data())
+def test_any_altered_octet_breaks_the_seal(payload: bytes, data: st.DataObject) -> None:
+    sealed = bytearray(Pair().session().seal(payload, b"bound"))
+    at = data.draw(st.integers(0, len(sealed) - 1))
+    sealed[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(SealBroken):
+        Opening(SECRET).open(bytes(sealed), b"bound")
+
+
+def test_truncated_grafted_and_foreign_ciphertexts_break_the_seal() -> None:
+    session, opening = Pair().session(), Opening(SECRET)
+    one, two = session.seal(b"one document", b"1"), session.seal(b"two document", b"2")
+    wrong = [(one[:n], b"1") for n in (0, 5, NONCE_LENGTH, OVERHEAD - 1, len(one) - 1)]
+    wrong += [(one + b"x", b"1"), (one, b"2"), (two, b"1"), (one[:NONCE_LENGTH] + two[NONCE_LENGTH:], b"1")]
+    for body, bound in wrong:
+        with pytest.raises(SealBroken):
+            opening.open(body, bound)
+    with pytest.raises(SealBroken):
+        Opening(bytes(32)).open(one, b"1")
+
+
+def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> None:
+    first, second = Pair().session(), Pair().session(bytes(32))
+    nonces = [first.seal(b"", b"")[:NONCE_LENGTH] for _ in range(500)]
+    assert len(set(nonces)) == 500
+    assert first.id != second.id
+    assert first.text != second.text
+
+
+@pytest.mark.parametrize("limits", [Limits(messages=2), Limits(octets=2000), Limits(seconds=5.0)])
+def test_a_session_ends(limits: Limits) -> None:
+    session = Pair().session(limits=limits, now=100.0)
+    session.seal(bytes(1000), b"")
+    assert not session.is_over(101.0)
+    session.seal(bytes(1000), b"")
+    assert session.is_over(101.0) == (limits.seconds > 5)
+    assert session.is_over(105.0 if limits.seconds == 5 else 101.0)
+
+
+def test_digests_are_hidden_and_still_bind() -> None:
+    opening, plain = Opening(SECRET), bytes(32)
+    digest = opening.digest("lk0", plain)
+    assert digest == salted(opening.salt("lk0"), plain)
+    assert len({digest, plain, opening.digest("other", plain), Opening(bytes(32)).digest("lk0", plain)}) == 4
+
+
+def test_what_is_kept_opens_for_its_own_institution_alone() -> None:
+    pair = Pair()
+    session = pair.session()
+    kept = session.keep(pair.a, A)
+    asked = (kept, alg_of(pair.a), key_id(pair.a.public_key()), A, A)
+
+    def signer(node: str, name: str) -> PublicKey:
+        return pair.a.public_key()
+
+    assert OpenedKeys(lambda name: pair.a, signer).get(*asked).id == session.id == session_id_of(SECRET)
+    with pytest.raises(SealBroken):
+        OpenedKeys(lambda name: pair.b, signer).get(*asked)

@@ -1,0 +1,46 @@
+"""Bodies at rest: other processes with the master key read them, nobody else does, and none is moved or altered."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.seal.errors import VaultLocked
+from semq.seal.vault import CACHED_MAX, Vault, is_locked
+
+MASTER = b"a master key of some length"
+
+
+@given(st.binary(max_size=100), st.binary(max_size=20))
+def test_what_is_locked_opens_in_a_later_life(plain: bytes, context: bytes) -> None:
+    earlier, later = Vault(MASTER, bytes(32)), Vault(MASTER, bytes([1] * 32))
+    locked = earlier.lock(plain, context)
+    assert is_locked(locked)
+    assert locked != earlier.lock(plain, context)
+    assert earlier.unlock(locked, context) == later.unlock(locked, context) == later.unlock(locked, context) == plain
+
+
+@pytest.mark.parametrize(
+    ("master", "context", "cut"),
+    [(b"another master key of it", b"row 1", 0), (MASTER, b"row 2", 0), (MASTER, b"row 1", 1)],
+)
+def test_another_key_another_row_and_altered_octets_do_not_open(master: bytes, context: bytes, cut: int) -> None:
+    locked = Vault(MASTER, bytes(32)).lock(b"plain", b"row 1")
+    with pytest.raises(VaultLocked):
+        Vault(master, bytes([1] * 32)).unlock(locked[: len(locked) - cut], context)
+
+
+def test_octets_that_are_no_vaults() -> None:
+    assert not is_locked(b"plain")
+    assert not is_locked(b"")
+    with pytest.raises(VaultLocked):
+        Vault(MASTER, bytes(32)).unlock(b"short", b"")
+    with pytest.raises(VaultLocked):
+        Vault(b"short", bytes(32))
+
+
+def test_keys_of_earlier_lives_are_kept_within_bounds() -> None:
+    vault = Vault(MASTER, bytes(32))
+    for number in range(1, CACHED_MAX + 3):
+        other = Vault(MASTER, number.to_bytes(32, "big"))
+        assert vault.unlock(other.lock(b"x", b""), b"") == b"x"
+    assert len(vault._ciphers) == CACHED_MAX
