@@ -128,7 +128,7 @@ def _verdict(lines: list[Line], world: World) -> str:
     receiver_away = not got and bool(receiver_node) and receiver_node not in world.marks
     hub_away = not hub_knows and world.hub_mark is None
 
-    if not got and not sender_away and not torn:
+    if says and not got and not torn:  # a sender that says nothing settled nothing
         early = _settled_early(says, fate, hub, direct, young, promised, receipt)
         if early:
             return early

@@ -91,8 +91,9 @@ def test_spark_and_oracle_give_every_message_the_same_verdict(ways: SparkSession
     ledgers = tuple(Coverage(name, "1.1", marks[name]) for name in sorted(present))
     ground = Ground(DAY, PATIENCE, ledgers, hub_there, DAY.end if hub_there else 2**62)
 
-    # Messages are small and independent: the first that differs says enough, a smaller example costs minutes.
-    @settings(max_examples=2, phases=(Phase.reuse, Phase.generate))
+    # Messages are small and independent: the first that differs says enough, a smaller example costs minutes. The same
+    # seeds each time: what a suite says of a commit must not depend on luck.
+    @settings(max_examples=2, derandomize=True, phases=(Phase.generate,))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         dice = Random(seed)
