@@ -27,9 +27,11 @@ from semq.amqp.events import (
     Returned,
     Unblocked,
 )
+from semq.errors import SemqError
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from semq.transport.link import Link
+from semq.transport.peer import PeerInfo
 
 
 class ClientLink:
@@ -39,7 +41,7 @@ class ClientLink:
     to stop publishing, with None when it may go on.
     """
 
-    def __init__(self, machine: ClientConnection) -> None:
+    def __init__(self, machine: ClientConnection, check: Callable[[PeerInfo], None] = lambda _: None) -> None:
         self.machine = machine
         self.channels: dict[int, ClientChannel] = {}
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
@@ -51,6 +53,8 @@ class ClientLink:
         self._opening: dict[int, asyncio.Future[ClientChannel]] = {}
         self._closed = asyncio.Event()
         self._link: Link | None = None
+        self._check = check
+        self._refusal: SemqError | None = None
 
     # For the caller.
 
@@ -103,6 +107,11 @@ class ClientLink:
 
     def link_made(self, link: Link) -> None:
         self._link = link
+        try:
+            self._check(link.peer)
+        except SemqError as error:
+            self._refusal = error
+            link.abort()  # before the first octet: nothing is said to a stranger
 
     def heard(self, events: list[Event]) -> None:
         """Hand each channel what one read brought for it, deliveries and confirms in one piece each."""
@@ -158,7 +167,7 @@ class ClientLink:
             self.error = LinkLost(cause=repr(error)) if error else LinkLost()
         failure = self.error or LinkLost("the connection was closed")
         if not self._opened.done():
-            self._opened.set_exception(failure)
+            self._opened.set_exception(self._refusal or failure)
             self._opened.exception()  # the dialler may have given up: nobody else is there to look
         for waiting in self._opening.values():
             if not waiting.done():

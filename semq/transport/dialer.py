@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from semq.clock import Clock
 from semq.transport.client import ClientLink
 from semq.transport.errors import DialFailed, LinkLost
 from semq.transport.link import Link
+from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
 
@@ -31,14 +32,16 @@ class DialConfig:
     limits: Limits = field(default_factory=Limits)
     connect_s: float = 10.0
     client_properties: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[PeerInfo], None] = lambda _: None
+    """looks at who is at the other end, before anything is said to it; raises SemqError to go no further"""
 
 
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed when there is no way to the server, AmqpError when it refused.
+    Raises DialFailed when there is no way to the server, AmqpError when it refused, or what ``config.check`` raised.
     """
-    owner = ClientLink(_machine(config))
+    owner = ClientLink(_machine(config), config.check)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(config.connect_s):

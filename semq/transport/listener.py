@@ -1,7 +1,8 @@
 """Accepts connections on a port: how many, from where, and how they end when the node stops.
 
 ``Listener`` makes a ``Link`` for each socket, around a machine and an owner that its user supplies; the meaning of
-what is heard is the user's. TLS is an ``ssl.SSLContext`` away. Used by ``semq.broker.server``.
+what is heard is the user's. With an ``ssl.SSLContext`` sockets come through ``handshakes`` first, and count here from
+their first moment. Used by ``semq.broker.server``.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from semq.clock import Clock
+from semq.transport.handshakes import Handshakes
 from semq.transport.link import AmqpMachine, Link, LinkOwner
 from semq.transport.turn import Turn
 
@@ -30,6 +32,7 @@ class ListenerConfig:
     pause_s: float = 2.0
     backlog: int = 512
     tls: ssl.SSLContext | None = None
+    handshake_s: float = 10.0  #: longest TLS handshake
 
 
 class Drainable(LinkOwner, Protocol):
@@ -80,7 +83,9 @@ class Listener:
         self.refused = 0
         self._make = make
         self._per_address: Counter[str] = Counter()
+        self._knocking = 0  #: sockets whose TLS handshake is under way
         self._server: asyncio.Server | None = None
+        self._handshakes: Handshakes | None = None
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
@@ -88,13 +93,19 @@ class Listener:
         """Bind and listen. Raises OSError when the port is taken."""
         loop = asyncio.get_running_loop()
         config = self.config
+        if config.tls is not None:
+            self._handshakes = Handshakes(self, config.tls, config.handshake_s, self.new_link)
+            await self._handshakes.start(config.host, config.port, config.backlog)
+            return
         self._server = await loop.create_server(
-            self._protocol, config.host, config.port, ssl=config.tls, backlog=config.backlog, reuse_address=True
+            self._protocol, config.host, config.port, backlog=config.backlog, reuse_address=True
         )
 
     @property
     def port(self) -> int:
         """The port that is listened on."""
+        if self._handshakes is not None:
+            return self._handshakes.port or self.config.port
         if self._server is None or not self._server.sockets:
             return self.config.port
         return int(self._server.sockets[0].getsockname()[1])
@@ -104,6 +115,8 @@ class Listener:
         seconds."""
         if self._server is not None:
             self._server.close()
+        if self._handshakes is not None:
+            self._handshakes.stop()
         for link in list(self.links):
             if isinstance(link, _Counted):
                 link.drainable.say_goodbye(text)
@@ -117,21 +130,44 @@ class Listener:
             await self._is_empty.wait()
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        if len(self.links) >= self.config.connections_max:
-            self.refused += 1
-            log.warning("refused a connection: %d are open", len(self.links))
-            return _Refusing()
+        return _Refusing() if self._is_full() else self.new_link()
+
+    def new_link(self) -> Link:
+        """A link for a socket that is there, or will be when its handshake is over."""
         machine, owner = self._make()
         return _Counted(self, machine, owner)
+
+    def _is_full(self) -> bool:
+        is_full = len(self.links) + self._knocking >= self.config.connections_max
+        if is_full:
+            self.refused += 1
+            log.warning("refused a connection: %d are open", len(self.links))
+        return is_full
+
+    @property
+    def handshakes_failed(self) -> int:
+        """Sockets that did not come through TLS."""
+        return self._handshakes.failed if self._handshakes is not None else 0
+
+    def knock(self, address: str) -> bool:
+        """A socket is there and has its TLS handshake before it; False: too many."""
+        if self._is_full() or not self._has_room(address):
+            return False
+        self._per_address[address] += 1
+        self._knocking += 1
+        return True
+
+    def knocked(self, address: str) -> None:
+        """Its handshake is over; if it went well, ``admit`` has counted the link."""
+        self._knocking -= 1
+        self._less(address)
 
     def admit(self, link: Link, transport: Any) -> bool:
         """Count a link in, unless its address has too many already."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""
-        if self._per_address[address] >= self.config.connections_per_address_max:
-            self.refused += 1
-            log.warning("refused a connection from %s: %d are open", address, self._per_address[address])
-            return False
+        if self._handshakes is None and not self._has_room(address):
+            return False  # with TLS it was looked at when it knocked
         self._per_address[address] += 1
         self.links[link] = address
         self.accepted += 1
@@ -143,9 +179,19 @@ class Listener:
         address = self.links.pop(link, None)
         if address is None:
             return False
-        self._per_address[address] -= 1
-        if not self._per_address[address]:
-            del self._per_address[address]
+        self._less(address)
         if not self.links:
             self._is_empty.set()
         return True
+
+    def _has_room(self, address: str) -> bool:
+        has_room = self._per_address[address] < self.config.connections_per_address_max
+        if not has_room:
+            self.refused += 1
+            log.warning("refused a connection from %s: %d are open", address, self._per_address[address])
+        return has_room
+
+    def _less(self, address: str) -> None:
+        self._per_address[address] -= 1
+        if not self._per_address[address]:
+            del self._per_address[address]

@@ -28,7 +28,8 @@ class Pair:
         self.links: list[ClientLink] = []
 
     async def dial(self, **settings: Any) -> ClientLink:
-        config = DialConfig("127.0.0.1", self.server.port, **{"user": "guest", "password": "guest", **settings})
+        known: dict[str, Any] = {"port": self.server.port, "user": "guest", "password": "guest"}
+        config = DialConfig("127.0.0.1", **(known | settings))
         link = await dial(config, self.server.clock, self.turn)
         self.links.append(link)
         return link

@@ -1,0 +1,140 @@
+"""TLS at the door: whoever does not come through the handshake is counted, timed and told of in the log."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from semq.pki.authority import Authority
+from semq.pki.errors import WrongName
+from semq.pki.tls import client_context, server_context
+from semq.transport.errors import DialFailed
+from semq.transport.peer import PeerInfo
+from tests.pki.people import DAY, NOW, authority, ring, trust
+from tests.service.inprocess import until
+from tests.transport.pair import Pair, pair
+
+OURS = authority()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> ssl.SSLContext:
+    return server_context(trust(OURS), ring(tmp_path / "hub", OURS, "2.hub"))
+
+
+def client(folder: Path, by: Authority = OURS, **dates: object) -> ssl.SSLContext:
+    return client_context(trust(OURS), ring(folder / "a", by, **dates))  # type: ignore[arg-type]
+
+
+async def refused(both: Pair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
+    """Why a handshake failed, in the words of the listener."""
+    with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
+        await both.dial(tls=context)
+    await until(lambda: both.server.listener.handshakes_failed)
+    assert both.server.counts()["connections"] == 0
+    return caplog.text
+
+
+async def test_a_link_is_there_after_its_handshake(tmp_path: Path, server: ssl.SSLContext) -> None:
+    seen: list[PeerInfo] = []
+    async with pair(tls=server) as both:
+        link = await both.dial(tls=client(tmp_path), check=seen.append)
+        assert link.is_open
+        assert seen[0].certificate is not None
+        (session,) = both.server.sessions
+        assert session.info.peer.certificate is not None
+
+
+@pytest.mark.parametrize(
+    ("by", "at", "says"),
+    [
+        (OURS, NOW - 100 * DAY, "certificate has expired"),
+        (OURS, NOW + 10 * DAY, "certificate is not yet valid"),
+        (authority(), NOW, "certificate verify failed"),
+    ],
+    ids=["expired", "not yet valid", "wrong authority"],
+)
+async def test_the_log_says_why_somebody_was_turned_away(
+    tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture, by: Authority, at: object, says: str
+) -> None:
+    async with pair(tls=server) as both:
+        told = await refused(both, caplog, client(tmp_path, by, at=at))
+        assert says in told
+        assert "127.0.0.1" in told
+
+
+async def test_a_downgrade_is_refused(tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture) -> None:
+    old = client(tmp_path)
+    old.minimum_version = ssl.TLSVersion.TLSv1_2
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with pair(tls=server) as both:
+        assert "PROTOCOL" in await refused(both, caplog, old)
+
+
+async def test_plain_amqp_at_a_tls_port_is_refused(server: ssl.SSLContext, caplog: pytest.LogCaptureFixture) -> None:
+    async with pair(tls=server) as both:
+        with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
+            await both.dial()
+        assert "failed" in caplog.text
+
+
+async def test_silent_sockets_count_and_time_out(server: ssl.SSLContext) -> None:
+    async with pair(tls=server, connections_max=2, handshake_s=0.3) as both:
+        silent = [socket.create_connection(("127.0.0.1", both.server.port)) for _ in range(3)]
+        await until(lambda: both.server.listener.refused == 1 and both.server.listener.handshakes_failed == 2)
+        for one in silent:
+            one.close()
+
+
+async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) -> None:
+    async with pair(tls=server) as both:
+        with socket.create_connection(("127.0.0.1", both.server.port)):
+            await until(lambda: both.server.listener._knocking)
+            async with asyncio.timeout(60):
+                await both.server.stop(10.0)
+
+
+async def test_a_recorded_session_says_nothing_to_the_server(tmp_path: Path, server: ssl.SSLContext) -> None:
+    """Frames of an old link, replayed octet for octet, are not even a handshake."""
+    recorded = bytearray()
+
+    async with pair(tls=server) as both:
+
+        async def passes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+
+            async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, keep: bool) -> None:
+                while data := await source.read(65536):
+                    if keep:
+                        recorded.extend(data)
+                    sink.write(data)
+                sink.close()
+
+            await asyncio.gather(pump(reader, there_writer, True), pump(there_reader, writer, False))
+
+        proxy = await asyncio.start_server(passes, "127.0.0.1", 0)
+        async with proxy:
+            link = await both.dial(tls=client(tmp_path), port=proxy.sockets[0].getsockname()[1])
+            await link.open_channel()
+            await link.close()
+            before = both.server.counts()["connections_accepted"]
+            reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+            writer.write(bytes(recorded))
+            async with asyncio.timeout(60):
+                while await reader.read(65536):
+                    pass
+            writer.close()
+            assert both.server.counts()["connections_accepted"] == before
+
+
+async def test_who_is_not_expected_hears_nothing(tmp_path: Path, server: ssl.SSLContext) -> None:
+    def only_56001(peer: PeerInfo) -> None:
+        raise WrongName(expected="2.other")
+
+    async with pair(tls=server) as both:
+        with pytest.raises(WrongName):
+            await both.dial(tls=client(tmp_path), check=only_56001)
+        await until(lambda: not both.server.sessions)
