@@ -167,8 +167,8 @@ class Wire:
             if self._exchanges and self._exchanges[0].feeding is not None:
                 self._feed(self._exchanges[0])
                 self._pump()  # the answer to a COPY that was refused early may have been read already
-        except psycopg.Error as error:
-            self._lose(error)
+        except Exception as error:
+            self._fail(error)
 
     def _readable(self) -> None:
         try:
@@ -176,8 +176,8 @@ class Wire:
             self._pump()
             while (notice := self._pg.notifies()) is not None:
                 self._notified(notice.relname.decode())
-        except psycopg.Error as error:
-            self._lose(error)
+        except Exception as error:
+            self._fail(error)
 
     def _pump(self) -> None:
         ended = False  # libpq ends each statement with one None; two in a row mean that there is nothing yet
@@ -230,6 +230,12 @@ class Wire:
             exchange.future.set_result(exchange.results)
         else:
             exchange.future.set_exception(_refusal(exchange.error))
+
+    def _fail(self, error: Exception) -> None:
+        """Whatever went wrong, answers can no longer be told apart: only a new connection is certain again."""
+        if not isinstance(error, psycopg.Error):
+            self._loop.call_exception_handler({"message": "a Postgres connection is given up", "exception": error})
+        self._lose(error)
 
     def _lose(self, error: Exception) -> None:
         if not self.closed:

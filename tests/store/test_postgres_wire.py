@@ -182,3 +182,14 @@ async def test_notices_are_heard(empty_database: str) -> None:
             await asyncio.sleep(0)
             await wire.send([("sum", ())])
         assert heard == ["channel"]
+
+
+async def test_an_answer_that_fits_nothing_gives_the_connection_up(empty_database: str) -> None:
+    """Nobody may wait for ever because an answer was not understood."""
+    async with wired(empty_database) as (wire, lost, _):
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        with pytest.raises(StoreUnavailable):
+            await wire.copy("COPY t FROM STDIN", [])  # a COPY without data for it
+        assert len(lost) == len(told) == 1
+        assert wire.closed
