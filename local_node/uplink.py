@@ -38,7 +38,7 @@ class UplinkSettings:
 
     dial: DialConfig
     reconnect_s_min: float = 0.5
-    reconnect_s_max: float = 30.0
+    reconnect_s_max: float = 10.0
     unconfirmed_max: int = 1024
     prefetch: int = 1024
 

@@ -212,30 +212,10 @@ CREATE TABLE tb_0030_seen (
 );
 CREATE INDEX tb_0030_seen_window ON tb_0030_seen (store, at);
 
-CREATE TABLE tb_0030_dead (
-    bref BIGINT NOT NULL,
-    lk0 TEXT NOT NULL,
-    reason_code TEXT,
-    reason_text TEXT,
-    envelope BYTEA NOT NULL,
-    payload BYTEA NOT NULL,
-    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT tb_0030_dead_pkey PRIMARY KEY (bref),
-    CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL))
-);
-
 CREATE TABLE tb_0030_done (
     bref BIGINT NOT NULL,
     at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT tb_0030_done_pkey PRIMARY KEY (bref)
-);
-
-CREATE TABLE semq_directory (
-    node TEXT NOT NULL,
-    online BOOLEAN NOT NULL,
-    allowed BOOLEAN NOT NULL,
-    seen_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT semq_directory_pkey PRIMARY KEY (node)
 );
 
 CREATE TABLE semq_ledger (

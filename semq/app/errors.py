@@ -3,8 +3,7 @@ node's code.
 
 SemqError
 ├── BadInput
-│   ├── RefusedByNode    the node says no: ``code``, ``text`` and ``remedy`` are the node's
-│   └── BadUrl           the address of the node cannot be read
+│   └── RefusedByNode    the node says no: ``code``, ``text`` and ``remedy`` are the node's
 ├── Unavailable
 │   ├── NodeUnreachable  no connection came about in the time given
 │   ├── NoAnswer         asked, and not answered in the time given
@@ -12,6 +11,7 @@ SemqError
 │   ├── AlreadyGone      the connection over which a document came has ended
 │   └── NotYetKnown      a document has no outcome yet
 ├── Misconfigured
+│   ├── BadUrl           the address of the node cannot be read
 │   └── LoginRefused     user, password or virtual host
 └── NotDelivered         a document ended, and not at its target
 """
@@ -22,7 +22,7 @@ from typing import Any
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 
 
-class BadUrl(BadInput):
+class BadUrl(Misconfigured):
     """The address of the node cannot be read."""
 
     code = "SEMQ-1301"

@@ -19,12 +19,16 @@ async def look(requests: Requests, name: str, timeout_s: float) -> dict[str, Any
     Raises what asking raises; RefusedByNode with code SEMQ-1207 if the node has never heard of it.
     """
     try:
-        shown = await requests.operate("msg.show", {"id": name}, timeout_s)
+        shown: dict[str, Any] = dict(await requests.operate("msg.show", {"id": name}, timeout_s))
     except RefusedByNode as error:
         if error.code != NOT_THERE:
             raise
-        shown = from_ledger(await requests.operate("msg.trace", {"id": name}, timeout_s))
-    return dict(shown)
+        return from_ledger(await requests.operate("msg.trace", {"id": name}, timeout_s))
+    if shown["side"] == "inbound":
+        # A message to one's own node: the sender's row may be cleaned while the receiver's waits for its application.
+        past = from_ledger(await requests.operate("msg.trace", {"id": shown["lk0"]}, timeout_s))
+        shown |= {name: past[name] for name in ("outcome", "ended_at", "reason") if past.get(name)}
+    return shown
 
 
 def from_ledger(traced: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,6 +108,7 @@ async def receive(
             if taken == count:
                 break
     if taken < count:
+        desk.out.talk(f"{taken} of {count} came within {desk.timeout_s:g} s")
         raise typer.Exit(1)
 
 
@@ -159,9 +160,10 @@ async def trace(desk: Desk, id: Id) -> None:
     if desk.out.as_json:
         desk.out.data(traced)
         return
-    lines = traced["events"] if isinstance(traced, dict) else traced
-    for line in lines:
+    for line in traced["events"]:
         desk.out.line(trace_line(line))
+    if traced["others"]:
+        desk.out.talk(f"the newest with this key; older ones: {', '.join(traced['others'])}")
 
 
 @group.command()

@@ -115,7 +115,7 @@ class Hub(Section):
     """the platform knows it as nodes."ID".password"""
     reconnect_s_min: Seconds = 0.5
     """wait after the first lost connection; doubled each time"""
-    reconnect_s_max: Seconds = 30.0
+    reconnect_s_max: Seconds = 10.0
     """longest wait"""
 
 

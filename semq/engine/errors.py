@@ -66,7 +66,7 @@ class Unreadable(BadInput):
     """The receiver cannot read or open the message; its sender is told."""
 
     code = "SEMQ-1209"
-    remedy = "The body is in quarantine (tb_0030_dead); the reason names what is missing."
+    remedy = "The body is kept as a PARKED row of tb_0030 at the receiver; the reason names what is missing."
 
 
 class Cancelled(BadInput):

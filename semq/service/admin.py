@@ -27,7 +27,10 @@ class UnknownOperation(BadInput):
     """The node knows no such operation."""
 
     code = "SEMQ-2101"
-    remedy = "Compare the versions of the command line and the node (`semq version`, `semq node status`)."
+    remedy = (
+        "Some operations belong to the platform node (`semq node list`), some to local nodes; otherwise compare the "
+        "versions of the command line and the node (`semq version`, `semq node status`)."
+    )
 
 
 class BadArguments(BadInput):

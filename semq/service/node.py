@@ -7,6 +7,7 @@ what is committed: the same path as after a crash, so there is only one (PROTOCO
 
 import asyncio
 import os
+import socket
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
@@ -104,6 +105,7 @@ class Node(Generic[E]):
         """Until the node serves."""
         self._failed = asyncio.get_running_loop().create_future()
         self.turn = Turn()
+        self._probe_port()
         url = await self._database.open()
         self.store = PostgresStore(
             url, owner=str(self.home), clock=self.clock, lost=self._store_lost, notified=self.notified
@@ -125,9 +127,18 @@ class Node(Generic[E]):
         try:
             await self.server.start()
         except OSError as error:
-            raise PortTaken(port=self.settings.amqp.port, fault=str(error)) from error
+            raise PortTaken(host=self.settings.amqp.host, port=self.settings.amqp.port, fault=str(error)) from error
         await self.began()
         self.clockwork.start()
+
+    def _probe_port(self) -> None:
+        """Find out that the port is taken before a database is made or migrated. Raises PortTaken."""
+        host, port = self.settings.amqp.host, self.settings.amqp.port
+        try:
+            with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+                pass
+        except OSError as error:
+            raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
     async def _begin(self) -> None:
         self.recovered = await self.store.start()

@@ -28,6 +28,13 @@ CLIENTS_OWN = "SEMQ_NODE"  # names a node for the command line; the keys of sect
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
 
 
+class WrongKind(Misconfigured):
+    """The configuration describes a node of the other kind."""
+
+    code = "SEMQ-2005"
+    remedy = "Start it with the other command (`semq platform run` or `semq local run`), or give the other file."
+
+
 class Runnable(Protocol):
     """A node that can be started, waited for and stopped."""
 
@@ -53,8 +60,7 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
     try:
         settings = load(arguments.config, {name: value for name, value in os.environ.items() if name != CLIENTS_OWN})
         if settings.node.kind != kind:
-            print(f"semq: {arguments.config} describes a {settings.node.kind} node, not a {kind} node", file=sys.stderr)
-            return EXIT_CONFIG
+            raise WrongKind(f"{arguments.config} describes a {settings.node.kind} node, not a {kind} node.")
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
         uvloop.run(run(make(settings, SystemClock())))
     except SemqError as error:

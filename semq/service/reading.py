@@ -1,7 +1,7 @@
 """Operations of ``semq.admin`` that look: lists, one message, its trace, its body, counts, what is stuck and why."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from semq.engine.errors import NotThere
@@ -60,15 +60,12 @@ class Reading:
         return row | ({"stuck": _told(cause)} if cause else {})
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Every line of the ledger about one message."""
+        """Every line of the ledger about one message; of several with one key the newest, the ``others`` named."""
         name = str(arguments["id"])
         found = await self._node.store.read(reading.find_messages, name)
-        lk0s = sorted({row["lk0"] for row in found}) or await self._node.store.read(reading.find_in_ledger, name)
-        if not lk0s:
-            raise NotThere(id=name)
-        if len(lk0s) > 1:
-            raise BadArguments("The name fits several messages; give an LK0.", found=lk0s[:5])
-        return {"lk0": lk0s[0], "events": await self._node.store.read(reading.trace, lk0s[0])}
+        lk0s = [row["lk0"] for row in found] + await self._node.store.read(reading.find_in_ledger, name)
+        lk0, *others = _newest(name, lk0s)
+        return {"lk0": lk0, "events": await self._node.store.read(reading.trace, lk0), "others": others}
 
     async def body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The payload of a message that is still in a queue."""
@@ -108,10 +105,7 @@ class Reading:
 
     async def _one(self, name: str) -> dict[str, Any]:
         found = await self._node.store.read(reading.find_messages, name)
-        if not found:
-            raise NotThere(id=name)
-        if len({row["lk0"] for row in found}) > 1:
-            raise BadArguments("The name fits several messages; give an LK0.", found=[r["lk0"] for r in found[:5]])
+        _newest(name, [row["lk0"] for row in found])
         return found[0]
 
     def _why(self, row: Mapping[str, Any]) -> Cause | None:
@@ -120,3 +114,14 @@ class Reading:
 
 def _told(cause: Cause) -> dict[str, str]:
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step}
+
+
+def _newest(name: str, lk0s: Sequence[str]) -> list[str]:
+    """The messages that have a name, each once, the newest first as they were given. Of several with one key people
+    mean the newest; a number is no key, so it has to name one message. Raises NotThere, BadArguments."""
+    found = list(dict.fromkeys(lk0s))
+    if not found:
+        raise NotThere(id=name)
+    if len(found) > 1 and name.isdecimal():
+        raise BadArguments("The number fits several messages; give an LK0.", found=found[:5])
+    return found

@@ -219,9 +219,6 @@ WRITE: dict[str, str] = {
     "handled": "UPDATE tb_0030 SET app_status = $2::smallint WHERE bref = ANY($1::bigint[])",
     "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
     "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
-    "new_dead": """
-        INSERT INTO tb_0030_dead (bref, lk0, reason_code, reason_text, envelope, payload)
-        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (bref) DO NOTHING""",
     "taken_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[])",
     "refused_submission": """
         UPDATE tb_0031_submit SET reason_code = $2::text, reason_text = $3::text WHERE number = $1::bigint""",

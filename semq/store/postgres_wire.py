@@ -167,7 +167,7 @@ class Wire:
             if self._exchanges and self._exchanges[0].feeding is not None:
                 self._feed(self._exchanges[0])
                 self._pump()  # the answer to a COPY that was refused early may have been read already
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # see _fail
             self._fail(error)
 
     def _readable(self) -> None:
@@ -176,7 +176,7 @@ class Wire:
             self._pump()
             while (notice := self._pg.notifies()) is not None:
                 self._notified(notice.relname.decode())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # see _fail
             self._fail(error)
 
     def _pump(self) -> None:

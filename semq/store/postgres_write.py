@@ -15,7 +15,7 @@ from semq.store.postgres_pack import Packer, Param, int8, int8s, texts
 from semq.store.postgres_rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres_sql import INSERTED, copy_in
 from semq.store.unit import Unit
-from semq.umx_t.status import AppStatus, Arrival
+from semq.umx_t.status import AppStatus
 
 Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
@@ -120,11 +120,6 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
     batch += [("handled", [int8s(brefs), STATUS[status]]) for status, brefs in handled.items()]
     if unit.new_seen:
         batch.append(("new_seen", [texts(unit.new_seen), texts([str(lk0.store) for lk0 in unit.new_seen.values()])]))
-    for bref, row in unit.new_pending.items():
-        if row.status is Arrival.REJ:
-            body, (code, words) = unit.new_pending_bodies[bref], row.reason or ("", "")
-            dead = [int8(bref), str(row.lk0).encode(), code.encode(), words.encode(), body.envelope, body.payload]
-            batch.append(("new_dead", dead))
 
 
 def _submission_changes(unit: Unit, batch: Batch) -> None:

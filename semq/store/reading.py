@@ -55,15 +55,18 @@ def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]
 
 
 def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
-    """The messages that a name may mean: a full LK0, a record id, or an AppKey (whole, or its last part)."""
-    out, inbound = _named(name, OUT, OUT.object_id), _named(name, IN, IN.bref)
-    rows = [outbound_facts(row) for row in connection.execute(select(tb_0031).where(out).limit(limit))]
-    rows += [inbound_facts(row) for row in connection.execute(select(tb_0030).where(inbound).limit(limit))]
-    return rows
+    """The messages that a name may mean, the newest first: a full LK0, a record id, or an AppKey (whole, or its last
+    part)."""
+    out = select(tb_0031).where(_named(name, OUT, OUT.object_id)).order_by(OUT.object_id.desc())
+    inbound = select(tb_0030).where(_named(name, IN, IN.bref)).order_by(IN.bref.desc())
+    rows = [outbound_facts(row) for row in connection.execute(out.limit(limit))]
+    rows += [inbound_facts(row) for row in connection.execute(inbound.limit(limit))]
+    return sorted(rows, key=lambda row: row["at"], reverse=True)
 
 
 def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
-    """The LK0 of messages that the ledger knows by an LK0 or an AppKey, also those that were cleaned long ago."""
+    """The LK0 of messages that the ledger knows by an LK0 or an AppKey, also those that were cleaned long ago; the
+    newest first."""
     c = semq_ledger.c
     parts = name.split("/", 3)
     by_key = and_(c.app_key == parts[-1], c.app_key != "")
@@ -72,7 +75,8 @@ def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[s
     found = connection.execute(select(c.lk0).where(c.lk0 == name).limit(1)).scalars().all()
     if not found:
         known = by_key & c.event.in_([Event.ACCEPTED, Event.RECEIVED])
-        found = connection.execute(select(c.lk0).where(known).distinct().limit(limit)).scalars().all()
+        newest = select(c.lk0).where(known).group_by(c.lk0).order_by(func.max(c.at).desc()).limit(limit)
+        found = connection.execute(newest).scalars().all()
     return list(found)
 
 

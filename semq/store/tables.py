@@ -330,28 +330,10 @@ tb_0030_seen = Table(
     moment("at", "now()"),
     Index("tb_0030_seen_window", "store", "at"),
 )
-tb_0030_dead = Table(
-    "tb_0030_dead",
-    metadata,
-    col("bref", BigInteger, key=True),
-    col("lk0", Text),
-    *reason(),
-    col("envelope", LargeBinary),
-    col("payload", LargeBinary),
-    moment("at", "now()"),
-)
 tb_0030_done = Table("tb_0030_done", metadata, col("bref", BigInteger, key=True), moment("at", "now()"))
 
 # -------------------------------------------------------------------------------------------------------- what is known
 
-semq_directory = Table(
-    "semq_directory",
-    metadata,
-    col("node", Text, key=True),
-    col("online", Boolean),
-    col("allowed", Boolean),
-    moment("seen_at", "now()"),
-)
 semq_ledger = Table(
     "semq_ledger",
     metadata,

@@ -17,9 +17,7 @@ class BadAttribute(BadInput):
     """A UMX-T attribute has a value that does not exist."""
 
     code = "SEMQ-1102"
-    remedy = (
-        "@SaveFwd is 1, 2 or 3; @Ack2, @Reliable, @Encrypt and @Fixed are 0 or 1 (table of attributes in README.md)."
-    )
+    remedy = "Correct or leave out the attribute; the table of attributes in README.md has them all."
 
 
 class BadAppKey(BadInput):
@@ -33,7 +31,7 @@ class BadCombination(BadInput):
     """Two UMX-T attributes contradict each other."""
 
     code = "SEMQ-1104"
-    remedy = "@Reliable=0 is legal only with @SaveFwd=1 and @Ack2=0 (best effort); order needs @SaveFwd=3."
+    remedy = "@Reliable=0 is legal only with @SaveFwd=1 and @Ack2=0 (best effort); @OrderKey needs @SaveFwd=3."
 
 
 class BadLocator(ProtocolViolation):

@@ -91,7 +91,7 @@ def check_combination(attributes: Attributes) -> Attributes:
     if not attributes.reliable and (attributes.save_fwd is not SaveFwd.DROP or attributes.ack2):
         raise BadCombination(reliable=0, save_fwd=int(attributes.save_fwd), ack2=int(attributes.ack2))
     if attributes.order_key and attributes.save_fwd is not SaveFwd.MUST:
-        raise BadCombination("Order is kept only for documents that must get there (@SaveFwd=3).")
+        raise BadCombination("@OrderKey is kept only for documents that must get there (@SaveFwd=3).")
     return attributes
 
 

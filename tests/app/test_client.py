@@ -46,6 +46,14 @@ async def test_the_sender_comes_to_know_that_the_receiver_has_it(sender: Client)
     assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also when it has ended long ago
 
 
+async def test_the_end_is_known_when_only_the_receivers_row_is_left(sender: Client) -> None:
+    sent = await sender.send("10008/nobody", b"to ourselves")
+    fate = await sender.wait_for_delivery(sent.lk0, 60)
+    while (await sender.look(sent.lk0))["side"] == "outbound":  # noqa: ASYNC110 - cleanup tells nobody
+        await asyncio.sleep(0.05)
+    assert await sender.wait_for_delivery(sent.lk0, 60) == fate
+
+
 async def test_silence_is_not_failure(sender: Client) -> None:
     sent = await sender.send(ABSENT, b"nobody is there")
     with pytest.raises(NotYetKnown) as caught:

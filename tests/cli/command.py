@@ -28,12 +28,13 @@ class Said:
         [line] = self.out.splitlines()
         return json.loads(line)
 
-    def fails(self, status: int, code: str) -> None:
+    def fails(self, status: int, code: str, words: str = "") -> None:
         """It ended with this status, and said why in one line: code, words, remedy; no traceback."""
         assert (self.status, self.out) == (status, ""), self
         [line] = self.err.splitlines()
         assert line.startswith(f"semq: {code} "), line
         assert " — " in line
+        assert words in line
 
 
 def semq(*words: str, stdin: bytes = b"", **variables: str) -> Said:

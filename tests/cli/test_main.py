@@ -49,7 +49,7 @@ def test_a_node_must_be_named() -> None:
 
 
 def test_a_bad_address_is_refused() -> None:
-    semq("node", "status", "--node", "http://localhost").fails(1, "SEMQ-1301")
+    semq("node", "status", "--node", "http://localhost").fails(78, "SEMQ-1301")
 
 
 def test_nobody_there_is_not_now() -> None:

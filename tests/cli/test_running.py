@@ -19,8 +19,7 @@ def test_the_other_kind_of_node(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB.format(port=0))
     said = semq_process("local", "run", "--config", str(file))
-    assert (said.status, said.out) == (78, "")
-    assert "describes a platform node" in said.err
+    said.fails(78, "SEMQ-2005", "describes a platform node")
 
 
 def test_a_port_in_use(tmp_path: Path) -> None:

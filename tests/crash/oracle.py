@@ -24,7 +24,6 @@ CLEAN = (
     "tb_0030",
     "tb_0030_body",
     "tb_0030_ledger",
-    "tb_0030_dead",
     "tb_0030_done",
 )
 # Lines that no fault of this campaign may bring about.

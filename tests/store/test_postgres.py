@@ -18,7 +18,7 @@ from tests.store.jobs import GIVE, IDS, Deed, Job, job_of, look
 
 TABLES = (
     "tb_0031 tb_0031_body tb_0031_stream tb_0031_order tb_0031_token tb_0031_submit tb_0030 tb_0030_body tb_0030_stream"
-    " tb_0030_ledger tb_0030_seen tb_0030_dead tb_0030_done semq_ledger broker_message"
+    " tb_0030_ledger tb_0030_seen tb_0030_done semq_ledger broker_message"
 ).split()
 
 
