@@ -68,7 +68,7 @@ class LocalNode(Node[LocalEngine]):
             port=url.port or 5672,
             virtual_host="umx",
             user=str(self.address),
-            password=hub.password.get_secret_value(),
+            password=hub.password.get_secret_value() if hub.password else None,
             limits=Limits(heartbeat=10, body_max=self.settings.amqp.max_message_bytes),
         )
         return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)

@@ -33,6 +33,7 @@ class PlatformNode(Node[HubEngine]):
         links = [
             User(str(Address(NodeType.LOCAL, node_id)), self._hash(account.password.get_secret_value()), {UMX: LINK})
             for node_id, account in self.settings.nodes.items()
+            if account.password is not None
         ]
         return self.user_table(self.application_users() + links)
 

@@ -85,7 +85,7 @@ def test_the_environment_wins_over_the_file(file: Path) -> None:
         OTHER="ignored",
     )
     assert settings.amqp.port == 5999
-    assert {name: one.password.get_secret_value() for name, one in settings.nodes.items()} == {
+    assert {name: one.password and one.password.get_secret_value() for name, one in settings.nodes.items()} == {
         "10008": "secret-two",
         "56001": "secret-three",
     }
@@ -145,7 +145,6 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             "semq.toml: node.id: String should match pattern '^[A-Za-z0-9_-]{1,64}$'",
             "SEMQ_AMQP__PORT: amqp.port: Input should be a valid integer, unable to parse string as an integer",
             "semq.toml: hub.url: must be amqp://host:port or amqps://host:port",
-            "semq.toml: hub.password: missing (or SEMQ_HUB__PASSWORD)",
             "semq.toml: protocol.inquiry_s: Input should be a finite number",
             "semq.toml: protocol.window: Input should be greater than or equal to 1",
         ],
@@ -179,7 +178,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "a local node without a hub": (
         LOCAL.partition("[hub]")[0],
         {},
-        ["semq.toml: hub: missing: a local node needs hub.url and hub.password"],
+        ["semq.toml: hub: missing: a local node needs hub.url (and hub.password if it is not amqps://)"],
     ),
     "a local node that knows institutions": (
         LOCAL + '[nodes."1"]\npassword = "x"\n',
@@ -195,6 +194,41 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         PLATFORM + 'may_send_to = ["10009"]\n',
         {},
         ["semq.toml: nodes.10008.may_send_to: 10009 is not among nodes; did you mean 10008?"],
+    ),
+    "a link in clear without a password": (
+        LOCAL.replace('password = "secret-one"', ""),
+        {},
+        [
+            (
+                "semq.toml: hub.password: missing (or SEMQ_HUB__PASSWORD): amqp:// logs in with it, "
+                "amqps:// with a certificate"
+            )
+        ],
+    ),
+    "a link in clear to another machine": (
+        LOCAL.replace("127.0.0.1", "hub.example.org"),
+        {},
+        [
+            (
+                "semq.toml: hub.url: leads to another machine without TLS: use amqps://, "
+                "or set hub.allow_plain if you mean it"
+            )
+        ],
+    ),
+    "a port in clear for other machines": (
+        PLATFORM + '[amqp]\nhost = "0.0.0.0"\n',
+        {},
+        [
+            (
+                "semq.toml: amqp.host: other machines could connect without TLS: "
+                "set amqp.tls, or amqp.allow_plain if you mean it"
+            )
+        ],
+    ),
+    "a node that could not log in": (
+        PLATFORM.replace('password = "secret-one"', ""),
+        {},
+        ["semq.toml: nodes.10008.password: missing: without amqp.tls a node can only log in with a password"],
     ),
     "limits that contradict each other": (
         LOCAL + "reconnect_s_min = 60\n[protocol]\ninquiry_s = 400\n[amqp]\nmax_message_bytes = 1000\n",
@@ -214,6 +248,31 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         ["semq.toml: amqp: Input should be a valid dictionary or instance of Amqp"],
     ),
 }
+
+
+# What may be open to a network | because
+ALOUD = {
+    "TLS at both ends": LOCAL.replace("amqp://127.0.0.1", "amqps://hub.example.org").replace("password", "# password"),
+    "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),
+    "loopback of IPv6": LOCAL.replace("127.0.0.1", "[::1]"),
+    "a link in clear, said aloud": LOCAL.replace("127.0.0.1", "hub.example.org") + "allow_plain = true\n",
+    "a port in clear, said aloud": PLATFORM + '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\n',
+    "a TLS port": PLATFORM.replace("password", "# password") + '[amqp]\nhost = "::"\ntls = true\n',
+}
+
+
+@pytest.mark.parametrize("what", ALOUD)
+def test_what_may_be_open_to_a_network(what: str, file: Path) -> None:
+    assert read(file, ALOUD[what]).node.id
+
+
+def test_paths_of_keys_are_relative_to_where_they_were_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    settings = read(file, LOCAL + '[tls]\ntrust = "ca.pem"\npassphrase_file = "/etc/p"\n', SEMQ_TLS__DIR="keys")
+    assert settings.tls.trust == file.parent / "ca.pem"
+    assert settings.tls.passphrase_file == Path("/etc/p")
+    assert settings.pki_dir == Path("/keys")
+    assert read(file, LOCAL).pki_dir == file.parent / "var" / "10008" / "pki"
 
 
 @pytest.mark.parametrize("what", WRONG)

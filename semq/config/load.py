@@ -22,10 +22,12 @@ from pydantic_settings import (
 from semq.config.errors import ConfigInvalid, ConfigUnreadable, Fault
 from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
+from semq.config.sections import Tls
 from semq.config.settings import NESTED, PREFIX, Settings, cross_faults
 
-# variables with our prefix that are no settings: read by the command line, and by semq.service.failpoints
-NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT"})
+# variables with our prefix that are no settings: read by the command line, by semq.service.failpoints, and whatever
+# tls.passphrase_variable is told to name
+NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT", "SEMQ_KEY_PASSPHRASE", "SEMQ_TOKEN"})
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> Settings:
@@ -90,10 +92,21 @@ def _merge(path: Path | None, env: Mapping[str, str]) -> Settings:
 def _finish(settings: Settings, path: Path | None, env: Mapping[str, str], written: dict[str, Any]) -> Settings:
     base = path.parent if path and _variable("node.data_dir", env) is None else Path()
     node = settings.node.model_copy(update={"data_dir": (base / settings.data_dir).resolve()})
-    settings = settings.model_copy(update={"node": node})
+    settings = settings.model_copy(update={"node": node, "tls": _absolute(settings.tls, path, env)})
     given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
     settings.remember({key: _where(key, path, env) for key in given})
     return settings
+
+
+def _absolute(tls: Tls, path: Path | None, env: Mapping[str, str]) -> Tls:
+    """The same with paths that do not depend on the working directory; relative to where they were written."""
+    update = {}
+    for name in ("dir", "trust", "passphrase_file"):
+        given: Path | None = getattr(tls, name)
+        if given is not None:
+            base = path.parent if path and _variable(f"tls.{name}", env) is None else Path()
+            update[name] = (base / given).resolve()
+    return tls.model_copy(update=update)
 
 
 # ------------------------------------------------------------ where a value came from

@@ -104,26 +104,64 @@ class Amqp(Section):
     """the same, of one client address"""
     heartbeat_s: Annotated[int, Field(ge=0, le=65_535)] = 60
     """proposed to clients; 0: none"""
+    tls: bool = False
+    """serve TLS on this port, with the certificate of this node; then nodes log in by theirs"""
+    allow_plain: bool = False
+    """let other machines come without TLS, and nodes with passwords: anybody on the way can read them"""
 
 
 class Hub(Section):
     """How a local node reaches the platform."""
 
     url: Annotated[str, AfterValidator(_hub_url)]
-    """amqp://host:port"""
-    password: SecretStr
-    """the platform knows it as nodes."ID".password"""
+    """amqps://host:port, with the certificate of this node; amqp://host:port with the password"""
+    password: SecretStr | None = None
+    """the platform knows it as nodes."ID".password; none with amqps"""
+    allow_plain: bool = False
+    """let amqp:// lead to another machine: anybody on the way can read what is sent"""
     reconnect_s_min: Seconds = 0.5
     """wait after the first lost connection; doubled each time"""
     reconnect_s_max: Seconds = 10.0
     """longest wait"""
 
+    @property
+    def is_tls(self) -> bool:
+        """Whether the link is encrypted, and both ends show certificates."""
+        return urlsplit(self.url).scheme == "amqps"
+
+
+class Tls(Section):
+    """Certificates: who this node is, whom it believes, and where its keys are."""
+
+    dir: Path | None = None
+    """folder of keys and certificates; pki in node.data_dir unless given; relative to the file"""
+    trust: Path | None = None
+    """PEM file of the authorities to believe; those of the enrolment unless given"""
+    minimum: Literal["1.2", "1.3"] = "1.3"
+    """oldest version of TLS that is spoken"""
+    names: list[Annotated[str, Field(min_length=1, max_length=253)]] = []
+    """host names and addresses of this hub, for the certificate that it makes for itself"""
+    passphrase_file: Path | None = None
+    """file with the passphrase of the private keys, readable for this user only"""
+    passphrase_credential: str = ""
+    """the same as a systemd credential: its name in LoadCredential="""
+    passphrase_variable: str = ""
+    """the same as an environment variable: its name, for instance SEMQ_KEY_PASSPHRASE"""
+    certificate_days: Annotated[float, Field(gt=0, le=3650)] = 90.0
+    """hub: how long certificates are valid; nodes renew theirs at two thirds of it"""
+    token_hours: Annotated[float, Field(gt=0, le=24 * 30)] = 24.0
+    """hub: how long an enrolment token is good"""
+    warn_days: Annotated[float, Field(ge=0)] = 14.0
+    """warn of a certificate that ends within this time"""
+    keep_keys_days: Annotated[float, Field(ge=0)] = 400.0
+    """how long an old key can still open what was sealed for it; longer than anything may be stored"""
+
 
 class Account(Section):
     """One institution that the platform knows."""
 
-    password: SecretStr
-    """the node logs in with it"""
+    password: SecretStr | None = None
+    """the node logs in with it; left out: only with its certificate"""
     may_send_to: list[NodeId] | None = None
     """institutions it has agreements with; omitted: all"""
 

@@ -1,14 +1,16 @@
 """The whole configuration as one object, and what must fit across sections. Made by ``load``, read by nodes."""
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from semq.config.nearest import did_you_mean
-from semq.config.sections import Account, Amqp, Database, Hub, Log, Node, NodeId, Protocol, Section
+from semq.config.sections import Account, Amqp, Database, Hub, Log, Node, NodeId, Protocol, Section, Tls
 
 PREFIX = "SEMQ_"
 NESTED = "__"
@@ -41,6 +43,7 @@ class Settings(BaseSettings):
     amqp: Amqp = Amqp()
     hub: Hub | None = None
     nodes: dict[NodeId, Account] = {}
+    tls: Tls = Tls()
     protocol: Protocol = Protocol()
     log: Log = Log()
 
@@ -50,6 +53,11 @@ class Settings(BaseSettings):
     def data_dir(self) -> Path:
         """The node's own folder; absolute once loaded."""
         return self.node.data_dir or Path("var") / self.node.id
+
+    @property
+    def pki_dir(self) -> Path:
+        """The folder of keys and certificates; absolute once loaded."""
+        return self.tls.dir or self.data_dir / "pki"
 
     def remember(self, origins: dict[str, str]) -> None:
         """Where the values of these keys came from; all others are defaults."""
@@ -67,7 +75,8 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """What does not fit together, as (key, what is wrong): rules that no single field can check."""
     kind, nodes = settings.node.kind, settings.nodes
     if kind == "local" and settings.hub is None:
-        yield "hub", "missing: a local node needs hub.url and hub.password"
+        yield "hub", "missing: a local node needs hub.url (and hub.password if it is not amqps://)"
+    yield from _plain_faults(settings)
     if kind == "local" and nodes:
         yield "nodes", "only the platform knows institutions; remove this section or set node.kind to platform"
     if kind == "platform" and settings.hub is not None:
@@ -86,6 +95,33 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
             yield low, f"is greater than {high}"
     if settings.protocol.max_document_bytes > settings.amqp.max_message_bytes:
         yield "protocol.max_document_bytes", "is greater than amqp.max_message_bytes: such a document could not arrive"
+
+
+def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """What would show passwords or documents to a network, unless it is said aloud."""
+    amqp, hub = settings.amqp, settings.hub
+    if not (amqp.tls or amqp.allow_plain or is_loopback(amqp.host)):
+        yield "amqp.host", "other machines could connect without TLS: set amqp.tls, or amqp.allow_plain if you mean it"
+    if hub is not None and not hub.is_tls:
+        if hub.password is None:
+            yield (
+                "hub.password",
+                f"missing (or {PREFIX}HUB__PASSWORD): amqp:// logs in with it, amqps:// with a certificate",
+            )
+        if not (hub.allow_plain or is_loopback(urlsplit(hub.url).hostname or "")):
+            yield "hub.url", "leads to another machine without TLS: use amqps://, or set hub.allow_plain if you mean it"
+    if not amqp.tls:
+        for node_id, account in settings.nodes.items():
+            if account.password is None:
+                yield f"nodes.{node_id}.password", "missing: without amqp.tls a node can only log in with a password"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name means this machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _leaves(part: Any, prefix: str, help_: str = "") -> Iterator[tuple[str, Any, str]]:

@@ -417,3 +417,47 @@ broker_body = Table(
 broker_handed_out = Table(
     "broker_handed_out", metadata, col("queue_id", BigInteger, key=True), col("position", BigInteger)
 )
+
+# ----------------------------------------------------------------------- who the hub lets in, and what they have agreed
+
+node_certificate = Table(
+    "node_certificate",
+    metadata,
+    col("serial", Text, key=True),  # hexadecimal
+    col("node", Text),
+    col("key_id", Text),
+    col("der", LargeBinary),
+    moment("issued_at"),
+    moment("not_after"),
+    moment("revoked_at", null=True),
+    col("why", Text, "''"),
+    Index("node_certificate_node", "node"),
+)
+node_token = Table(
+    "node_token",
+    metadata,
+    col("hash", LargeBinary, key=True),  # SHA-256: the token itself is nowhere
+    col("node", Text),
+    col("host_names", JSONB),
+    moment("made_at"),
+    moment("expires_at"),
+    moment("used_at", null=True),
+    col("serial", Text, null=True),  # of the certificate that it was used for
+    CheckConstraint("(used_at IS NULL) = (serial IS NULL)", name="used_for_one"),
+)
+node_life = Table(
+    "node_life",
+    metadata,
+    col("node", Text, key=True),
+    col("store_uuid", Text),
+    col("boot", BigInteger),
+    moment("seen_at"),
+)
+definition = Table(
+    "definition",
+    metadata,
+    col("version", BigInteger, key=True),
+    col("document", Text),  # as it was imported, comments and all
+    moment("at"),
+    col("why", Text, "''"),
+)

@@ -1,0 +1,185 @@
+"""Who the hub lets in, in Postgres: certificates and their revocation, enrolment tokens, which store each node has.
+
+Functions on a connection of the reader (``PostgresStore.read``); each that changes something is one transaction of its
+own, beside the writer: nothing here belongs to a message. Rows carry what ``semq.pki`` has checked; this module knows
+no cryptography. Used by ``platform_node.registry``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from semq.store.tables import definition, node_certificate, node_life, node_token
+
+CERTIFICATE, TOKEN, LIFE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate that the hub has signed, or has been shown."""
+
+    serial: str
+    node: str
+    key_id: str
+    der: bytes
+    issued_at: datetime
+    not_after: datetime
+    revoked_at: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """An enrolment token, by its hash."""
+
+    hash: bytes
+    node: str
+    host_names: tuple[str, ...]
+    made_at: datetime
+    expires_at: datetime
+    used_at: datetime | None = None
+    serial: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Which store a node last came with, and how often that had been opened."""
+
+    node: str
+    store_uuid: str
+    boot: int
+    seen_at: datetime
+
+
+# --- certificates
+
+
+def certificates(connection: Connection, node: str | None = None) -> list[Issued]:
+    """Of one node, or all; the newest first."""
+    query = select(node_certificate).order_by(CERTIFICATE.issued_at.desc())
+    return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
+
+
+def add_certificate(connection: Connection, issued: Issued) -> None:
+    """Note a certificate that was signed without a token."""
+    with connection.begin():
+        connection.execute(insert(node_certificate).values(**_values(issued)).on_conflict_do_nothing())
+
+
+def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[Issued]:
+    """Revoke certificates; those that were not revoked before. What is revoked stays so."""
+    with connection.begin():
+        rows = connection.execute(
+            update(node_certificate)
+            .where(CERTIFICATE.serial.in_(serials), CERTIFICATE.revoked_at.is_(None))
+            .values(revoked_at=at, why=why)
+            .returning(node_certificate)
+        )
+        return [_issued(row) for row in rows]
+
+
+def revoked(connection: Connection, since: datetime) -> set[str]:
+    """Serial numbers of all revoked certificates that had not ended before ``since``."""
+    query = select(CERTIFICATE.serial).where(CERTIFICATE.revoked_at.is_not(None), CERTIFICATE.not_after >= since)
+    return set(connection.execute(query).scalars())
+
+
+# --- tokens
+
+
+def add_token(connection: Connection, ticket: Ticket) -> None:
+    """Keep a token's hash."""
+    with connection.begin():
+        values = {name: getattr(ticket, name) for name in Ticket.__slots__} | {"host_names": list(ticket.host_names)}
+        connection.execute(insert(node_token).values(**values))
+
+
+def token(connection: Connection, hash_: bytes) -> Ticket | None:
+    """A token by its hash, whatever its state."""
+    row = connection.execute(select(node_token).where(TOKEN.hash == hash_)).one_or_none()
+    return None if row is None else _ticket(row)
+
+
+def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
+    """Use up a token for a certificate, both in one transaction; None if it cannot be used for this key.
+
+    A token that was used for the very same key gives the certificate of that time: its answer may have been lost.
+    """
+    with connection.begin():
+        used = connection.execute(
+            update(node_token)
+            .where(TOKEN.hash == hash_, TOKEN.used_at.is_(None), TOKEN.expires_at > at)
+            .values(used_at=at, serial=issued.serial)
+        )
+        if used.rowcount == 1:
+            connection.execute(insert(node_certificate).values(**_values(issued)))
+            return issued
+        before = connection.execute(
+            select(node_certificate)
+            .join(node_token, TOKEN.serial == CERTIFICATE.serial)
+            .where(TOKEN.hash == hash_, TOKEN.expires_at > at, CERTIFICATE.key_id == issued.key_id)
+            .where(CERTIFICATE.revoked_at.is_(None))
+        ).one_or_none()
+        return None if before is None else _issued(before)
+
+
+# --- lives
+
+
+def lives(connection: Connection) -> list[Life]:
+    """What is known of every node."""
+    return [Life(*row) for row in connection.execute(select(node_life))]
+
+
+def note_life(connection: Connection, life: Life) -> None:
+    """A node has come with this life of its store; a second store is refused by the caller, not here."""
+    values = {name: getattr(life, name) for name in Life.__slots__}
+    with connection.begin():
+        connection.execute(
+            insert(node_life).values(**values).on_conflict_do_update(index_elements=["node"], set_=values)
+        )
+
+
+def forget_life(connection: Connection, node: str) -> bool:
+    """Let a node come with another store; whether one was known."""
+    with connection.begin():
+        return connection.execute(node_life.delete().where(LIFE.node == node)).rowcount == 1
+
+
+# --- definitions
+
+
+def latest_definition(connection: Connection) -> tuple[int, str] | None:
+    """The definitions in force: version and document."""
+    row = connection.execute(
+        select(DEFINITION.version, DEFINITION.document).order_by(DEFINITION.version.desc()).limit(1)
+    ).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def add_definition(connection: Connection, document: str, at: datetime, why: str, expected: int) -> int | None:
+    """Put a document in force as the version after ``expected``; None if somebody else was first."""
+    with connection.begin():
+        newest = connection.execute(select(func.coalesce(func.max(DEFINITION.version), 0))).scalar_one()
+        if newest != expected:
+            return None
+        values = {"version": expected + 1, "document": document, "at": at, "why": why}
+        added = connection.execute(insert(definition).values(**values).on_conflict_do_nothing())
+        return expected + 1 if added.rowcount == 1 else None
+
+
+def _values(issued: Issued) -> dict[str, Any]:
+    return {name: getattr(issued, name) for name in Issued.__slots__}
+
+
+def _issued(row: Row[Any]) -> Issued:
+    return Issued(**row._mapping)
+
+
+def _ticket(row: Row[Any]) -> Ticket:
+    values = dict(row._mapping)
+    return Ticket(**values | {"host_names": tuple(values["host_names"])})

@@ -1,0 +1,96 @@
+"""Certificates, tokens, lives and definitions: what is used once is used once, what is revoked stays revoked."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection
+
+from semq.store import identities as store
+from semq.store.identities import Issued, Life, Ticket
+from semq.store.migrate import engine_of
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ONE = Issued("a1", "1.10008", "k1", b"der", NOW, NOW + 90 * 24 * HOUR)
+TICKET = Ticket(b"h" * 32, "1.10008", ("a.example.org",), NOW, NOW + HOUR)
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[Connection]:
+    with engine_of(database).connect() as connection:
+        yield connection
+
+
+def test_a_certificate_is_found_and_revoked_once(connection: Connection) -> None:
+    store.add_certificate(connection, ONE)
+    store.add_certificate(connection, replace(ONE, serial="a2", node="1.56001", issued_at=NOW + HOUR))
+    assert [one.serial for one in store.certificates(connection)] == ["a2", "a1"]
+    assert store.certificates(connection, "1.10008") == [ONE]
+    connection.rollback()
+    (gone,) = store.revoke(connection, ["a1", "zz"], NOW + HOUR, "key lost")
+    assert gone == replace(ONE, revoked_at=NOW + HOUR, why="key lost")
+    assert store.revoke(connection, ["a1"], NOW + 2 * HOUR, "again") == []
+    assert store.revoked(connection, NOW) == {"a1"}
+    assert store.revoked(connection, ONE.not_after + HOUR) == set()
+
+
+def test_a_token_serves_one_key(connection: Connection) -> None:
+    store.add_token(connection, TICKET)
+    assert store.token(connection, TICKET.hash) == TICKET
+    assert store.token(connection, b"x" * 32) is None
+    connection.rollback()
+    assert store.use_token(connection, TICKET.hash, NOW, ONE) == ONE
+    # The answer was lost: the same key, another signature over it.
+    assert store.use_token(connection, TICKET.hash, NOW, replace(ONE, serial="a2")) == ONE
+    assert store.use_token(connection, TICKET.hash, NOW, replace(ONE, serial="a3", key_id="k2")) is None
+    assert [one.serial for one in store.certificates(connection)] == ["a1"]
+    connection.rollback()
+    used = store.token(connection, TICKET.hash)
+    assert used is not None
+    assert (used.used_at, used.serial) == (NOW, "a1")
+    connection.rollback()
+    store.revoke(connection, ["a1"], NOW, "")
+    assert store.use_token(connection, TICKET.hash, NOW, replace(ONE, serial="a2")) is None
+
+
+def test_a_token_ends(connection: Connection) -> None:
+    store.add_token(connection, TICKET)
+    assert store.use_token(connection, TICKET.hash, NOW + HOUR, ONE) is None
+    assert store.use_token(connection, b"x" * 32, NOW, ONE) is None
+    assert store.certificates(connection) == []
+
+
+def test_two_at_once_with_one_token(connection: Connection, database: str) -> None:
+    store.add_token(connection, TICKET)
+
+    def use(number: int) -> Issued | None:
+        with engine_of(database).connect() as own:
+            mine = replace(ONE, serial=f"s{number}", key_id=f"k{number}")
+            return store.use_token(own, TICKET.hash, NOW, mine)
+
+    with ThreadPoolExecutor() as pool:
+        given = [one for one in pool.map(use, range(4)) if one is not None]
+    assert len(given) == 1
+    assert store.certificates(connection) == given
+
+
+def test_lives(connection: Connection) -> None:
+    first, second = Life("1.10008", "uuid", 1, NOW), Life("1.10008", "uuid", 2, NOW + HOUR)
+    store.note_life(connection, first)
+    store.note_life(connection, second)
+    assert store.lives(connection) == [second]
+    connection.rollback()
+    assert store.forget_life(connection, "1.10008")
+    assert not store.forget_life(connection, "1.10008")
+
+
+def test_definitions_follow_one_another(connection: Connection) -> None:
+    assert store.latest_definition(connection) is None
+    connection.rollback()
+    assert store.add_definition(connection, "one", NOW, "first", 0) == 1
+    assert store.add_definition(connection, "other", NOW, "too late", 0) is None
+    assert store.add_definition(connection, "two", NOW, "", 1) == 2
+    assert store.latest_definition(connection) == (2, "two")
