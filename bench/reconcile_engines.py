@@ -100,7 +100,9 @@ def in_postgres(folder: Path, day: date, mib: int) -> dict[str, Any]:
 def _load(connection: psycopg.Connection, folder: Path) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in LOADED.items())
     connection.execute(f"CREATE UNLOGGED TABLE lines ({columns})")
-    statement = f"COPY lines ({', '.join(LOADED)}) FROM STDIN (FORMAT csv, NULL 'null')"
+    names = ", ".join(LOADED)
+    # Arrow quotes every text, also the word that stands for a null.
+    statement = f"COPY lines ({names}) FROM STDIN (FORMAT csv, NULL 'null', FORCE_NULL ({names}))"
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         for batch in _batches(folder):
             copy.write(batch)

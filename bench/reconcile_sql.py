@@ -51,7 +51,7 @@ def facts_sql(source: str, window: Window, dialect: Dialect) -> str:
     bit = f"CASE WHEN {readable} THEN (1 << event::int) & (CASE side {known} ELSE 0 END) ELSE 0 END"
     columns = ", ".join(f"{merge}({value}) AS {name}" for name, merge, value in _facts(dialect))
     return f"""SELECT lk0, {columns} FROM (
-        SELECT *, {bit} AS bit, (at < {window.start} OR at >= {window.end})::int AS outside FROM {source}
+        SELECT *, {bit} AS bit, ("at" < {window.start} OR "at" >= {window.end})::int AS outside FROM {source}
     ) AS lines GROUP BY lk0"""
 
 
@@ -77,13 +77,13 @@ def _facts(dialect: Dialect) -> Sequence[tuple[str, str, str]]:
         ("receiver", "bit_or", f"CASE WHEN side = {receiver:d} THEN bit ELSE 0 END"),
         ("bad", "bit_or", "outside | (CASE WHEN bit = 0 THEN 2 ELSE 0 END)"),
         ("traits", "bit_or", traits),
-        ("accepted_at", "min", when(sender, mask(Event.ACCEPTED), "at")),
-        ("sent_at", "min", when(sender, mask(Event.SENT), "at")),
-        ("ended_at", "min", when(sender, ENDINGS, "at")),
-        ("taken_at", "min", when(hub, taken, "at")),
-        ("hub_sent_at", "min", when(hub, mask(Event.SENT), "at")),
-        ("released_at", "min", when(hub, mask(Event.RELEASED), "at")),
-        ("recorded_at", "min", when(receiver, RECORDS, "at")),
+        ("accepted_at", "min", when(sender, mask(Event.ACCEPTED), '"at"')),
+        ("sent_at", "min", when(sender, mask(Event.SENT), '"at"')),
+        ("ended_at", "min", when(sender, ENDINGS, '"at"')),
+        ("taken_at", "min", when(hub, taken, '"at"')),
+        ("hub_sent_at", "min", when(hub, mask(Event.SENT), '"at"')),
+        ("released_at", "min", when(hub, mask(Event.RELEASED), '"at"')),
+        ("recorded_at", "min", when(receiver, RECORDS, '"at"')),
         ("record_low", "min", record),
         ("record_high", "max", record),
         ("digest_low", "min", digest),

@@ -16,10 +16,12 @@ from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.engine.local import LocalEngine
 from semq.engine.ports import ClearOpener
+from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
 from semq.errors import Misconfigured
 from semq.service.admin import Handler
 from semq.service.clockwork import Job
+from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.reading import reading_handlers
 from semq.store.unit import Recovered
@@ -94,8 +96,17 @@ class LocalNode(Node[LocalEngine]):
         return [Job("sql_submissions", 1.0, lambda: self.submissions.poll())]
 
     def handlers(self) -> Mapping[str, Handler]:
+        inquire = inquire_handler(self, self._schedule_of, lambda: self.engine.core.now())
         operations = LocalOperations(self)
-        return {"node.status": self.status, **operations.table(), **reading_handlers(self)}
+        return {
+            "node.status": self.status,
+            "msg.inquire": inquire,
+            **operations.table(),
+            **reading_handlers(self),
+        }
+
+    def _schedule_of(self, side: str) -> Schedule:
+        return self.engine.owing.schedule if side == "inbound" else self.engine.asker.schedule
 
     async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         base = await super().status(arguments)

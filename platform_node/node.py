@@ -9,8 +9,10 @@ from semq.amqp.errors import ConnectionForced
 from semq.broker.users import Authenticator, Permissions, User
 from semq.broker.vhost import SessionHooks
 from semq.engine.hub import HubEngine
+from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
 from semq.service.admin import Handler
+from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.reading import reading_handlers
 from semq.store.unit import Recovered
@@ -53,8 +55,12 @@ class PlatformNode(Node[HubEngine]):
         return {
             "node.status": self.status,
             "nodes.list": self.nodes_list,
+            "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
             **reading_handlers(self),
         }
+
+    def _schedule_of(self, side: str) -> Schedule | None:
+        return self.engine.holding.schedule if side == "outbound" else None
 
     async def nodes_list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Operation ``nodes.list``: the institutions, who is online, and what waits for them."""

@@ -8,7 +8,6 @@ something needed is away, 78 settings.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ class Command:
 
 # Options: name, what argparse is told.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--config": {"type": Path, "metavar": "FILE", "help": "TOML file whose [reconcile] table holds the settings"},
+    "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file; its [reconcile] holds the settings"},
     "--extracts": {"metavar": "FOLDER", "help": "where the extracts arrive"},
     "--reports": {"metavar": "FOLDER", "help": "where the runs lie"},
     "--zone": {"metavar": "ZONE", "help": "time zone of business dates"},
@@ -56,7 +55,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--master": {"metavar": "URL", "help": "where Spark runs; local[*] when not given and not under spark-submit"},
     "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
     "--database-url": {"metavar": "URL", "help": "the node's own database; SEMQ_DATABASE_URL when not given"},
-    "--node": {"metavar": "ADDRESS", "required": True, "help": "whose ledger it is, such as 1.10008"},
+    "--node": {"metavar": "NODE", "help": "extract: whose ledger it is, such as 1.10008, where there is no --config; "
+               "collect, apply: amqp://user:password@host:port"},
+    "--nightly": {"action": "store_true", "help": "all dates that are over and not extracted yet, a week back"},
+    "--user": {"default": "", "metavar": "NAME", "help": "user of the institution whose inbox it is"},
+    "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has come for so long"},
+    "--run": {"default": "current", "metavar": "NAME", "help": "the run whose repair list it is; the current one"},
+    "--list": {"metavar": "FOLDER", "help": "a repair folder that was brought here, instead of date and run"},
+    "--yes": {"action": "store_true", "help": "do it"},
     "--store": {"metavar": "ID.ID", "default": "1.1", "help": "semq_id.semq_db_id"},
     "--role": {"choices": ("local", "platform"), "default": "local", "help": "what kind of node it is"},
     "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret for the hashes of AppKeys; none leave without it"},
@@ -108,7 +114,8 @@ def _backfill(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
             done.append(_one_of_many(day, arguments, settings, clock))
         _say("{business_date}: {outcome}".format(**done[-1]))
     codes = [int(one["exit_code"]) for one in done if one["exit_code"]]
-    return _together(codes), {"runs": done}
+    code = _together(codes)
+    return code, {"outcome": "good" if code == 0 else "not_good", "exit_code": code, "runs": done}
 
 
 def _together(codes: Sequence[int]) -> int:
@@ -160,29 +167,22 @@ def _diff(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, 
 
 
 def _extract(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
-    import psycopg
+    from spark_reconcile.extracting import extract
 
-    from spark_reconcile.errors import LedgerAway
-    from spark_reconcile.extract import Origin, extract_ledger
-    from spark_reconcile.ledger import Disclosure
+    return extract(arguments, settings, clock, _say)
 
-    url = arguments.database_url or os.environ.get("SEMQ_DATABASE_URL", "")
-    if not url:
-        raise BadRequest("The node's database is not named: give --database-url.")
-    salt = arguments.salt_file.read_bytes().strip() if arguments.salt_file else None
-    origin = Origin(arguments.node, arguments.store, arguments.role)
-    day = _date(arguments, settings, clock)
-    try:
-        connection = psycopg.connect(url.replace("postgresql+psycopg://", "postgresql://", 1))
-    except psycopg.Error as error:
-        raise LedgerAway(why=type(error).__name__) from error
-    with connection:
-        manifest = extract_ledger(
-            connection, Place.at(settings.extracts), origin, day, settings.calendar, clock,
-            disclosure=Disclosure(salt, arguments.type_in_clear),
-        )  # fmt: skip
-    _say(f"{manifest.business_date}: {manifest.rows:,} lines of {manifest.source}")
-    return 0, msgspec.to_builtins(manifest)
+
+def _collect(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.extracting import collect
+
+    return collect(arguments, settings, clock, _say)
+
+
+def _apply(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.applying import apply
+
+    day = None if arguments.list else _date(arguments, settings, clock)
+    return apply(arguments, settings, day, _say)
 
 
 def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
@@ -209,8 +209,11 @@ COMMANDS = (
     Command("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN), "reconcile dates, oldest first"),
     Command("status", _status, (), "the runs of every date, with a star at the one that counts"),
     Command("diff", _diff, ("--business-date", *_SPARK, "--out", "old", "new"), "compare two runs of a date"),
-    Command("extract", _extract, ("--business-date", "--database-url", "--node", "--store", "--role", "--salt-file",
-            "--type-in-clear"), "write a node's ledger of a date as Parquet"),
+    Command("extract", _extract, ("--business-date", "--nightly", "--database-url", "--node", "--store", "--role",
+            "--salt-file", "--type-in-clear"), "write a node's ledger of a date as Parquet, and deliver it"),
+    Command("collect", _collect, ("--node", "--user", "--idle"), "take delivered extracts out of an inbox"),
+    Command("apply", _apply, ("--business-date", "--run", "--list", "--node", "--yes"),
+            "mend exceptions at a node by the ordinary protocol; without --yes only say what would be done"),
     Command("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
             "invent ledgers with known defects"),
 )  # fmt: skip

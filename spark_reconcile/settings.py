@@ -98,4 +98,11 @@ def load(path: Path | None) -> Settings:
         raise BadSettings("The configuration file cannot be read.", file=str(path), why=str(error)[:200]) from error
     if not isinstance(table, dict):
         raise BadSettings("[reconcile] is not a table.", file=str(path))
-    return from_table(table)
+    settings = from_table(table)
+    beside = {name: _beside(path, table[name]) for name in ("extracts", "reports") if name in table}
+    return msgspec.structs.replace(settings, **beside)
+
+
+def _beside(path: Path, folder: str) -> str:
+    """A folder that is written relative to the file; addresses stay as they are."""
+    return folder if "://" in folder else str((path.parent / folder).resolve())

@@ -44,6 +44,8 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("semq.cli", "semq.app"): "the command line is an application like any other",
     ("semq.cli", "semq.console"): "it starts it",
     ("semq.cli", "semq.demo"): "it starts it",
+    ("semq.cli", "spark_reconcile"): "it starts it",
+    ("spark_reconcile", "semq.app"): "extracts travel as documents, deeds are asked for as any application asks",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
 }
 

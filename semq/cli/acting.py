@@ -1,4 +1,4 @@
-"""``semq msg cancel|hold|release|resend``: acts of a person, each noted in the ledger with its reason."""
+"""``semq msg cancel|hold|release|resend|inquire``: acts of a person, each noted in the ledger with its reason."""
 
 from typing import Annotated, Any
 
@@ -36,6 +36,13 @@ async def release(desk: Desk, id: Id, why: Why = "") -> None:
 async def resend(desk: Desk, id: Id, why: Why = "") -> None:
     """Send a message once more, the same bytes under the same locator; the receiver drops what it has."""
     await act(desk, "msg.resend", id, why, "is sent again")
+
+
+@group.command()
+@on_node
+async def inquire(desk: Desk, id: Id) -> None:
+    """Ask about a message now instead of when its turn comes."""
+    await act(desk, "msg.inquire", id, "", "is asked about")
 
 
 async def act(desk: Desk, operation: str, name: str, why: str, done: str) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
@@ -101,14 +100,12 @@ def url_of(node: str | None, config: Path | None) -> str:
         return node
     if config is None:
         raise NoNode
+    from semq.config import reach
+
     settings = read_config(config)
-    users = settings.amqp.users
-    user, secret = next(iter(users.items()), ("guest", None))
     if not settings.amqp.port:
         raise NoUser("The configuration lets the node take any free port.", config=str(config))
-    password = quote(secret.get_secret_value() if secret else "guest", safe="")
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.amqp.host, settings.amqp.host)
-    return f"amqp://{quote(user, safe='')}:{password}@{host}:{settings.amqp.port}"
+    return reach.url_of(settings)
 
 
 def read_config(config: Path) -> "Settings":

@@ -36,3 +36,10 @@ class BadTime(BadInput):
 
     code = "SEMQ-2206"
     remedy = "Write 30m, 2h or 7d, or a date: 2026-03-31, 2026-03-31T14:00+02:00."
+
+
+class NoSpark(Misconfigured):
+    """The reconciliation needs packages that are not installed."""
+
+    code = "SEMQ-2207"
+    remedy = "`./run setup spark` installs them (about 500 MB), or `pip install semq[spark]`."

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from semq.cli import about, config, db, errors_list, msg, node, queue, running, stuck
+from semq.cli import about, config, db, errors_list, msg, node, queue, reconcile, running, stuck
 from semq.cli import acting as acting  # registers its commands with msg
 
 # name | group | what it is for | hidden (an older name)
@@ -21,4 +21,9 @@ GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
     ("database", db.group, "The tables of a node's database.", True),
     ("errors", errors_list.group, "What an error means and what to do.", False),
 )
-TOP: tuple[Callable[..., Any], ...] = (about.version, about.completion)
+# command | settings of Typer
+TOP: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
+    (reconcile.reconcile, {"context_settings": reconcile.PASSED_ON}),
+    (about.version, {}),
+    (about.completion, {}),
+)

@@ -42,8 +42,8 @@ def make() -> typer.Typer:
     completion_init()
     for name, group, help_, hidden in GROUPS:
         whole.add_typer(group, name=name, help=help_, no_args_is_help=True, hidden=hidden)
-    for command in TOP:
-        whole.command()(command)
+    for command, settings in TOP:
+        whole.command(**settings)(command)
     return whole
 
 

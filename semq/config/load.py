@@ -22,12 +22,14 @@ from pydantic_settings import (
 from semq.config.errors import ConfigInvalid, ConfigUnreadable, Fault
 from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
-from semq.config.sections import Tls
+from semq.config.sections import Section
 from semq.config.settings import NESTED, PREFIX, Settings, cross_faults
 
 # variables with our prefix that are no settings: read by the command line, by semq.service.failpoints, and whatever
 # tls.passphrase_variable is told to name
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT", "SEMQ_KEY_PASSPHRASE", "SEMQ_TOKEN"})
+# section | its keys that are paths, relative to the file
+PATHS = (("tls", ("dir", "trust", "passphrase_file")), ("extract", ("folder", "salt_file")))
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> Settings:
@@ -92,21 +94,23 @@ def _merge(path: Path | None, env: Mapping[str, str]) -> Settings:
 def _finish(settings: Settings, path: Path | None, env: Mapping[str, str], written: dict[str, Any]) -> Settings:
     base = path.parent if path and _variable("node.data_dir", env) is None else Path()
     node = settings.node.model_copy(update={"data_dir": (base / settings.data_dir).resolve()})
-    settings = settings.model_copy(update={"node": node, "tls": _absolute(settings.tls, path, env)})
+    absolute = {name: _absolute(getattr(settings, name), name, keys, path, env) for name, keys in PATHS}
+    settings = settings.model_copy(update={"node": node, **absolute})
     given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
-    settings.remember({key: _where(key, path, env) for key in given})
+    settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None)
     return settings
 
 
-def _absolute(tls: Tls, path: Path | None, env: Mapping[str, str]) -> Tls:
+def _absolute(section: Section, name: str, keys: tuple[str, ...], path: Path | None, env: Mapping[str, str]) -> Section:
     """The same with paths that do not depend on the working directory; relative to where they were written."""
-    update = {}
-    for name in ("dir", "trust", "passphrase_file"):
-        given: Path | None = getattr(tls, name)
-        if given is not None:
-            base = path.parent if path and _variable(f"tls.{name}", env) is None else Path()
-            update[name] = (base / given).resolve()
-    return tls.model_copy(update=update)
+    update: dict[str, Any] = {}
+    for key in keys:
+        given: Path | str | None = getattr(section, key)
+        if given and "://" not in str(given):
+            base = path.parent if path and _variable(f"{name}.{key}", env) is None else Path()
+            whole = (base / given).resolve()
+            update[key] = str(whole) if isinstance(given, str) else whole
+    return section.model_copy(update=update)
 
 
 # ------------------------------------------------------------ where a value came from

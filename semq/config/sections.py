@@ -8,6 +8,7 @@ them. The comments behind the fields are the help that ``semq config show`` prin
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
@@ -36,6 +37,17 @@ def _database_url(url: SecretStr) -> SecretStr:
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ValueError("must be postgresql://user:password@host:port/database (or omitted for an embedded server)")
     return url
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("is no time zone such as Asia/Shanghai") from None
+    return name
+
+
+TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
 class Section(BaseModel):
@@ -191,6 +203,27 @@ class Protocol(Section):
     """unsettled messages to one partner; further ones are refused, nothing is dropped"""
     max_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 64 * MIB
     """a larger document is refused at submit"""
+
+
+class Extract(Section):
+    """What of this node's ledger goes to the nightly reconciliation, when, and how."""
+
+    at: TimeOfDay | None = None
+    """time of day, in the zone, at which the dates that are over are extracted; omitted: only on demand"""
+    zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    """time zone of business dates; the same at the hub and at all institutions"""
+    cutoff: TimeOfDay = "00:00"
+    """when one business date ends and the next begins; the same everywhere"""
+    folder: str = ""
+    """where extracts are written: data_dir/extracts unless given; a shared folder, or an address such as s3://…"""
+    deliver_to: str = ""
+    """institution, or user of one, that collects extracts for the hub: they are sent to it as documents"""
+    piece_bytes: Annotated[int, Field(ge=4096, le=1 << 30)] = 8 * MIB
+    """a longer parcel is sent as several documents"""
+    salt_file: Path | None = None
+    """secret for the hashes of AppKeys, shared by those who want to be matched by them; omitted: none leave"""
+    type_in_clear: bool = False
+    """let domain, data type and subtype of AppKeys leave in clear"""
 
 
 class Log(Section):

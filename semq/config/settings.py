@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import PrivateAttr, SecretStr
+from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from semq.config.nearest import did_you_mean
-from semq.config.sections import Account, Amqp, Database, Hub, Log, Node, NodeId, Protocol, Section, Tls
+from semq.config.sections import Account, Amqp, Database, Extract, Hub, Log, Node, NodeId, Protocol, Section, Tls
 
 PREFIX = "SEMQ_"
 NESTED = "__"
@@ -45,9 +45,14 @@ class Settings(BaseSettings):
     nodes: dict[NodeId, Account] = {}
     tls: Tls = Tls()
     protocol: Protocol = Protocol()
+    extract: Extract = Extract()
+    reconcile: dict[str, Any] = Field(
+        {}, description="settings of `semq reconcile`, which reads and checks them itself"
+    )
     log: Log = Log()
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _file: Path | None = PrivateAttr(default=None)
 
     @property
     def data_dir(self) -> Path:
@@ -59,9 +64,20 @@ class Settings(BaseSettings):
         """The folder of keys and certificates; absolute once loaded."""
         return self.tls.dir or self.data_dir / "pki"
 
-    def remember(self, origins: dict[str, str]) -> None:
-        """Where the values of these keys came from; all others are defaults."""
+    @property
+    def extracts(self) -> str:
+        """Folder or address where this node's extracts are written."""
+        return self.extract.folder or str(self.data_dir / "extracts")
+
+    @property
+    def file(self) -> Path | None:
+        """The file from which they were read."""
+        return self._file
+
+    def remember(self, origins: dict[str, str], file: Path | None = None) -> None:
+        """Where the values of these keys came from, all others being defaults; and the file that was read."""
         self._origins = origins
+        self._file = file
 
     def explain(self) -> list[Explained]:
         """Every setting with its value and where it comes from: default, the file, or an environment variable."""

@@ -19,6 +19,7 @@ from semq.broker import persist
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Authenticator, Permissions, User, UserTable, hash_password
 from semq.clock import Clock
+from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.settings import EngineSettings
 from semq.errors import Misconfigured, SemqError, Unavailable
@@ -26,6 +27,7 @@ from semq.service import failpoints
 from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
+from semq.service.nightly import DATABASE_VARIABLE, Nightly
 from semq.store.broker import PostgresMessageStore
 from semq.store.postgres import PostgresStore
 from semq.store.unit import Recovered
@@ -72,6 +74,7 @@ class Node(Generic[E]):
         self._failed: asyncio.Future[None]
         self._stopping = False
         self._failpoint = failpoints.armed(os.environ)
+        self.nightly = Nightly(settings, clock, self._for_extracts)
 
     # --- for subclasses
     def build_engine(self, recovered: Recovered) -> E:
@@ -112,7 +115,7 @@ class Node(Generic[E]):
         )
         if self._failpoint is not None:
             self._failpoint.watch_store(self.store)
-        self.clockwork = Clockwork(lambda: self.engine, self.turn, self.jobs())
+        self.clockwork = Clockwork(lambda: self.engine, self.turn, [*self.jobs(), *self.nightly.jobs()])
         await self._begin()
         self.server = AmqpServer(
             self._server_config(),
@@ -196,6 +199,7 @@ class Node(Generic[E]):
     async def stop(self) -> None:
         """Drain: say good-bye to peers, commit what was accepted, close the store and its database."""
         self._stopping = True
+        self.nightly.stop()
         if self._beginning is not None:
             self._beginning.cancel()
         if hasattr(self, "engine"):
@@ -209,6 +213,9 @@ class Node(Generic[E]):
     def port(self) -> int:
         """The port of the AMQP endpoint."""
         return self.server.port
+
+    def _for_extracts(self) -> dict[str, str]:
+        return {DATABASE_VARIABLE: self.store.url, "SEMQ_NODE": url_of(self.settings, self.port)}
 
     # --- parts
     def engine_settings(self) -> EngineSettings:
@@ -280,6 +287,7 @@ class Node(Generic[E]):
             "amqp": self.server.counts(),
             "store": {name: getattr(counters, name) for name in counters.__slots__},
             "waiting_work": self.store.waiting,
+            "extract": self.nightly.last,
         }
 
     def engine_counters(self) -> Mapping[str, int]:

@@ -1,0 +1,18 @@
+"""How an application on the same machine reaches a node: the URL that its configuration describes."""
+
+from urllib.parse import quote
+
+from semq.config.settings import Settings
+
+ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # addresses to listen on that are none to connect to
+
+
+def url_of(settings: Settings, port: int | None = None) -> str:
+    """``amqp://user:password@host:port`` of the first of the node's users, or of ``guest`` where none is configured.
+
+    ``port``: where it really listens, if the configuration lets it take any free one.
+    """
+    user, secret = next(iter(settings.amqp.users.items()), ("guest", None))
+    password = quote(secret.get_secret_value() if secret else "guest", safe="")
+    host = ANY.get(settings.amqp.host, settings.amqp.host)
+    return f"amqp://{quote(user, safe='')}:{password}@{host}:{port or settings.amqp.port}"

@@ -1,0 +1,38 @@
+"""Operation ``msg.inquire``: ask about a message now instead of when its turn comes. The engine asks, as it always
+does.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from semq.engine.errors import NotThere, TooLate
+from semq.engine.schedule import Schedule
+from semq.service.admin import Handler
+from semq.store import reading
+from semq.store.postgres import PostgresStore
+
+
+class Asking(Protocol):
+    """What the operation needs of a node."""
+
+    store: PostgresStore
+
+
+def inquire_handler(node: Asking, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]) -> Handler:
+    """The handler. ``schedule_of`` gives the engine's schedule for rows that are ``outbound`` or ``inbound``."""
+
+    async def inquire(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        name = str(arguments["id"])
+        rows = await node.store.read(reading.find_messages, name)
+        if not rows:
+            raise NotThere(id=name)
+        asked = [row for row in rows if row.get("outcome") is None and schedule_of(row["side"]) is not None]
+        if not asked:
+            raise TooLate(lk0=rows[0]["lk0"], outcome=rows[0]["outcome"])
+        for row in asked:
+            schedule = schedule_of(row["side"])
+            assert schedule is not None
+            schedule.make_due(row["id"], row["id"], now())
+        return {"lk0": asked[0]["lk0"], "inquiring": len(asked)}
+
+    return inquire

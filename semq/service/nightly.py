@@ -1,0 +1,91 @@
+"""The node's part of the nightly reconciliation: its scheduler starts the extract of its ledger as a process.
+
+The program below is the reconciliation's (``python -m spark_reconcile extract``), so a node carries neither Arrow nor a
+second connection, and what fails there leaves it alone. It is started once after the node began, for the nights that
+the node slept through, and then every day at ``extract.at``. It extracts every date that is over and not yet
+extracted, and may be started twice.
+"""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.service.clockwork import Job
+
+log = structlog.get_logger("semq.nightly")
+LOOK_S = 5.0  # between two looks at the clock
+RETRY_S = 900.0  # after an extract that failed
+COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
+DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # the node's own database, for its child only
+
+
+def next_after(now: datetime, at: str, zone: str) -> datetime:
+    """The first moment after ``now`` at which a clock of the zone shows this time of day."""
+    here = now.astimezone(ZoneInfo(zone))
+    day = here.date()
+    while True:
+        moment = datetime.combine(day, time.fromisoformat(at), here.tzinfo)
+        if moment.timestamp() > now.timestamp():
+            return moment
+        day += timedelta(days=1)
+
+
+class Nightly:
+    """Starts the extracts of one node."""
+
+    def __init__(self, settings: Settings, clock: Clock, surroundings: Callable[[], Mapping[str, str]]) -> None:
+        """``surroundings``: variables for the child that only the running node knows (database, port)."""
+        self._settings = settings
+        self._clock = clock
+        self._surroundings = surroundings
+        self._due = clock.wall()
+        self._process: Process | None = None
+        self.last: dict[str, object] = {}  #: how the last one ended, for ``node.status``
+
+    def jobs(self) -> list[Job]:
+        """One line of the schedule, or none where extracts are made on demand only."""
+        if self._settings.extract.at is None:
+            return []
+        if self._settings.file is None:
+            log.warning("extract_needs_a_file", remedy="[extract] is read by a process of its own: use a file.")
+            return []
+        return [Job("extract", LOOK_S, self.look)]
+
+    async def look(self) -> None:
+        """Extract if it is time."""
+        extract, now = self._settings.extract, self._clock.wall()
+        if extract.at is None or now < self._due:
+            return
+        status = await self._run()
+        if status == 0:
+            self._due = next_after(now, extract.at, extract.zone)
+        else:
+            self._due = now + timedelta(seconds=RETRY_S)
+
+    def stop(self) -> None:
+        """The node stops: so does an extract that is being written, which is then as if it had not begun."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+
+    async def _run(self) -> int:
+        own = {name: value for name, value in os.environ.items() if name != "SEMQ_NODE"}
+        self._process = process = await asyncio.create_subprocess_exec(
+            *COMMAND, "--config", str(self._settings.file), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE,
+            env=own | dict(self._surroundings()),
+        )  # fmt: skip
+        _, said = await process.communicate()
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        status = await process.wait()
+        self.last = {"at": self._clock.wall().isoformat(), "exit_status": status, "said": lines[-1] if lines else ""}
+        (log.info if status == 0 else log.error)("extract", exit_status=status, said=lines[-5:])
+        return status

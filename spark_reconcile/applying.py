@@ -1,0 +1,141 @@
+"""``semq reconcile apply``: a node mends what a reconciliation found, by the ordinary protocol, never by editing rows.
+
+A dry run first: without ``--yes`` it only tells what would be done. Every message is looked at again before anything is
+done about it; what has resolved itself since the report is left alone. All that is done goes through the node's own
+administration (``semq.admin``) and its engine, which notes it in the ledger, so that the next reconciliation sees it.
+"""
+
+import argparse
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Any, NamedTuple
+
+from semq.app import Client, RefusedByNode
+from semq.config import load as load_node
+from semq.config.reach import url_of
+from spark_reconcile import runs
+from spark_reconcile.errors import BadRequest
+from spark_reconcile.manifest import Verify
+from spark_reconcile.repair import HUB, Deed, read_repair
+from spark_reconcile.settings import Settings
+from spark_reconcile.storage import Place
+
+Say = Callable[[str], None]
+TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # not there any more, or ended: it has resolved itself meanwhile
+NODE = "SEMQ_NODE"
+CLASS_3 = 3
+
+
+class Act(NamedTuple):
+    """A row of the table of acts: for a deed and a side, which operation of the node, said how."""
+
+    deed: str
+    side: str
+    operation: str
+    words: str
+
+
+# fmt: off
+ACTS = (
+    Act("inquire", "sender",   "msg.inquire",   "ask the platform and the receiver what became of it"),
+    Act("inquire", "receiver", "msg.inquire",   "ask whether our acknowledgements were noted"),
+    Act("inquire", "hub",      "msg.inquire",   "ask the receiver about the stored copy"),
+    Act("resend",  "sender",   "msg.resend",    "send another copy of the same bytes; the receiver drops what it has"),
+    Act("reack",   "receiver", "msg.inquire",   "tell sender and platform again that it is recorded"),
+    Act("close",   "sender",   "failed.remove", "let go what has ended; the ledger keeps its story"),
+)
+# fmt: on
+_ACT = {(act.deed, act.side): act for act in ACTS}
+
+
+class Applied(NamedTuple):
+    """What came of one deed: planned, done, resolved (nothing was left to do), left (the node cannot), or failed."""
+
+    lk0: str
+    deed: str
+    result: str
+    note: str
+
+
+def apply(arguments: argparse.Namespace, settings: Settings, day: date | None, say: Say) -> tuple[int, Any]:
+    """Read this node's repair list and do what it asks, or say what would be done."""
+    place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
+    done = asyncio.run(_apply(_url(arguments), place, is_real=arguments.yes))
+    for one in done:
+        say(f"{one.result:<9}{one.deed:<8}{one.lk0}  {one.note}")
+    counts = dict(Counter(one.result for one in done))
+    if not arguments.yes and counts.get("planned"):
+        say("Nothing was done. Give --yes to do it.")
+    code = 1 if counts.get("failed") else 0
+    return code, {
+        "outcome": "failed" if code else "applied" if arguments.yes else "planned",
+        "exit_code": code,
+        "counts": counts,
+        "deeds": [one._asdict() for one in done],
+    }
+
+
+def _repair_of(settings: Settings, day: date, run: str) -> Place:
+    return runs.find(Place.at(settings.reports), day, run).place / "repair"
+
+
+def _url(arguments: argparse.Namespace) -> str:
+    url = arguments.node or os.environ.get(NODE, "")
+    if not url and arguments.config is not None:
+        url = url_of(load_node(arguments.config, {n: v for n, v in os.environ.items() if n != "SEMQ_DATABASE_URL"}))
+    if not url:
+        raise BadRequest("Which node? Give --node amqp://user:password@host:port, or --config.")
+    return url
+
+
+async def _apply(url: str, place: Place, *, is_real: bool, verify: Verify | None = None) -> list[Applied]:
+    async with Client(url) as client:
+        status = await client.request("node.status")
+        name = HUB if status["kind"] == "platform" else str(status["node"])
+        return [await apply_one(client, deed, is_real=is_real) for deed in read_repair(place, name, verify)]
+
+
+async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
+    """Look at a message as it stands now, and do the deed if it still needs one."""
+    act = _ACT.get((deed.deed, deed.side))
+    if act is None:
+        return Applied(deed.lk0, deed.deed, "left", f"nothing that a {deed.side} can do")
+    try:
+        row = await _row(client, deed.lk0, deed.side)
+        if row is None or (act.deed != "close" and _is_resolved(act, row)):
+            return Applied(deed.lk0, deed.deed, "resolved", "it needs nothing any more")
+        if act.deed == "close" and row.get("outcome") is None:
+            return Applied(deed.lk0, deed.deed, "left", "it has not ended at its sender")
+        if not is_real:
+            return Applied(deed.lk0, deed.deed, "planned", act.words)
+        arguments: dict[str, Any] = {"why": f"reconciliation: {deed.finding}"}
+        arguments |= {"ids": [deed.lk0]} if act.operation == "failed.remove" else {"id": deed.lk0}
+        await client.request(act.operation, arguments, repeat=False)
+    except RefusedByNode as error:
+        result = "resolved" if error.code in TOO_LATE else "failed"
+        return Applied(deed.lk0, deed.deed, result, error.advice())
+    return Applied(deed.lk0, deed.deed, "done", act.words)
+
+
+async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
+    """The message's row in the queue of that side; None if it has left it."""
+    wanted = "inbound" if side == "receiver" else "outbound"
+    try:
+        row: Mapping[str, Any] = await client.request("msg.show", {"id": lk0})
+    except RefusedByNode as error:
+        if error.code not in TOO_LATE:
+            raise
+        return None
+    return row if row["side"] == wanted else None
+
+
+def _is_resolved(act: Act, row: Mapping[str, Any]) -> bool:
+    """Whether the row has reached what the deed wants."""
+    if act.side != "receiver":
+        return row.get("outcome") is not None
+    # What a row owes, as the node itself tells it (rule R9).
+    owes_platform = row.get("lk1") is not None and row.get("p_ack_status") == "AS_INIT"
+    return not owes_platform and not (row.get("save_fwd") == CLASS_3 and row.get("s_ack_status") == "AS_INIT")

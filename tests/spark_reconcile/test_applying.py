@@ -1,0 +1,130 @@
+"""A repair list is applied on real nodes: a dry run first, what has resolved itself left alone, the rest by inquiry."""
+
+import asyncio
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from local_node.node import LocalNode
+from semq.app import Client
+from spark_reconcile import commands
+from spark_reconcile.applying import ACTS, Applied, apply, apply_one
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.manifest import canonical
+from spark_reconcile.repair import INDEX, Deed
+from spark_reconcile.settings import Settings
+from spark_reconcile.storage import Place
+from spark_reconcile.verdicts import FINDINGS
+from tests.service.inprocess import InProcess, linked, until
+
+
+def url(node: Any) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{node.port}"
+
+
+def deed(lk0: str, what: str = "inquire", side: str = "sender") -> Deed:
+    return Deed(lk0, what, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
+
+
+def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
+    """A repair folder as the job writes it; a node's name has ``_`` for its dot."""
+    nodes = {}
+    for name, lines in deeds.items():
+        node = name.replace("_", ".").removeprefix("n")
+        file = Place.at(folder) / f"{node}.jsonl"
+        file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        nodes[node] = {"file": file.name, "rows": len(lines), "sha256": file.sha256()}
+    index = {"business_date": "2026-11-20", "run": "r", "fingerprint": "f", "nodes": nodes, "signature": None}
+    (Place.at(folder) / INDEX).write(canonical(index))
+    return folder
+
+
+async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str, Any], list[str]]:
+    told: list[str] = []
+    arguments = Namespace(node=url(node), config=None, list=str(folder), yes=yes)
+    code, said = await asyncio.to_thread(apply, arguments, Settings(), None, told.append)
+    return code, said, told
+
+
+async def sent(node: LocalNode, target: str) -> str:
+    async with Client(url(node)) as application:
+        return (await application.send(target, b"order")).lk0
+
+
+async def events(node: Any, lk0: str) -> list[str]:
+    async with Client(url(node)) as application:
+        return [line["event"] for line in (await application.request("msg.trace", {"id": lk0}))["events"]]
+
+
+def inquiries(node: LocalNode) -> int:
+    return node.engine.core.counters.counts.get("inquired", 0)
+
+
+async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
+    hub = await inprocess.platform()
+    sender, receiver = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(sender, receiver)
+    delivered = await sent(sender, "56001")
+    async with Client(url(sender)) as application:
+        await application.wait_for_delivery(delivered, timeout_s=60)
+    await receiver.stop()
+    waiting = await sent(sender, "56001")
+
+    async def is_stored() -> bool:
+        return "STORED" in await events(sender, waiting)
+
+    await until(is_stored)
+    sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)  # not by itself
+    folder = repair_list(
+        tmp_path / "repair",
+        n1_10008=[deed(delivered), deed(waiting), deed(waiting, "close"), deed(waiting, "reack"), deed("1.10008.9.9.3f.1")],
+        hub=[deed(waiting, side="hub")],
+    )  # fmt: skip
+
+    code, said, told = await applied(sender, folder, yes=False)
+    assert (code, said["outcome"]) == (0, "planned")
+    assert [one["result"] for one in said["deeds"]] == ["resolved", "planned", "left", "left", "resolved"]
+    assert told[-1] == "Nothing was done. Give --yes to do it."
+    before = inquiries(sender)
+    code, said, _ = await applied(sender, folder, yes=True)
+    assert (code, said["outcome"], said["counts"]) == (0, "applied", {"resolved": 2, "done": 1, "left": 2})
+    await until(lambda: inquiries(sender) > before)
+    _, said, _ = await applied(hub, folder, yes=True)
+    assert said["counts"] == {"done": 1}
+
+
+async def test_what_a_node_refuses_is_told(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    sender = await inprocess.local("10008", hub.port)
+    lk0 = await sent(sender, "56001")
+    async with Client(url(hub)) as application:
+        strange = deed(lk0, "resend", "hub")
+        assert (await apply_one(application, strange, is_real=True)).result == "left"
+    async with Client(url(sender)) as application:
+        again = await apply_one(application, deed(lk0, "resend"), is_real=True)
+        assert again == Applied(lk0, "resend", "done", again.note)
+        assert "OPERATOR" in await events(sender, lk0)
+
+
+def test_every_deed_of_the_findings_has_an_act() -> None:
+    wanted = {(what, side) for _, side, what in FINDINGS.values() if what}
+    assert wanted <= {(act.deed, act.side) for act in ACTS}
+
+
+async def test_an_altered_list_is_refused(inprocess: InProcess, tmp_path: Path) -> None:
+    hub = await inprocess.platform()
+    folder = repair_list(tmp_path / "repair", hub=[deed("1.10008.1.1.3f.1", side="hub")])
+    (folder / "hub.jsonl").write_text(json.dumps({"lk0": "another"}))
+    with pytest.raises(BadExtract, match="not the one"):
+        await applied(hub, folder, yes=True)
+
+
+def test_without_a_node_or_a_run_nothing_is_applied(tmp_path: Path) -> None:
+    assert commands.main(["apply", "--list", str(tmp_path)]) == 2
+    assert commands.main(["apply", "--business-date", "2026-11-20", "--reports", str(tmp_path), "--node", "x"]) == 4
