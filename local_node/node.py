@@ -1,13 +1,19 @@
 """An institution's node as a process: its engine, its link to the platform, and the doors for its applications."""
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+import structlog
+
 from local_node.admin import LocalOperations
+from local_node.certificates import certificate_handlers
+from local_node.enrolling import HubAddress
 from local_node.events import EVENTS, EventExchange
 from local_node.inbox import Inboxes, QueuesWithInboxes
+from local_node.renewing import LOOK_S, Renewing
 from local_node.submissions import SqlSubmissions
 from local_node.submitting import SubmitExchange
 from local_node.uplink import Uplink, UplinkSettings
@@ -21,15 +27,31 @@ from semq.engine.stuck import Surroundings
 from semq.errors import Misconfigured
 from semq.service.admin import Handler
 from semq.service.clockwork import Job
+from semq.service.identity import NodeIdentity, must_be_hub
 from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.reading import reading_handlers
 from semq.store.unit import Recovered
 from semq.transport.dialer import DialConfig
 
+log = structlog.get_logger("semq.local")
+
 
 class LocalNode(Node[LocalEngine]):
     """A local node."""
+
+    who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
+    renewing: Renewing | None = None  #: where the hub signs
+
+    async def prepare(self) -> None:
+        hub = self.settings.hub
+        if self.settings.amqp.tls or (hub is not None and hub.is_tls):
+            self.who = NodeIdentity(self.settings, self.clock)
+        elif hub is not None and hub.allow_plain:
+            log.warning("link_without_tls", hub=hub.url, text="anybody on the way can read what is sent")
+
+    def tls(self) -> ssl.SSLContext | None:
+        return self.who.server() if self.who is not None and self.settings.amqp.tls else None
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
         if not hasattr(self, "inboxes"):
@@ -59,18 +81,25 @@ class LocalNode(Node[LocalEngine]):
         self.uplink = Uplink(
             self.address, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn
         )
+        if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
+            hub = HubAddress.of(self.settings.hub.url, self.settings.tls.minimum)
+            self.renewing = Renewing(self.who, hub, self.clock, self.uplink.restart)
 
     def _uplink_settings(self) -> UplinkSettings:
         hub, p = self.settings.hub, self.settings.protocol
         if hub is None:
             raise Misconfigured("A local node needs [hub] with url and password.")
         url = urlsplit(hub.url)
+        tls = self.who.client() if self.who is not None and hub.is_tls else None
         dial = DialConfig(
             host=url.hostname or "127.0.0.1",
-            port=url.port or 5672,
+            port=url.port or (5671 if tls else 5672),
             virtual_host="umx",
             user=str(self.address),
-            password=hub.password.get_secret_value() if hub.password else None,
+            # With TLS we are who our certificate says; a password would only be one more secret to lose.
+            password=hub.password.get_secret_value() if hub.password and tls is None else None,
+            tls=tls,
+            check=must_be_hub if tls else lambda _: None,
             limits=Limits(heartbeat=10, body_max=self.settings.amqp.max_message_bytes),
         )
         return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
@@ -93,7 +122,16 @@ class LocalNode(Node[LocalEngine]):
             self.submissions.poll()
 
     def jobs(self) -> list[Job]:
-        return [Job("sql_submissions", 1.0, lambda: self.submissions.poll())]
+        jobs = [Job("sql_submissions", 1.0, lambda: self.submissions.poll())]
+        if self.who is not None:
+            jobs.append(Job("certificate", LOOK_S, self._look_after))
+        return jobs
+
+    async def _look_after(self) -> None:
+        if self.renewing is not None:
+            await self.renewing.look()
+        elif self.who is not None:
+            self.who.look_after()
 
     def handlers(self) -> Mapping[str, Handler]:
         inquire = inquire_handler(self, self._schedule_of, lambda: self.engine.core.now())
@@ -102,6 +140,7 @@ class LocalNode(Node[LocalEngine]):
             "node.status": self.status,
             "msg.inquire": inquire,
             **operations.table(),
+            **certificate_handlers(self),
             **reading_handlers(self),
         }
 
@@ -116,6 +155,8 @@ class LocalNode(Node[LocalEngine]):
             "node": str(link.peer) if link is not None else None,
             "last_error": self.uplink.last_error,
         }
+        if self.who is not None:
+            base["certificate"] = self.who.status()
         base["partners"] = {
             node: {"online": self.engine.partners.online.get(node, False), "allowed": allowed}
             for node, allowed in self.engine.partners.allowed.items()

@@ -18,6 +18,8 @@ from semq.engine.core import Step
 from semq.engine.framing import read_frame, write_frame
 from semq.engine.local import LocalEngine
 from semq.errors import SemqError
+from semq.pki.errors import WrongName
+from semq.service.identity import certificate_of
 from semq.store.unit import Unit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
@@ -149,7 +151,7 @@ class Uplink:
             data.on_ready = self._room
             queue = f"node.{self._address}"
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
-            peer = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
+            peer = self._peer(client)
             link = self.link = PlatformLink(peer, data, control, self._settings.unconfirmed_max)
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
@@ -168,6 +170,17 @@ class Uplink:
         finally:
             self._down()
             await client.close(1.0)
+
+    @staticmethod
+    def _peer(client: ClientLink) -> Address:
+        """The hub: by its certificate where it has shown one, else by what it says of itself."""
+        says = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
+        if client.link.peer.certificate is None:
+            return says
+        proven = certificate_of(client.link.peer).node
+        if proven != says:
+            raise WrongName("The hub calls itself otherwise than its certificate.", says=str(says), proven=str(proven))
+        return proven
 
     def _down(self) -> None:
         link, self.link = self.link, None

@@ -16,10 +16,15 @@ class ConfiguredDirectory:
         self._accounts = accounts
         self._nodes = [Address(NodeType.LOCAL, node_id) for node_id in accounts]
         self._known = frozenset(self._nodes)
+        self._names = frozenset(map(str, self._nodes))
 
     def nodes(self) -> Sequence[Address]:
         """All institutions."""
         return self._nodes
+
+    def knows(self, name: str) -> bool:
+        """Whether this is the address of an institution."""
+        return name in self._names
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether an agreement allows it; without a list of partners an institution may send to all."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 
 import structlog
 
+from platform_node.logins import UMX
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, AmqpError, NotAllowed, ResourceLocked
 from semq.broker.queue import Disposition
@@ -22,6 +23,7 @@ from semq.broker.services import (
     SessionInfo,
     Settle,
 )
+from semq.engine.errors import NotYours
 from semq.engine.framing import read_frame, write_frame
 from semq.engine.hub import HubEngine
 from semq.errors import SemqError
@@ -30,7 +32,6 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.version import PROPERTY, agree
 
-UMX = "umx"
 MESSAGES_MAX = 1024  # for a node that sets no bound of its own
 log = structlog.get_logger("semq.links")
 
@@ -107,8 +108,15 @@ class Life:
 class Links:
     """All institutions' queues, and who is present."""
 
-    def __init__(self, engine: Callable[[], HubEngine], turn: Turn, bytes_max: int) -> None:
+    def __init__(
+        self,
+        engine: Callable[[], HubEngine],
+        turn: Turn,
+        bytes_max: int,
+        note_life: Callable[[str, str, int], None] = lambda node, store_uuid, boot: None,
+    ) -> None:
         self._engine = engine
+        self._note_life = note_life  #: raises SemqError for a node that must not come with this store
         self._turn = turn
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
@@ -129,12 +137,15 @@ class Links:
         theirs = session.client_properties
         try:
             agree(theirs.get(PROPERTY))
+            if str(theirs.get("node", session.user)) != session.user:
+                raise NotYours("A node logs in under another's name.", claims=str(theirs.get("node"))[:80])
+            self._note_life(session.user, str(theirs.get("store_uuid", "")), _boot(theirs))
         except SemqError as error:
             log.error("login_refused", node=session.user, error=str(error))
             session.close(NotAllowed(error.advice()))
             return
         before = self.lives.get(session.user)
-        life = Life(str(theirs.get("store_uuid", "")), int(theirs.get("boot") or 0), str(theirs.get("incarnation", "")))
+        life = Life(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
         if before is not None and before.store_uuid == life.store_uuid and life.boot < before.boot:
             log.error("node_restored", node=session.user, boot=life.boot, boot_before=before.boot)
         self.lives[session.user] = life
@@ -205,6 +216,11 @@ class Links:
         link = self.links.get(str(node))
         if link is not None:
             self._engine().room(link)
+
+
+def _boot(theirs: Mapping[str, Any]) -> int:
+    boot = theirs.get("boot")
+    return boot if isinstance(boot, int) and 0 <= boot < 2**63 else 0
 
 
 class UmxExchange(ServiceExchange):

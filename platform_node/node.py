@@ -1,18 +1,28 @@
 """The platform as a process: its engine, its institutions' queues, and its administrators' door."""
 
+import asyncio
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
 from platform_node.directory import ConfiguredDirectory
-from platform_node.links import UMX, Links
+from platform_node.enrolling import Enrolling
+from platform_node.guard import REVOCATION_S, Guard
+from platform_node.links import Links
+from platform_node.logins import ENROLL, UMX, HubLogins
+from platform_node.registering import registry_handlers
+from platform_node.registry import Registry, prepare_authority, sign_own
 from semq.amqp.errors import ConnectionForced
-from semq.broker.users import Authenticator, Permissions, User
+from semq.broker.users import Authenticator, User
 from semq.broker.vhost import SessionHooks
 from semq.engine.hub import HubEngine
 from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
+from semq.pki.errors import NoAuthority
 from semq.service.admin import Handler
 from semq.service.inquiring import inquire_handler
+from semq.service.clockwork import Job
+from semq.service.identity import NodeIdentity
 from semq.service.node import APPLICATIONS, Node
 from semq.service.reading import reading_handlers
 from semq.store.unit import Recovered
@@ -22,7 +32,25 @@ from semq.umx_t.address import Address, NodeType
 class PlatformNode(Node[HubEngine]):
     """The hub."""
 
-    vhosts = (APPLICATIONS, UMX)
+    vhosts = (APPLICATIONS, UMX, ENROLL)
+    who: NodeIdentity | None = None  #: with amqp.tls
+    registry: Registry
+
+    async def prepare(self) -> None:
+        authority = None
+        if self.settings.amqp.tls:
+            authority = await asyncio.to_thread(prepare_authority, self.settings, self.clock)
+            self.who = NodeIdentity(self.settings, self.clock)
+        self.registry = Registry(self.store.read, self.clock, self.settings, authority)
+        await self.registry.open()
+
+    def tls(self) -> ssl.SSLContext | None:
+        return self.who.server() if self.who is not None else None
+
+    def greeting(self) -> Mapping[str, Any]:
+        # For nodes that enrol: they were told its fingerprint, and take it from here.
+        authority = self.registry.authority
+        return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
     def build_engine(self, recovered: Recovered) -> HubEngine:
         self.directory = ConfiguredDirectory(self.settings.nodes)
@@ -33,19 +61,58 @@ class PlatformNode(Node[HubEngine]):
     def authenticator(self) -> Authenticator:
         # A link's user is the node's own address: what it publishes is compared with it.
         links = [
-            User(str(Address(NodeType.LOCAL, node_id)), self._hash(account.password.get_secret_value()), {UMX: LINK})
+            User(str(Address(NodeType.LOCAL, node_id)), self._hash(account.password.get_secret_value()))
             for node_id, account in self.settings.nodes.items()
             if account.password is not None
         ]
-        return self.user_table(self.application_users() + links)
+        return HubLogins(
+            self.user_table(self.application_users() + links),
+            self.is_node,
+            self.registry if self.who is not None else None,
+            allow_plain=self.settings.amqp.allow_plain,
+        )
+
+    def is_node(self, name: str) -> bool:
+        """Whether this is the address of an institution that we serve."""
+        return self.directory.knows(name)
 
     def register(self) -> None:
-        self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes)
+        self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self.registry.note_life)
         nodes = {node_id: Address(NodeType.LOCAL, node_id) for node_id in self.settings.nodes}
         vhost = self.server.vhosts[UMX]
         for service in self.links.services(nodes):
             vhost.register(service)
         vhost.hooks.append(SessionHooks(on_open=self.links.opened))
+        self.guard = Guard(self.registry, self.clock)
+        for name in (UMX, ENROLL):
+            self.server.vhosts[name].hooks.append(SessionHooks(self.guard.opened, self.guard.closed))
+        if self.who is not None:
+            enrolling = self.server.vhosts[ENROLL]
+            enrolling.register(Enrolling(self.registry, self.who.trust).exchange(enrolling))
+
+    def jobs(self) -> list[Job]:
+        jobs = [Job("lives", 1.0, self.registry.write_lives)]
+        if self.who is not None:
+            jobs += [Job("revocation", REVOCATION_S, self._look_at_links), Job("certificate", 30.0, self._look_after)]
+        return jobs
+
+    async def _look_at_links(self) -> None:
+        await self.registry.refresh()
+        self.guard.look()
+
+    def _look_after(self) -> None:
+        """Renew the hub's own certificate in time: the hub signs it itself."""
+        if self.who is not None:
+            if self.registry.authority is not None and self.who.is_due():
+                self.renew_own()
+            self.who.look_after()
+
+    def renew_own(self) -> None:
+        """A new certificate for the hub itself. Raises NoAuthority where somebody else signs."""
+        if self.who is None or self.registry.authority is None:
+            raise NoAuthority
+        sign_own(self.who.ring, self.registry.authority, self.settings, self.clock)
+        self.who.rotate()
 
     async def began(self) -> None:
         # The new engine knows no sessions: the nodes come again, and ask about what is in doubt.
@@ -56,6 +123,7 @@ class PlatformNode(Node[HubEngine]):
             "node.status": self.status,
             "nodes.list": self.nodes_list,
             "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
+            **registry_handlers(self),
             **reading_handlers(self),
         }
 
@@ -86,8 +154,11 @@ class PlatformNode(Node[HubEngine]):
         life = self.links.lives.get(node)
         return {"store_uuid": life.store_uuid, "boot": life.boot, "incarnation": life.incarnation} if life else {}
 
+    async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        base = await super().status(arguments)
+        if self.who is not None:
+            base["certificate"] = self.who.status()
+        return base
+
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts
-
-
-LINK = Permissions(configure="^$", write="^umx$", read=r"^node\.")

@@ -20,6 +20,7 @@ from semq.errors import BadInput, SemqError, Unavailable
 
 ADMIN = "semq.admin"
 Handler = Callable[[Mapping[str, Any]], Awaitable[Any]]
+AskedHandler = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
 log = structlog.get_logger("semq.admin")
 
 
@@ -39,13 +40,13 @@ class BadArguments(BadInput):
     code = "SEMQ-2102"
 
 
-class AdminExchange(ServiceExchange):
-    """Answers requests by a table of handlers."""
+class AskedExchange(ServiceExchange):
+    """Answers requests by a table of handlers that are told who asks."""
 
     __slots__ = ("_handlers", "_tasks", "_vhost")
 
-    def __init__(self, vhost: VirtualHost, handlers: Mapping[str, Handler]) -> None:
-        super().__init__(ADMIN, "x-admin")
+    def __init__(self, name: str, vhost: VirtualHost, handlers: Mapping[str, AskedHandler]) -> None:
+        super().__init__(name, "x-admin")
         self._vhost = vhost
         self._handlers = dict(handlers)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -61,16 +62,16 @@ class AdminExchange(ServiceExchange):
     ) -> None:
         """Take one request; the routing key names the operation."""
         if not header.reply_to:
-            settle(Refused(PreconditionFailed("a request to semq.admin needs reply_to")))
+            settle(Refused(PreconditionFailed("a request needs reply_to")))
             return
-        task = asyncio.get_running_loop().create_task(self._answer(routing_key, header, body))
+        task = asyncio.get_running_loop().create_task(self._answer(session, routing_key, header, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         settle(CONFIRMED)
 
-    async def _answer(self, operation: str, asked: ContentHeader, body: bytes) -> None:
+    async def _answer(self, session: SessionInfo, operation: str, asked: ContentHeader, body: bytes) -> None:
         try:
-            told = {"ok": True, "result": await self._handle(operation, body)}
+            told = {"ok": True, "result": await self._handle(session, operation, body)}
         except SemqError as error:
             told = {"ok": False, "error": describe(error)}
         except Exception:
@@ -78,7 +79,7 @@ class AdminExchange(ServiceExchange):
             told = {"ok": False, "error": describe(SemqError("The node failed on this request; its log tells why."))}
         answer(self._vhost, asked, told)
 
-    async def _handle(self, operation: str, body: bytes) -> Any:
+    async def _handle(self, session: SessionInfo, operation: str, body: bytes) -> Any:
         handler = self._handlers.get(operation)
         if handler is None:
             raise UnknownOperation(operation=operation[:80])
@@ -87,9 +88,25 @@ class AdminExchange(ServiceExchange):
         except msgspec.DecodeError as error:
             raise BadArguments("The request is not a JSON object.", fault=str(error)) from error
         try:
-            return await handler(arguments)
+            return await handler(session, arguments)
         except (KeyError, TypeError, ValueError) as error:
             raise BadArguments(operation=operation, fault=f"{type(error).__name__}: {error}") from error
+
+
+class AdminExchange(AskedExchange):
+    """Exchange ``semq.admin``: whoever may publish to it may ask everything."""
+
+    __slots__ = ()
+
+    def __init__(self, vhost: VirtualHost, handlers: Mapping[str, Handler]) -> None:
+        super().__init__(ADMIN, vhost, {name: _for_anybody(handler) for name, handler in handlers.items()})
+
+
+def _for_anybody(handler: Handler) -> AskedHandler:
+    async def handle(_: SessionInfo, arguments: Mapping[str, Any]) -> Any:
+        return await handler(arguments)
+
+    return handle
 
 
 def answer(vhost: VirtualHost, asked: ContentHeader, told: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ what is committed: the same path as after a crash, so there is only one (PROTOCO
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
@@ -77,6 +78,17 @@ class Node(Generic[E]):
         self.nightly = Nightly(settings, clock, self._for_extracts)
 
     # --- for subclasses
+    async def prepare(self) -> None:
+        """The database is there, nothing is built yet: find out who this node is."""
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS context of the node's own port; None: in clear."""
+        return None
+
+    def greeting(self) -> Mapping[str, Any]:
+        """What else the server tells everybody who connects."""
+        return {}
+
     def build_engine(self, recovered: Recovered) -> E:
         """A new engine on a store that was opened anew."""
         raise NotImplementedError
@@ -115,6 +127,9 @@ class Node(Generic[E]):
         )
         if self._failpoint is not None:
             self._failpoint.watch_store(self.store)
+        if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
+            log.warning("port_without_tls", host=self.settings.amqp.host, text="anybody on the way can read everything")
+        await self.prepare()
         self.clockwork = Clockwork(lambda: self.engine, self.turn, [*self.jobs(), *self.nightly.jobs()])
         await self._begin()
         self.server = AmqpServer(
@@ -241,10 +256,17 @@ class Node(Generic[E]):
                 port=a.port,
                 connections_max=a.max_connections,
                 connections_per_address_max=a.max_connections_per_address,
+                tls=self.tls(),
             ),
             connection=Limits(heartbeat=a.heartbeat_s, body_max=a.max_message_bytes),
             vhosts=self.vhosts,
-            properties={"product": "SEMQ", "version": __version__, "node_id": self.address.id, **self.identity()},
+            properties={
+                "product": "SEMQ",
+                "version": __version__,
+                "node_id": self.address.id,
+                **self.identity(),
+                **self.greeting(),
+            },
         )
 
     def identity(self) -> Mapping[str, Any]:

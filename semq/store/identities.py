@@ -168,8 +168,8 @@ def add_definition(connection: Connection, document: str, at: datetime, why: str
         if newest != expected:
             return None
         values = {"version": expected + 1, "document": document, "at": at, "why": why}
-        added = connection.execute(insert(definition).values(**values).on_conflict_do_nothing())
-        return expected + 1 if added.rowcount == 1 else None
+        added = insert(definition).values(**values).on_conflict_do_nothing().returning(DEFINITION.version)
+        return connection.execute(added).scalar_one_or_none()
 
 
 def _values(issued: Issued) -> dict[str, Any]:

@@ -17,6 +17,7 @@ class PeerInfo:
     port: int
     certificate_subject: str | None = None
     certificate: bytes | None = None
+    tls: str | None = None  #: version of TLS; None in clear
 
     @property
     def is_loopback(self) -> bool:
@@ -39,7 +40,9 @@ def peer_of(transport: Any) -> PeerInfo:
     host, port = (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
     tls = transport.get_extra_info("ssl_object")
     shown = tls.getpeercert() if tls is not None else None
+    version = tls.version() if tls is not None else None
     if not shown:
-        return PeerInfo(host, port)
+        # A context that does not verify gives no fields, and what it has is not vouched for by anybody.
+        return PeerInfo(host, port, tls=version)
     names = [value for row in shown.get("subject", ()) for name, value in row if name == "commonName"]
-    return PeerInfo(host, port, names[0] if names else None, tls.getpeercert(binary_form=True))
+    return PeerInfo(host, port, names[0] if names else None, tls.getpeercert(binary_form=True), version)

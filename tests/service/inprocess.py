@@ -1,6 +1,7 @@
 """Nodes inside the test's own event loop, on real Postgres databases and real sockets: quick to start."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ from typing import Any
 
 import msgspec
 
+from local_node.enrolling import HubAddress, enrol
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.clock import SystemClock
 from semq.config import load
 from semq.config.settings import Settings
+from semq.pki.tls import client_context
+from semq.service.identity import ring_of
 from semq.transport.client import ClientLink
 from semq.transport.dialer import DialConfig, dial
 
@@ -70,21 +74,50 @@ class InProcess:
         file.write_text(f'{text}\n[database]\nurl = "{self.new_database()}"\n')
         return load(file, {})
 
-    async def platform(self) -> PlatformNode:
-        node = PlatformNode(self.settings("hub", PLATFORM), SystemClock())
+    async def platform(self, text: str = PLATFORM) -> PlatformNode:
+        node = PlatformNode(self.settings("hub", text), SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
         return node
 
+    async def secure_platform(self, more: str = "") -> PlatformNode:
+        """A hub that serves TLS, has an authority of its own, and takes no passwords of nodes."""
+        text = re.sub("^password = .*\n", "", PLATFORM, flags=re.MULTILINE)
+        return await self.platform(text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
+
     async def local(self, name: str, hub_port: int) -> LocalNode:
-        node = LocalNode(self.settings(name, LOCAL.format(name=name, hub=hub_port)), SystemClock())
+        return await self.started(self.settings(name, LOCAL.format(name=name, hub=hub_port)))
+
+    async def started(self, settings: Settings) -> LocalNode:
+        """A local node of these settings."""
+        node = LocalNode(settings, SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
         return node
+
+    def secure_settings(self, name: str, hub: PlatformNode, more: str = "") -> Settings:
+        """The settings of a node that links by its certificate."""
+        text = LOCAL.format(name=name, hub=hub.port).replace("amqp://", "amqps://")
+        return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
+
+    async def enrol(self, settings: Settings, hub: PlatformNode) -> None:
+        """Give a node its first certificate, by token and fingerprint as an operator does."""
+        told = (await ask(await self.client(hub), "nodes.token", {"node": settings.node.id}))["result"]
+        address = HubAddress("127.0.0.1", hub.port)
+        await enrol(ring_of(settings), address, told["fingerprint"], told["token"], SystemClock())
+
+    async def secure_local(self, name: str, hub: PlatformNode, more: str = "") -> LocalNode:
+        """A node that has enrolled and links by its certificate."""
+        settings = self.secure_settings(name, hub, more)
+        await self.enrol(settings, hub)
+        return await self.started(settings)
 
     async def client(self, node: LocalNode | PlatformNode, **settings: Any) -> ClientLink:
         """A connection of an application to a node."""
-        config = DialConfig("127.0.0.1", node.port, **({"user": "guest", "password": "guest"} | settings))
+        known: dict[str, Any] = {"user": "guest", "password": "guest"}
+        if node.settings.amqp.tls and node.who is not None:
+            known["tls"] = client_context(node.who.trust)
+        config = DialConfig("127.0.0.1", node.port, **(known | settings))
         link = await dial(config, node.clock, node.turn)
         self.stack.push_async_callback(link.close)
         return link
@@ -98,13 +131,18 @@ async def in_process(folder: Path, new_database: Callable[[], str]) -> AsyncIter
 
 async def ask(link: ClientLink, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """One request to ``semq.admin``; the whole answer."""
+    return await ask_at(link, "semq.admin", operation, arguments)
+
+
+async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    """One request to an exchange that answers; the whole answer."""
     channel = await link.open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     await channel.consume(queue, lambda batch: answer.set_result(bytes(batch[0].body)), no_ack=True)
     body = msgspec.json.encode(arguments or {})
     header = ContentHeader.build(len(body), Properties(reply_to=queue, correlation_id="1"))
-    channel.publish("semq.admin", operation, header, body)
+    channel.publish(exchange, operation, header, body)
     async with asyncio.timeout(20):
         told = msgspec.json.decode(await answer)
     await channel.close()

@@ -42,6 +42,9 @@ class Tls:
     def __init__(self, certificate: dict[str, Any]) -> None:
         self.certificate = certificate
 
+    def version(self) -> str:
+        return "TLSv1.3"
+
     def getpeercert(self, binary_form: bool = False) -> Any:
         return b"der" if binary_form else self.certificate
 
@@ -49,10 +52,10 @@ class Tls:
 def test_read_from_a_transport() -> None:
     assert peer_of(Transport(peername=("10.0.0.1", 5, 0, 0))) == PeerInfo("10.0.0.1", 5)
     assert peer_of(Transport(peername="/run/socket")) == PeerInfo("", 0)
-    assert peer_of(Transport(peername=("a", 1), ssl_object=Tls({}))) == PeerInfo("a", 1)
+    assert peer_of(Transport(peername=("a", 1), ssl_object=Tls({}))) == PeerInfo("a", 1, tls="TLSv1.3")
     subject = ((("organizationName", "o"),), (("commonName", "node"),))
     assert peer_of(Transport(peername=("a", 1), ssl_object=Tls({"subject": subject}))) == PeerInfo(
-        "a", 1, "node", b"der"
+        "a", 1, "node", b"der", "TLSv1.3"
     )
     nameless = peer_of(Transport(peername=("a", 1), ssl_object=Tls({"subject": ((("organizationName", "o"),),)})))
-    assert nameless == PeerInfo("a", 1, None, b"der")
+    assert nameless == PeerInfo("a", 1, None, b"der", "TLSv1.3")

@@ -1,0 +1,60 @@
+"""Exchange ``semq.enroll`` in virtual host ``enroll``: a node's first certificate for a token, later ones for the last.
+
+| operation | who                               | takes          | gives              |
+|-----------|-----------------------------------|----------------|--------------------|
+| enroll    | who logged in by a token          | token, request | certificate, trust |
+| renew     | who logged in by a certificate    | request        | certificate, trust |
+| who       | who logged in by a certificate    |                | node, serial       |
+
+Over the port and the protocol that the nodes use anyway: one address to open in a firewall, one stack to trust. Who is
+meant is always the session's own name, never a name in a request.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from platform_node.logins import ENROLLING
+from platform_node.registry import Registry
+from semq.broker.services import SessionInfo
+from semq.broker.vhost import VirtualHost
+from semq.pki.errors import TokenRefused
+from semq.pki.trust import TrustStore
+from semq.service.admin import AskedExchange
+from semq.service.identity import certificate_of
+from semq.umx_t.address import parse_address
+
+ENROLL_EXCHANGE = "semq.enroll"
+
+
+class Enrolling:
+    """The handlers."""
+
+    def __init__(self, registry: Registry, trust: TrustStore) -> None:
+        self._registry = registry
+        self._trust = trust
+
+    def exchange(self, vhost: VirtualHost) -> AskedExchange:
+        """What to register in the virtual host."""
+        return AskedExchange(ENROLL_EXCHANGE, vhost, {"enroll": self.enroll, "renew": self.renew, "who": self.who})
+
+    async def enroll(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Sign a node's first key, or its first after a revocation."""
+        if not session.user.startswith(ENROLLING):
+            raise TokenRefused("This session has logged in without a token.")
+        node = parse_address(session.user.removeprefix(ENROLLING))
+        pem = await self._registry.enrol(node, str(arguments["token"]), str(arguments["request"]).encode())
+        return self._told(pem)
+
+    async def renew(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Sign the next key of the node whose certificate the link shows."""
+        current = certificate_of(session.peer)
+        return self._told(await self._registry.renew(current, str(arguments["request"]).encode()))
+
+    async def who(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Whom the hub takes the asker for: a way to try a certificate before it is relied on."""
+        current = certificate_of(session.peer)
+        self._registry.check(current)
+        return {"node": str(current.node), "serial": current.serial_text}
+
+    def _told(self, certificate: bytes) -> dict[str, str]:
+        return {"certificate": certificate.decode("ascii"), "trust": self._trust.pem.decode("ascii")}

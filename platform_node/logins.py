@@ -1,0 +1,94 @@
+"""Who may log in at the hub, and as whom (row A12): nodes by certificate, or by password where that is allowed.
+
+| comes with          | from                        | is                        | may enter            |
+|---------------------|-----------------------------|---------------------------|----------------------|
+| a certificate       | anywhere                    | the node that it names    | ``umx``, ``enroll``  |
+| a node's password   | loopback, or ``allow_plain``| that node                 | ``umx``              |
+| an enrolment token  | TLS, or loopback            | ``enroll/NODE``           | ``enroll``           |
+| a user's password   | TLS, or loopback, or ``allow_plain`` | an administrator | ``/``                |
+
+A node may write to exchange ``umx`` and read its own two queues: everything else is refused before any code of ours
+runs. What it says in its frames is compared with this name by the engine.
+"""
+
+import re
+from collections.abc import Callable
+
+import structlog
+
+from platform_node.registry import Registry
+from semq.amqp.sasl import Credentials
+from semq.broker.users import Permissions, UserTable
+from semq.errors import SemqError
+from semq.service.identity import certificate_of
+from semq.transport.peer import PeerInfo
+
+UMX, ENROLL = "umx", "enroll"
+ENROLLING = "enroll/"  # before the address of a node that has a token and no certificate yet
+ENROLL_PERMISSIONS = Permissions(configure=r"^amq\.gen-", write=r"^(semq\.enroll|amq\.gen-.*)$", read=r"^amq\.gen-")
+log = structlog.get_logger("semq.logins")
+
+
+class HubLogins:
+    """The hub's ``Authenticator``. ``is_node`` knows the institutions by address; ``registry`` is None without TLS."""
+
+    def __init__(
+        self, users: UserTable, is_node: Callable[[str], bool], registry: Registry | None, *, allow_plain: bool
+    ) -> None:
+        self.mechanisms = ("PLAIN", "AMQPLAIN", *(("EXTERNAL",) if registry is not None else ()))
+        self._users = users
+        self._is_node = is_node
+        self._registry = registry
+        self._allow_plain = allow_plain
+
+    async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
+        """The name of whoever logs in, None for a refusal; the log has the reason, the client does not."""
+        if mechanism == "EXTERNAL":
+            return self._by_certificate(credentials, peer)
+        if credentials.user.startswith(ENROLLING):
+            return await self._by_token(credentials, peer)
+        is_near = peer.is_loopback or self._allow_plain
+        if not is_near and (peer.tls is None or self._is_node(credentials.user)):
+            log.warning("password_refused", user=credentials.user[:80], peer=str(peer), tls=peer.tls)
+            return None
+        return await self._users.authenticate(mechanism, credentials, peer)
+
+    def _by_certificate(self, credentials: Credentials, peer: PeerInfo) -> str | None:
+        try:
+            certificate = certificate_of(peer)
+            assert self._registry is not None  # else the mechanism is not offered
+            self._registry.check(certificate)
+        except SemqError as error:
+            log.warning("certificate_refused", peer=str(peer), error=str(error))
+            return None
+        name = str(certificate.node)
+        if credentials.user not in ("", name):
+            log.error("foreign_name", claims=credentials.user[:80], node=name, peer=str(peer))
+            return None
+        if not self._is_node(name):
+            log.warning("unknown_node", node=name, peer=str(peer))
+            return None
+        return name
+
+    async def _by_token(self, credentials: Credentials, peer: PeerInfo) -> str | None:
+        node = credentials.user.removeprefix(ENROLLING)
+        if self._registry is None or not (peer.tls or peer.is_loopback) or not self._is_node(node):
+            return None
+        ticket = await self._registry.ticket(credentials.password or b"")
+        if ticket is None or ticket.node != node:
+            log.warning("token_refused", node=node[:80], peer=str(peer))
+            return None
+        return credentials.user
+
+    def permissions(self, user: str, vhost: str) -> Permissions | None:
+        """What a user may do in a virtual host."""
+        if user.startswith(ENROLLING):
+            return ENROLL_PERMISSIONS if vhost == ENROLL else None
+        if not self._is_node(user):
+            return self._users.permissions(user, vhost)
+        return {UMX: link_permissions(user), ENROLL: ENROLL_PERMISSIONS}.get(vhost)
+
+
+def link_permissions(node: str) -> Permissions:
+    """A node's own queues and the exchange of the links, nothing else."""
+    return Permissions(configure="^$", write="^umx$", read=rf"^node\.{re.escape(node)}(\.control)?$")

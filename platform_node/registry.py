@@ -1,0 +1,212 @@
+"""Who may come: the hub's authority, the certificates it has issued, enrolment tokens, revocation, stores of nodes.
+
+Certificates and tokens are rows in the hub's database, so that a crash between signing and answering loses nothing, and
+a token serves once whoever comes twice. What a login needs to know (which serial numbers are revoked) is kept in memory
+and read anew every two seconds, so that a revocation by another instance, or in SQL, takes effect as well.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any
+
+import structlog
+
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.errors import BadInput
+from semq.pki.authority import Authority, create_authority, key_of_request, read_authority
+from semq.pki.certificate import NodeCertificate, read_certificate
+from semq.pki.errors import NoAuthority, Revoked, TokenRefused, WrongName
+from semq.pki.files import write_safely
+from semq.pki.slots import KeyRing
+from semq.pki.trust import TrustStore
+from semq.service.identity import ring_of
+from semq.store import identities
+from semq.store.identities import Issued, Life, Ticket
+from semq.umx_t.address import Address, parse_address
+
+log = structlog.get_logger("semq.registry")
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # whoever connects on the node's own machine
+Read = Callable[..., Awaitable[Any]]  # PostgresStore.read
+
+
+class SecondStore(BadInput):
+    """The node comes with another store than before."""
+
+    code = "SEMQ-1250"
+    remedy = "Two nodes may have one identity. If the store was made anew on purpose: `semq hub nodes rebind NODE`."
+
+
+class NoSuchCertificate(BadInput):
+    """The hub has issued no such certificate."""
+
+    code = "SEMQ-1251"
+    remedy = "`semq cert list` at the hub shows serial numbers and nodes."
+
+
+def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
+    """The hub's authority, made at the first start, and a certificate of the hub's own under it.
+
+    None where the operator has an authority elsewhere (tls.trust). Raises KeyRefused. Safe to be interrupted: what is
+    there is taken, what is missing is made.
+    """
+    ring = ring_of(settings)
+    authority = read_authority(settings.pki_dir, ring.passphrase())
+    if authority is None:
+        if settings.tls.trust is not None:
+            return None
+        authority = create_authority(settings.node.id, clock.wall())
+        authority.write(settings.pki_dir, ring.passphrase())
+        log.info("authority_made", fingerprint=authority.fingerprint, folder=str(settings.pki_dir))
+    if not ring.trust_path.exists():
+        write_safely(ring.trust_path, authority.pem)
+    if not ring.is_enrolled:
+        sign_own(ring, authority, settings, clock)
+        ring.rotate(clock.wall())
+    return authority
+
+
+def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clock) -> NodeCertificate:
+    """A certificate for the hub itself, into slot next."""
+    now = clock.wall()
+    names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
+    made = authority.issue(ring.begin().public_key(), ring.node, now, settings.tls.certificate_days, names)
+    return ring.receive(made.pem + authority.pem, TrustStore([authority.certificate]), now)
+
+
+class Registry:
+    """Certificates, tokens and lives of the nodes of one hub."""
+
+    def __init__(self, read: Read, clock: Clock, settings: Settings, authority: Authority | None) -> None:
+        self.authority = authority
+        self.revoked: set[str] = set()
+        self.lives: dict[str, Life] = {}
+        self._unwritten: dict[str, Life] = {}
+        self._read = read
+        self._clock = clock
+        self._settings = settings
+
+    async def open(self) -> None:
+        """Read what logins need. Raises StoreUnavailable."""
+        await self.refresh()
+        self.lives = {life.node: life for life in await self._read(identities.lives)}
+
+    async def refresh(self) -> None:
+        """Which certificates are revoked. What was seen revoked stays so, even if the database was put back."""
+        day_ago = self._clock.wall() - timedelta(days=1)  # clocks of peers may be behind
+        self.revoked |= await self._read(identities.revoked, day_ago)
+
+    def check(self, certificate: NodeCertificate) -> None:
+        """Whether a certificate that TLS accepted is still good. Raises Revoked."""
+        if certificate.serial_text in self.revoked:
+            raise Revoked(node=str(certificate.node), serial=certificate.serial_text)
+
+    # --- tokens and certificates
+    async def new_token(self, node: Address, host_names: tuple[str, ...], hours: float) -> tuple[str, Ticket]:
+        """A token for one enrolment of one node: 122 random bits, shown once, kept as a hash."""
+        if self.authority is None:
+            raise NoAuthority
+        token, now = self._clock.uuid().hex, self._clock.wall()
+        ticket = Ticket(hash_of(token), str(node), host_names, now, now + timedelta(hours=hours))
+        await self._read(identities.add_token, ticket)
+        log.info("token_made", node=str(node), until=ticket.expires_at.isoformat())
+        return token, ticket
+
+    async def ticket(self, token: bytes) -> Ticket | None:
+        """The token, if it could still serve."""
+        found: Ticket | None = await self._read(identities.token, hash_of(token))
+        return found if found is not None and found.expires_at > self._clock.wall() else None
+
+    async def enrol(self, node: Address, token: str, request: bytes) -> bytes:
+        """Sign a node's first key for a token. Raises TokenRefused, RequestRefused, NoAuthority."""
+        ticket = await self.ticket(token.encode())
+        if ticket is None or ticket.node != str(node):
+            raise TokenRefused(node=str(node))
+        issued = self._sign(node, request, ticket.host_names)
+        kept: Issued | None = await self._read(identities.use_token, ticket.hash, self._clock.wall(), _row(issued))
+        if kept is None:
+            log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
+            raise TokenRefused(node=str(node))
+        log.info("node_enrolled", node=str(node), serial=kept.serial, key_id=kept.key_id)
+        return issued.pem if kept.serial == issued.serial_text else _pem(kept)
+
+    async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
+        """Sign the next key of a node that has shown its certificate. Raises Revoked, RequestRefused, NoAuthority."""
+        self.check(current)
+        names = tuple(name for name in current.host_names if name not in LOCAL_NAMES)
+        issued = self._sign(current.node, request, names)
+        await self._read(identities.add_certificate, _row(issued))
+        log.info("certificate_renewed", node=str(current.node), serial=issued.serial_text, before=current.serial_text)
+        return issued.pem
+
+    def _sign(self, node: Address, request: bytes, host_names: tuple[str, ...]) -> NodeCertificate:
+        if self.authority is None:
+            raise NoAuthority
+        names = tuple(dict.fromkeys((*host_names, *LOCAL_NAMES)))
+        days = self._settings.tls.certificate_days
+        return self.authority.issue(key_of_request(request), node, self._clock.wall(), days, names)
+
+    async def revoke(self, which: str, why: str) -> list[Issued]:
+        """Take certificates back: one by its serial number, or all of a node. Raises NoSuchCertificate."""
+        known: list[Issued] = await self._read(identities.certificates)
+        meant = [one for one in known if which in (one.serial, one.node, one.node.partition(".")[2])]
+        if not meant:
+            raise NoSuchCertificate(which=which[:80])
+        serials = [one.serial for one in meant]
+        changed: list[Issued] = await self._read(identities.revoke, serials, self._clock.wall(), why)
+        self.revoked.update(serials)
+        for one in changed:
+            log.warning("certificate_revoked", node=one.node, serial=one.serial, why=why)
+        return changed
+
+    async def certificates(self, node: Address | None = None) -> list[Issued]:
+        """What was issued; the newest first."""
+        found: list[Issued] = await self._read(identities.certificates, str(node) if node else None)
+        return found
+
+    # --- lives
+    def note_life(self, node: str, store_uuid: str, boot: int) -> None:
+        """A node has come. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""
+        before = self.lives.get(node)
+        if before is not None and before.store_uuid != store_uuid:
+            raise SecondStore(node=node, known=before.store_uuid, now=store_uuid)
+        life = self.lives[node] = Life(node, store_uuid, boot, self._clock.wall())
+        self._unwritten[node] = life
+
+    async def write_lives(self) -> None:
+        """Keep what was noted."""
+        while self._unwritten:
+            node, life = next(iter(self._unwritten.items()))
+            await self._read(identities.note_life, life)
+            if self._unwritten.get(node) is life:
+                del self._unwritten[node]
+
+    async def rebind(self, node: str) -> bool:
+        """Let a node come with another store; whether one was known."""
+        self.lives.pop(node, None)
+        self._unwritten.pop(node, None)
+        known: bool = await self._read(identities.forget_life, node)
+        log.warning("node_may_come_with_another_store", node=node, known=known)
+        return known
+
+
+def hash_of(token: str | bytes) -> bytes:
+    """What is kept of a token. It is random and long: nothing slower is needed."""
+    return sha256(token.encode() if isinstance(token, str) else token).digest()
+
+
+def node_in(arguments: Mapping[str, Any]) -> Address:
+    """The institution that an operation is about."""
+    node = parse_address(str(arguments["node"])).node
+    if node.type != 1:
+        raise WrongName("Only institutions' nodes enrol.", found=str(node))
+    return node
+
+
+def _row(issued: NodeCertificate) -> Issued:
+    return Issued(issued.serial_text, str(issued.node), issued.key_id, issued.der, issued.not_before, issued.not_after)
+
+
+def _pem(issued: Issued) -> bytes:
+    return read_certificate(issued.der).pem

@@ -1,0 +1,164 @@
+"""Who a running node is: its key ring, the authorities it believes, its TLS contexts, and how long all that lasts.
+
+Made where TLS is configured; the wiring asks it for contexts, jobs ask it whether to renew or to warn. How a new
+certificate is got is for the two kinds of node: a hub signs its own, an institution asks its hub.
+"""
+
+import ssl
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.pki.certificate import NodeCertificate, read_certificate
+from semq.pki.errors import Untrusted, WrongName
+from semq.pki.keys import Passphrase
+from semq.pki.slots import Identity, KeyRing
+from semq.pki.tls import client_context, load_active, server_context
+from semq.pki.trust import TrustStore
+from semq.transport.peer import PeerInfo
+from semq.umx_t.address import Address, NodeType
+
+log = structlog.get_logger("semq.identity")
+WARN_EVERY = timedelta(hours=12)
+
+
+def ring_of(settings: Settings) -> KeyRing:
+    """The key ring that a configuration names."""
+    tls = settings.tls
+    passphrase = Passphrase(tls.passphrase_file, tls.passphrase_credential, tls.passphrase_variable)
+    return KeyRing(settings.pki_dir, Address(settings.node.umx_type, settings.node.id), passphrase)
+
+
+def trust_of(settings: Settings, ring: KeyRing) -> TrustStore:
+    """The authorities that a configuration names. Raises TrustUnreadable."""
+    return TrustStore.read(settings.tls.trust or ring.trust_path)
+
+
+class NodeIdentity:
+    """The identity of a running node. Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.ring = ring_of(settings)
+        self.trust = trust_of(settings, self.ring)
+        self.current: Identity = self.ring.identity()
+        self._settings = settings
+        self._clock = clock
+        self._jitter = clock.random()
+        self._contexts: list[ssl.SSLContext] = []
+        self._warned: datetime | None = None
+        protected = self.ring.protect()
+        if protected:
+            log.info("keys_encrypted", count=protected)
+
+    # --- contexts
+    def server(self) -> ssl.SSLContext:
+        """For our own port."""
+        return self._kept(server_context(self.trust, self.ring, self._settings.tls.minimum))
+
+    def client(self) -> ssl.SSLContext:
+        """For links that we dial."""
+        return self._kept(client_context(self.trust, self.ring, self._settings.tls.minimum))
+
+    def _kept(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        self._contexts.append(context)
+        return context
+
+    def rotate(self) -> NodeCertificate:
+        """next becomes active, here and on every connection that is made from now on."""
+        made = self.ring.rotate(self._clock.wall())
+        self.current = self.ring.identity()
+        for context in self._contexts:
+            load_active(context, self.ring)
+        self._jitter, self._warned = self._clock.random(), None
+        log.info("certificate_active", serial=made.serial_text, key_id=made.key_id, until=made.not_after.isoformat())
+        return made
+
+    # --- time
+    @property
+    def certificate(self) -> NodeCertificate:
+        """The active certificate."""
+        return self.current.certificate
+
+    @property
+    def renew_at(self) -> datetime:
+        """When the active certificate is to be renewed: at two thirds of its life, with jitter."""
+        return self.certificate.renew_at(self._jitter)
+
+    def is_due(self) -> bool:
+        """Whether it is time to renew."""
+        return self._clock.wall() >= self.renew_at
+
+    def left(self) -> timedelta:
+        """How long the active certificate is still valid; negative when it has expired."""
+        return self.certificate.not_after - self._clock.wall()
+
+    @property
+    def state(self) -> str:
+        """ok, renew (it is time), ending (it is late), or expired."""
+        left = self.left()
+        if left <= timedelta(0):
+            return "expired"
+        if left <= timedelta(days=self._settings.tls.warn_days) and self.is_due():
+            return "ending"
+        return "renew" if self.is_due() else "ok"
+
+    def look_after(self) -> None:
+        """A job: warn of an end that comes near, and let go of keys that nothing can be sealed for any more."""
+        now, state = self._clock.wall(), self.state
+        if state in ("ending", "expired") and (self._warned is None or now - self._warned > WARN_EVERY):
+            self._warned = now
+            log.warning("certificate_ends", **self.status())
+        for name in self.ring.forget(now, self._settings.tls.keep_keys_days):
+            log.info("key_forgotten", key_id=name)
+
+    def slots(self) -> list[dict[str, Any]]:
+        """Every slot, for people."""
+        return slots_of(self.ring, self._clock.wall())
+
+    def status(self) -> dict[str, Any]:
+        """For ``node.status`` and health."""
+        certificate = self.certificate
+        return {
+            "node": str(certificate.node),
+            "state": self.state,
+            "serial": certificate.serial_text,
+            "fingerprint": certificate.fingerprint,
+            "key_id": certificate.key_id,
+            "not_after": certificate.not_after.isoformat(),
+            "days_left": round(self.left() / timedelta(days=1), 2),
+            "renew_at": self.renew_at.isoformat(),
+        }
+
+
+def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
+    """Every slot of a ring, for people."""
+    told = []
+    for slot, name in ring.slots().all():
+        found = ring.certificate(name)
+        told.append(
+            {
+                "slot": slot,
+                "key_id": name,
+                "serial": found.serial_text if found else None,
+                "not_after": found.not_after.isoformat() if found else None,
+                "days_left": round((found.not_after - now) / timedelta(days=1), 2) if found else None,
+            }
+        )
+    return told
+
+
+def certificate_of(peer: PeerInfo) -> NodeCertificate:
+    """The certificate that TLS has verified for a peer. Raises Untrusted (none was shown), WrongName."""
+    if peer.certificate is None:
+        raise Untrusted("The peer has shown no certificate.", peer=str(peer))
+    return read_certificate(peer.certificate)
+
+
+def must_be_hub(peer: PeerInfo) -> None:
+    """A local node links to hubs only: another institution's certificate is as valid and proves nothing here."""
+    node = certificate_of(peer).node
+    if node.type != NodeType.PLATFORM:
+        raise WrongName("The peer is no hub.", found=str(node), peer=str(peer))

@@ -1,0 +1,1 @@
+"""Opposite platform_node."""
