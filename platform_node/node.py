@@ -20,9 +20,9 @@ from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
 from semq.pki.errors import NoAuthority
 from semq.service.admin import Handler
-from semq.service.inquiring import inquire_handler
 from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity
+from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.reading import reading_handlers
 from semq.store.unit import Recovered
