@@ -10,20 +10,22 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from msgspec.structs import replace
+
 from semq.engine import errors
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.outbound import OutboundRows
-from semq.engine.ports import Accepted, Submission
+from semq.engine.ports import Accepted, Seal, Sealing, Submission
+from semq.engine.positions import take_position
 from semq.engine.pump import Lane
 from semq.errors import SemqError
-from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStream, OutStreamKey, Side, Stored, Token
+from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Envelope
+from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
-from semq.umx_t.locator import Pos
 from semq.umx_t.records import Presence
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
@@ -65,10 +67,11 @@ class Partners:
 class Accepting:
     """The door for documents of this institution's applications."""
 
-    def __init__(self, core: Core, rows: OutboundRows, partners: Partners) -> None:
+    def __init__(self, core: Core, rows: OutboundRows, partners: Partners, sealing: Sealing) -> None:
         self.core = core
         self.rows = rows
         self.partners = partners
+        self.sealing = sealing
         self.stopping = False
 
     def submit(self, submissions: Sequence[Submission]) -> None:
@@ -118,6 +121,9 @@ class Accepting:
             self.partners.check(dest)
         if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
+        submission.seal = self.sealing.seal_for(submission.target, submission.attributes)
+        if submission.seal is not None and not submission.attributes.encrypt:
+            submission.attributes = replace(submission.attributes, encrypt=True)  # the policy asks for it
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +166,7 @@ class _Accept(Step):
         self._accepted: list[tuple[Submission, Accepted]] = []
         self._refused: list[tuple[Submission, SemqError]] = []
         self._ways: dict[Address, _Way] = {}
+        self._new_seals: list[Seal] = []
         self._events: list[Any] = []
         self._at = self._core.now_ms()
         for place, submission in enumerate(self._submissions):
@@ -181,7 +188,7 @@ class _Accept(Step):
         goes_now = way.is_open and row.sid < way.floor.value + self._core.settings.window
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
-        envelope = self._envelope(row, submission, way)
+        envelope, body = self._sealed(unit, row, self._envelope(row, submission, way), submission)
         self._accepted.append((submission, Accepted(row.lk0)))
         unit.ledger.append(
             LedgerLine(
@@ -190,17 +197,29 @@ class _Accept(Step):
             )
         )  # fmt: skip
         if goes_now:
-            way.frames.append(Data(envelope, submission.body))
+            way.frames.append(Data(envelope, body))
             unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, at=self._at))
             self._core.tell(unit, "sent", row, self._events, self._at)
         elif row.save_fwd is SaveFwd.DROP:
             self._drop(unit, row)
         if self._leaves_a_row(row, goes_now):
-            unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(submission.body)))
+            unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(body)))
             way.rows.append(row)
             way.waits = way.waits or (not goes_now and row.outcome is None)
-        elif submission.token:
-            unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, row.digest)
+        if submission.token:
+            unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, submission.digest)
+
+    def _sealed(self, unit: Unit, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
+        """Envelope and body as they are stored and travel: sealed before the insert, where that is asked for."""
+        seal = submission.seal
+        if seal is None:
+            return envelope, submission.body
+        if seal.kept is not None and seal not in self._new_seals:
+            unit.rare.append(seal.kept)
+            self._new_seals.append(seal)
+        envelope, body = seal.seal(envelope, submission.body, submission.digest)
+        row.digest = envelope.digest
+        return envelope, body
 
     def _way(self, target: Address) -> _Way:
         """The way to a target; users of one node share it."""
@@ -232,23 +251,8 @@ class _Accept(Step):
             expires_at=a.expires_at,
         )
         if a.save_fwd is SaveFwd.MUST:
-            self._take_position(unit, row, way)
+            take_position(unit, row, way.stream)
         return row
-
-    @staticmethod
-    def _take_position(unit: Unit, row: Outbound, way: _Way) -> None:
-        """sid and prev are given in commit order, in the transaction of the insert (rule R4, break F7)."""
-        stream = unit.out_streams.get(way.stream)
-        if stream is None:
-            stream = unit.out_streams[way.stream] = OutStream(way.stream)
-        row.sid = stream.next_sid
-        stream.next_sid += 1
-        unit.changed_out_streams.add(way.stream)
-        if row.order_key:
-            order = OrderKey(way.dest, row.order_key)
-            row.prev = unit.last_pos.get(order)
-            unit.last_pos[order] = Pos(row.lk0.inc, row.sid)
-            unit.changed_last_pos.add(order)
 
     def _envelope(self, row: Outbound, submission: Submission, way: _Way) -> Envelope:
         return Envelope(
@@ -279,6 +283,8 @@ class _Accept(Step):
         return row.save_fwd is SaveFwd.STORE and not goes_now
 
     def committed(self) -> None:
+        for seal in self._new_seals:
+            seal.noted()
         for way in dict.fromkeys(self._ways.values()):
             self._leave(way)
         if self._events:

@@ -4,13 +4,16 @@ UMX-T attributes ride in the content header, @AppData is the body. What is only 
 they came; what this node makes or changes is built here. Used by both kinds of nodes, on both ends of a link.
 """
 
+from msgspec.structs import replace
+
 from semq.amqp.content import ContentHeader, Properties
 from semq.umx_t.address import parse_address
-from semq.umx_t.envelope import Body, Data, Frame, Function, Packet
+from semq.umx_t.envelope import Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
-from semq.umx_t.records import decode_records, encode_records
+from semq.umx_t.records import Role, decode_records, encode_records
 
 RECORDS_TYPE = "application/json"
+SIGNATURE = "@Signature"
 PERSISTENT = 2
 
 
@@ -31,7 +34,13 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
         }
         return Data(read_envelope(properties, header.headers or {}, routing_key), body, header)
     source, target = parse_address(header.app_id or ""), parse_address(routing_key)
-    return Packet(source, target, function, primitive, decode_records(function, primitive, body), header, body)
+    records = decode_records(function, primitive, body)
+    return Packet(source, target, function, primitive, records, header, body, _signature(header))
+
+
+def _signature(header: ContentHeader) -> str:
+    signature = (header.headers or {}).get(SIGNATURE, "")
+    return signature if isinstance(signature, str) else ""
 
 
 def write_frame(frame: Frame) -> tuple[str, ContentHeader, Body]:
@@ -44,8 +53,21 @@ def write_frame(frame: Frame) -> tuple[str, ContentHeader, Body]:
         return str(frame.envelope.target), ContentHeader.build(len(frame.body), built), frame.body
     if isinstance(frame.header, ContentHeader):
         return str(frame.target), frame.header, frame.body
-    body = encode_records(frame.records)
+    body = frame.body or encode_records(frame.records)
     built = Properties(
-        content_type=RECORDS_TYPE, type=packet_type(frame.function, frame.primitive), app_id=str(frame.source)
+        content_type=RECORDS_TYPE,
+        type=packet_type(frame.function, frame.primitive),
+        app_id=str(frame.source),
+        headers={SIGNATURE: frame.signature} if frame.signature else None,
     )
     return str(frame.target), ContentHeader.build(len(body), built), body
+
+
+def by_role(packet: Packet) -> list[Packet]:
+    """Inquiries of role R apart from those of role S: the platform answers some of the latter itself, and a packet that
+    it takes apart would lose the signature that the former need."""
+    if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
+        return [packet]
+    mine = [record for record in packet.records if record.role is Role.R]
+    rest = [record for record in packet.records if record.role is not Role.R]
+    return [replace(packet, records=records) for records in (mine, rest) if records]

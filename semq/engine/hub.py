@@ -15,8 +15,10 @@ from semq.engine.errors import NotYours
 from semq.engine.holding import Holding
 from semq.engine.ports import Link, NoEvents, runs
 from semq.engine.relaying import Relay, Session
+from semq.engine.rewrapping import Remember
 from semq.engine.settings import EngineSettings
-from semq.store.rows import Reason
+from semq.errors import SemqError
+from semq.store.rows import Certificates, Reason
 from semq.store.unit import Recovered, WorkStore
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Frame, Function, Packet, Primitive
@@ -35,6 +37,12 @@ class Directory(Protocol):
 
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
         """Why a message can never be delivered (section 18), or None."""
+
+    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
+        """A node says its certificates; what is now known of it, or None if that is no news. Raises SemqError."""
+
+    def certificates(self, node: Address) -> tuple[str, ...] | None:
+        """The certificates of an institution, PEM; None where nothing is known, which is no news."""
 
 
 class HubEngine:
@@ -86,9 +94,7 @@ class HubEngine:
     def _tell_directory(self, link: Link) -> None:
         nodes = [node for node in self.directory.nodes() if node != link.peer]
         for node in nodes:
-            record = Presence(
-                node=str(node), online=str(node) in self.sessions, allowed=self.directory.may_send(link.peer, node)
-            )
+            record = self._presence(link.peer, node, online=str(node) in self.sessions)
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
         # The last one completes the list; packets are cut in order, so whoever hears it has heard them all.
         self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
@@ -97,8 +103,14 @@ class HubEngine:
         for session in self.sessions.values():
             peer = session.link.peer
             if peer != node:
-                record = Presence(node=str(node), online=online, allowed=self.directory.may_send(peer, node))
+                record = self._presence(peer, node, online=online)
                 self.core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
+
+    def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
+        certificates = self.directory.certificates(node)
+        return Presence(
+            node=str(node), online=online, allowed=self.directory.may_send(peer, node), certificates=certificates
+        )
 
     # --- what is heard
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
@@ -128,8 +140,28 @@ class HubEngine:
                 self.holding.hear_custody(peer, [r for r in packet.records if r.role is Role.S])
             case Function.INQUIRIES, Primitive.CONFIRMATION:
                 self.holding.hear_answers(peer, packet.records)
+            case Function.PRESENCE, Primitive.INDICATION:
+                self._hear_introduction(peer, packet.records)
             case _:
                 self.core.count("unknown_packet")
+
+    def _hear_introduction(self, peer: Address, records: Sequence[Presence]) -> None:
+        """A node says its certificates; it can speak of its own only. All who may send to it, or hear from it, are
+        told."""
+        for record in records:
+            if record.node == str(peer) and record.certificates is not None:
+                try:
+                    known = self.directory.introduce(peer, record.certificates)
+                except SemqError as error:
+                    self.relay.note_violation(error, str(peer))
+                    continue
+                if known is not None:
+                    self.core.post(Remember([Certificates(str(peer), known)]))
+                    self._tell_presence(peer, online=True)
+
+    def certified(self, node: Address) -> None:
+        """The directory has changed what it says of a node's certificates (renewed, revoked)."""
+        self._tell_presence(node, online=str(node) in self.sessions)
 
     def _pass_on(self, session: Session, packet: Packet) -> None:
         """H8 and H14: packets between nodes; what the hub holds it answers itself (H7)."""
@@ -138,7 +170,9 @@ class HubEngine:
             if asks:
                 self.holding.hear_inquiries(session.link.peer, packet.target.node, asks)
             rest = [record for record in packet.records if record.role is not Role.S]
-            if rest:
+            if rest and not asks:
+                self.relay.pass_on(packet)  # as it came, with its signature
+            elif rest:
                 self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, rest))
             return
         if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:

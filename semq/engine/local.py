@@ -11,15 +11,19 @@ from semq.clock import Clock
 from semq.engine.accepting import Accepting, Partners
 from semq.engine.asking import OutboundAsker
 from semq.engine.cleaning import Cleaner
-from semq.engine.core import Core
+from semq.engine.core import Core, Lines
+from semq.engine.framing import by_role
 from semq.engine.handing import Handing
 from semq.engine.operating import Operating
 from semq.engine.outbound import OutboundRows
 from semq.engine.owing import PendingAsker
-from semq.engine.ports import Events, Inbox, Link, Opener, Submission, runs
+from semq.engine.ports import Events, Inbox, InClear, Link, Opener, Sealing, Submission, runs
 from semq.engine.receiving import Receiver
+from semq.engine.rewrapping import Remember, Rewrapping
 from semq.engine.sending import Sender
 from semq.engine.settings import EngineSettings
+from semq.errors import SemqError
+from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
 from semq.store.unit import Recovered, WorkStore
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
@@ -41,14 +45,19 @@ class LocalEngine:
         events: Events,
         opener: Opener,
         on_mail: Callable[[], None],
+        sealing: Sealing | None = None,
     ) -> None:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail)
         self.link: Link | None = None
+        self.sealing: Sealing = sealing or InClear()
+        self._looked: set[str] = set()  #: partners whose refused documents this engine has looked for
         self.partners = Partners()
         self.rows = OutboundRows(core, recovered)
         self.sender = Sender(core, self.rows, lambda object_id: self.asker.sent(object_id), self._loop)
         self.asker = OutboundAsker(core, self.rows, self.sender)
-        self.accepting = Accepting(core, self.rows, self.partners)
+        self.accepting = Accepting(core, self.rows, self.partners, self.sealing)
+        self.rewrapping = Rewrapping(core, self.rows, self.sealing)
+        self.sender.refused_key = self.rewrapping.look
         self.handing = Handing(core, inbox)
         self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)
         self.receiver = Receiver(core, opener, self.handing, self.owing.recorded)
@@ -73,10 +82,18 @@ class LocalEngine:
         self.link = self.sender.link = link
         self.partners.begin()
         self.receiver.platform = self.owing.platform = link.peer
+        self.introduce()
         spread = self.core.settings.reconnect_spread_s
         self.asker.schedule.hurry(self.core.now() + spread * self.core.clock.random())
         self.owing.schedule.hurry(self.core.now() + spread * self.core.clock.random())
         self.rows.pump.run_all()
+
+    def introduce(self) -> None:
+        """Tell the platform's directory our certificates: at each login, and when they have changed."""
+        certificates = self.sealing.introduction()
+        if certificates and self.link is not None:
+            record = Presence(node=str(self.core.address), online=True, certificates=certificates)
+            self.core.mail.add(self.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
         """The session is over; what was under way is in doubt and is asked about on the next one."""
@@ -100,9 +117,14 @@ class LocalEngine:
 
     def _hear_packet(self, peer: Address, packet: Packet) -> None:
         source, records = packet.source.node, packet.records
+        try:
+            believed = self.sealing.believe(packet) if source != peer else None
+        except SemqError as error:
+            self._disbelieve(source, error)
+            return
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.sender.hear_receipts(source, records)
+                self.sender.hear_receipts(source, records, believed)
             case Function.RECEIPTS, Primitive.RESPONSE:
                 self.receiver.hear_reacks(source, records)
             case Function.INQUIRIES, Primitive.REQUEST:
@@ -123,6 +145,21 @@ class LocalEngine:
     def hear_presence(self, records: Sequence[Presence]) -> None:
         """What the platform says of partners: who exists, whom we may send to, who is online."""
         self.partners.hear(records)
+        known: list[Rare] = []
+        for record in records:
+            if record.node and record.certificates is not None:
+                known.append(Certificates(record.node, record.certificates))
+                if self.sealing.heard(record.node, record.certificates) or record.node not in self._looked:
+                    self._looked.add(record.node)
+                    self.rewrapping.look(record.node)
+        if known:
+            self.core.post(Remember(known))
+
+    def _disbelieve(self, source: Address, error: SemqError) -> None:
+        """What a partner is said to have said: noted, and nothing of it is done. Rows and timers ask again."""
+        self.core.count("disbelieved")
+        line = LedgerLine(self.core.now_ms(), Side.SENDER, Event.VIOLATION, "", str(source), detail=str(error)[:500])
+        self.core.post(Lines([line]))
 
     def _loop(self, frames: list[Data]) -> None:
         """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""
@@ -153,7 +190,14 @@ class LocalEngine:
             if packet.target.node == self.core.address:
                 self._hear_packet(self.core.address, packet)
             elif self.link is not None:
-                self.link.send(packet)
+                self._send(self.link, packet)
+
+    def _send(self, link: Link, packet: Packet) -> None:
+        if packet.target.node == link.peer:
+            link.send(packet)
+            return
+        for part in by_role(packet):
+            link.send(self.sealing.sign(part))
 
     # --- applications
     def submit(self, submissions: Sequence[Submission]) -> None:

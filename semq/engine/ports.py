@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import msgspec
 
 from semq.errors import SemqError
-from semq.store.rows import Reason
+from semq.seal.errors import CannotSeal, KeyUnknown
+from semq.store.rows import KeptKey, Reason
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Body, Data, Envelope, Frame, Packet
@@ -48,6 +49,7 @@ class Submission:
     token: str = ""
     sender: str = ""
     digest: bytes = b""  #: filled in by the engine
+    seal: "Seal | None" = None  #: filled in by the engine: the session that seals it
     row_id: int = 0  #: of tb_0031_submit, for what came through SQL
 
 
@@ -116,6 +118,50 @@ class Opener(Protocol):
         """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ."""
 
 
+class Believed(msgspec.Struct, frozen=True):
+    """Receipts whose signature was checked: what is kept of them, so that each can be proved."""
+
+    signature: str
+    leaves: bytes  #: the hashes of the statements, one after the other, in the order of the records
+
+
+class Seal(Protocol):
+    """A session key, ready for documents to one partner."""
+
+    kept: KeptKey | None  #: to be written with the first documents under it; None once that is committed
+
+    def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
+        """Envelope and body as they are stored and travel; ``digest`` is the SHA-256 of the payload."""
+
+    def noted(self) -> None:
+        """``kept`` is committed."""
+
+
+class Sealing(Protocol):
+    """Seals what leaves for partners, signs what this node says of messages, believes what others say."""
+
+    def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
+        """The session for a document, or None if it travels in clear. Raises SemqError if it must not and cannot."""
+
+    def session_of(self, envelope: Envelope) -> bytes:
+        """The name of the session key of a sealed message."""
+
+    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:
+        """``new`` as the message that sends the ciphertext of a refused one again; None while that cannot help."""
+
+    def sign(self, packet: Packet) -> Packet:
+        """A packet for another institution, signed if this node has a certificate."""
+
+    def believe(self, packet: Packet) -> Believed | None:
+        """Check a packet of another institution. Raises SemqError if it is not to be believed."""
+
+    def introduction(self) -> tuple[str, ...]:
+        """The certificates of this node, for the directory."""
+
+    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+        """News of the directory about a partner; whether refused documents may now be sealed for it again."""
+
+
 class NoEvents:
     """Nobody listens."""
 
@@ -137,10 +183,39 @@ class NoInbox:
 
 
 class ClearOpener:
-    """Payloads in clear: nothing to open."""
+    """Payloads in clear: nothing to open; what is sealed is not for this node."""
 
     def open(self, envelope: Envelope, body: Body) -> bytes:
+        if envelope.is_sealed or envelope.attributes.encrypt:
+            raise KeyUnknown(f"The session key was wrapped for key {envelope.key_id}; this node has no certificate.")
         return bytes(body)
+
+
+class InClear:
+    """A node without a certificate: nothing is sealed, and nothing is said to be."""
+
+    def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
+        if attributes.encrypt:
+            raise CannotSeal("This node has no certificate, so it cannot seal documents.", target=str(target.node))
+        return None
+
+    def session_of(self, envelope: Envelope) -> bytes:
+        return b""
+
+    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:
+        return None
+
+    def sign(self, packet: Packet) -> Packet:
+        return packet
+
+    def believe(self, packet: Packet) -> Believed | None:
+        return None
+
+    def introduction(self) -> tuple[str, ...]:
+        return ()
+
+    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+        return False
 
 
 Alarm = Callable[[SemqError], None]

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, Mismatch, NotYours
 from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks, refused_mark
 from semq.engine.ports import Delivery, Opener
-from semq.errors import SemqError
+from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.store.rows import (
     Event,
     InStream,
@@ -237,9 +239,11 @@ class _Record(Step):
             return Arrived.payload, b"", None
         try:
             payload = self._receiver.opener.open(envelope, message.body)
+        except (ProtocolViolation, Unavailable):
+            raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
         except SemqError as error:
             return Arrived.unreadable, bytes(message.body), (error.code, error.text[:300])
-        if sha256(payload).digest() != envelope.digest:
+        if not envelope.is_sealed and sha256(payload).digest() != envelope.digest:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
         return Arrived.payload, payload, None
 
@@ -261,7 +265,8 @@ class _Record(Step):
             marks = {ident} if entry.status is Arrival.RECV else {ident, refused_mark(ident)}
             unit.seen |= marks
             unit.new_seen.update(dict.fromkeys(sorted(marks), envelope.lk0))
-        unit.insert_pending(row, Stored(encode_envelope(envelope), payload))
+        shown = _opened(envelope, payload) if entry.status is Arrival.RECV else envelope
+        unit.insert_pending(row, Stored(encode_envelope(shown), payload))
         unit.ledger.append(
             LedgerLine(
                 self._at, Side.RECEIVER, event, ident, target, envelope.att, str(row.lk1 or ""), a.app_key, row.digest,
@@ -271,7 +276,7 @@ class _Record(Step):
         if row.app_status is AppStatus.NEW and self._receiver.desk.claim_place(unit, row, envelope):
             row.deliveries = 1
             unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, Event.GIVEN, ident, target, row.deliveries))
-            delivery = Delivery(row.bref, envelope, payload, redelivered=False, deliveries=1)
+            delivery = Delivery(row.bref, shown, payload, redelivered=False, deliveries=1)
             self._given.deliveries.append((row.target.user, delivery))
         self._rows.append(row)
         return row.bref
@@ -285,6 +290,13 @@ class _Record(Step):
         self._receiver.desk.arrived(self._rows, self._given)
         for store in self._raised:
             self._receiver.desk.unblocked(store)
+
+
+def _opened(envelope: Envelope, payload: bytes) -> Envelope:
+    """The envelope as the application sees it: with the digest of what it gets, not the salted one that travelled."""
+    if not envelope.is_sealed:
+        return envelope
+    return replace(envelope, digest=sha256(payload).digest(), session_key="")
 
 
 def _placed(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:

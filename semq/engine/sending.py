@@ -9,10 +9,11 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import NotYours, UnknownTarget
 from semq.engine.outbound import NEWS, Effects, OutboundRows
-from semq.engine.ports import Link
+from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
 from semq.errors import SemqError
-from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
+from semq.seal.errors import KeyUnknown
+from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import StreamsTo, Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
@@ -45,6 +46,7 @@ class Sender:
         self.loop = loop  #: takes messages that are addressed to this very node
         self.rows = rows
         self.link: Link | None = None
+        self.refused_key: Callable[[str], None] = lambda dest: None  #: a receiver had no key for a session key
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
         self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
@@ -88,9 +90,9 @@ class Sender:
         return self.link is not None or dest == self.core.address
 
     # --- what is heard
-    def hear_receipts(self, source: Address, records: Sequence[Receipt]) -> None:
-        """Ack2 from receivers; Ack-Fwd, Ack-Save and refusals from the platform."""
-        self.core.post(_HearReceipts(self, source, records))
+    def hear_receipts(self, source: Address, records: Sequence[Receipt], believed: Believed | None = None) -> None:
+        """Ack2 from receivers, perhaps signed; Ack-Fwd, Ack-Save and refusals from the platform."""
+        self.core.post(_HearReceipts(self, source, records, believed))
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
         """Answers to our inquiries, from receivers and the platform."""
@@ -167,6 +169,9 @@ class _OwnRows(Step):
         for row in self._effects.settled:
             self._sender.forget(row)
         self._sender.rows.apply(self._effects)
+        refused = {row.dest for row in self._effects.settled if row.reason and row.reason[0] == KeyUnknown.code}
+        for dest in refused:
+            self._sender.refused_key(dest)
 
 
 class _ReAck2(_OwnRows):
@@ -215,28 +220,43 @@ class _ReAck2(_OwnRows):
 
 
 class _HearReceipts(_ReAck2):
-    def __init__(self, sender: Sender, source: Address, records: Sequence[Receipt]) -> None:
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Receipt], believed: Believed | None) -> None:
         super().__init__(sender, source)
-        self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
-        self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.flag is Note.REFUSED}
+        self._records = [
+            (place, lk0, record) for place, record in enumerate(records) if (lk0 := self._find(record.ident))
+        ]
+        self._believed = believed
+        self.needs.bodies |= {lk0.object_id for _, lk0, record in self._records if record.flag is Note.REFUSED}
 
     def decide(self, unit: Unit) -> None:
         self._begin(unit)
-        for lk0, record in self._records:
+        self._receipts: KeptReceipts | None = None
+        for place, lk0, record in self._records:
             row = self._row(unit, lk0)
             if record.ack_flag is AckFlag.END_TO_END:
-                self._ack2(unit, row, lk0, record)
+                self._ack2(unit, row, lk0, record, place)
             elif row is not None and record.flag is not None:
                 self._note(unit, row, record)
 
-    def _ack2(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt) -> None:
+    def _ack2(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, place: int) -> None:
         ending = ENDINGS.get(record.status) if record.status else None
         if ending is None or not self._is_target(unit, row, lk0):
             return
         if row is not None:
-            self._hear(unit, row, NEWS[ending], reason=record.reason if ending is Arrival.REJ else None)
+            detail = self._keep(unit, record, place) if row.outcome is None and ending is Arrival.RECV else ""
+            self._hear(unit, row, NEWS[ending], detail, reason=record.reason if ending is Arrival.REJ else None)
         if row is None or row.save_fwd is SaveFwd.MUST:
             self._replies.append((lk0, record.dest_ref_id, None))
+
+    def _keep(self, unit: Unit, record: Receipt, place: int) -> str:
+        """Keep the signature of the packet once; the ledger line says where in it this receipt stands."""
+        if self._believed is None:
+            return ""
+        if self._receipts is None:
+            believed = self._believed
+            self._receipts = KeptReceipts(self._core.new_id(), str(self._source), believed.signature, believed.leaves)
+            unit.rare.append(self._receipts)
+        return f"receipt {self._receipts.number} place {place} stated at {record.at}"
 
     def _note(self, unit: Unit, row: Outbound, record: Receipt) -> None:
         if not self._is_platform(unit, row):

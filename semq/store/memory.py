@@ -19,12 +19,14 @@ from semq.store.postgres_errors import DecisionFailed, StoreFenced, StoreUnavail
 from semq.store.rows import (
     InStream,
     InStreamKey,
+    KeptKey,
     LedgerLine,
     OrderKey,
     Outbound,
     OutStream,
     OutStreamKey,
     Pending,
+    Rare,
     Reason,
     Recorded,
     Slot,
@@ -84,6 +86,7 @@ class Tables:
     done: dict[int, None] = field(default_factory=dict)  #: brefs that applications finished in their own transaction
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[Any] = field(default_factory=list)
+    rare: list[Rare] = field(default_factory=list)
 
     def snapshot(self) -> "Tables":
         """A backup of all tables as they are now."""
@@ -277,6 +280,12 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [tables.submitted[i] for i in sorted(tables.submitted) if i not in tables.refused][:limit]
         case u.DoneRows(limit):
             return list(tables.done)[:limit]
+        case u.RefusedBy(dest, code, limit):
+            rows = _outbound(tables, lambda r: r.outcome is Outcome.REJECTED and r.has_payload and r.dest == dest)
+            return [copy_outbound(r) for r in rows if r.reason and r.reason[0] == code][:limit]
+        case u.KeptKeys(peer, limit):
+            kept = [row for row in tables.rare if isinstance(row, KeptKey) and row.peer == peer]
+            return kept[::-1][:limit]
         case _:
             assert_never(query)
 
@@ -404,6 +413,7 @@ def apply(tables: Tables, unit: Unit) -> None:
         tables.done.pop(bref, None)
     tables.ledger += unit.ledger
     tables.broker += unit.broker
+    tables.rare += [row for row in dict.fromkeys(unit.rare) if row not in tables.rare]
 
 
 def _apply_receipts(tables: Tables, unit: Unit) -> None:

@@ -16,6 +16,7 @@ from semq.store.postgres_wire import Rows, Wire
 from semq.store.rows import (
     InStream,
     InStreamKey,
+    KeptKey,
     OrderKey,
     Outbound,
     OutStream,
@@ -29,8 +30,10 @@ from semq.store.unit import (
     DoneRows,
     Expired,
     FirstInOrder,
+    KeptKeys,
     Needs,
     Query,
+    RefusedBy,
     StreamsTo,
     SubmittedRows,
     Unfinished,
@@ -207,6 +210,8 @@ _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], 
     StreamsTo: (lambda q: [q.dest.encode()], lambda unit, rows: [_out_stream(*row) for row in rows]),
     Expired: (lambda q: [moment(q.now), int8(q.limit)], _read_outbound),
     SubmittedRows: (lambda q: [int8(q.limit)], lambda unit, rows: [Submitted(*row) for row in rows]),
+    RefusedBy: (lambda q: [q.dest.encode(), q.code.encode(), int8(q.limit)], _read_outbound),
+    KeptKeys: (lambda q: [q.peer.encode(), int8(q.limit)], lambda unit, rows: [KeptKey(*row) for row in rows]),
     DoneRows: (lambda q: [int8(q.limit)], lambda unit, rows: [row[0] for row in rows]),
 }
 

@@ -6,9 +6,10 @@ A table of SQL, prepared by ``postgres_wire`` when the connection is opened; the
 
 from sqlalchemy import Table
 
+from semq.store import proof_tables as proof_tables  # its tables are part of the schema
 from semq.store import tables
 from semq.store.postgres_broker import BROKER
-from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
+from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direction.OWN)
 NEW, OWED, NOTED = int(AppStatus.NEW), int(AckStatus.AS_INIT), int(AckStatus.AS_ACK)
@@ -138,6 +139,14 @@ QUERY: dict[str, str] = {
         ) AS read
         WHERE bytes_before < 16777216
         ORDER BY number""",
+    "RefusedBy": f"""
+        SELECT {OUT} FROM tb_0031
+        WHERE dest = $1::text AND outcome = {int(Outcome.REJECTED)} AND reason_code = $2::text AND has_payload
+            AND direction = {OWN}
+        ORDER BY object_id LIMIT $3::bigint""",
+    "KeptKeys": """
+        SELECT id, peer, key_id, alg, kept FROM semq_session_key
+        WHERE peer = $1::text ORDER BY made_at DESC LIMIT $2::bigint""",
     "DoneRows": "SELECT bref FROM tb_0030_done ORDER BY bref LIMIT $1::bigint",
 }
 
@@ -223,6 +232,13 @@ WRITE: dict[str, str] = {
     "refused_submission": """
         UPDATE tb_0031_submit SET reason_code = $2::text, reason_text = $3::text WHERE number = $1::bigint""",
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
+    "KeptKey": """
+        INSERT INTO semq_session_key (id, peer, key_id, alg, kept) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (id) DO NOTHING""",
+    "KeptReceipts": "INSERT INTO semq_receipts (number, source, signature, leaves) VALUES ($1, $2, $3, $4)",
+    "Certificates": """
+        INSERT INTO semq_certificate (node, pems) VALUES ($1::text, $2::text[])
+        ON CONFLICT (node) DO UPDATE SET pems = excluded.pems, seen_at = now()""",
     **{f"insert {table.name}": _insert(table) for table in INSERTED},
 }
 

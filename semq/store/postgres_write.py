@@ -6,7 +6,7 @@ Postgres itself. Rows that go come first, then changes, then rows that come, so 
 taken in the same unit."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -14,6 +14,7 @@ from semq.store.postgres_broker import Net
 from semq.store.postgres_pack import Packer, Param, int8, int8s, texts
 from semq.store.postgres_rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres_sql import INSERTED, copy_in
+from semq.store.rows import Certificates, KeptKey, KeptReceipts
 from semq.store.unit import Unit
 from semq.umx_t.status import AppStatus
 
@@ -25,7 +26,7 @@ _TABLES = [table.name for table in INSERTED]
 STAGED = (
     "new_outbound changed_outbound deleted_outbound new_bodies dropped_bodies new_tokens changed_out_streams"
     " changed_last_pos changed_in_streams raised_floors new_recorded new_seen new_pending platform_acked sender_acked"
-    " given handled deleted_pending taken_submissions refused_submissions taken_done ledger broker"
+    " given handled deleted_pending taken_submissions refused_submissions taken_done ledger broker rare"
 ).split()
 
 
@@ -41,6 +42,8 @@ def changes(unit: Unit) -> Batch:
     _stream_changes(unit, batch)
     _pending_changes(unit, batch)
     _submission_changes(unit, batch)
+    for row in unit.rare:
+        batch.append((type(row).__name__, _RARE[type(row)](row)))
     return batch
 
 
@@ -129,6 +132,14 @@ def _submission_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("refused_submission", [int8(number), code.encode(), words.encode()]))
     if unit.taken_done:
         batch.append(("taken_done", [int8s(unit.taken_done)]))
+
+
+# Class | its values, packed, as parameters of the statement of its name.
+_RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
+    KeptKey: lambda row: [row.id, row.peer.encode(), row.key_id.encode(), row.alg.encode(), row.text.encode()],
+    KeptReceipts: lambda row: [int8(row.number), row.source.encode(), row.signature.encode(), row.leaves],
+    Certificates: lambda row: [row.node.encode(), texts(row.pems)],
+}
 
 
 def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:

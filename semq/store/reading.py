@@ -291,5 +291,5 @@ WORDS: dict[Event, str] = {
     Event.PARKED: "set aside for a person",
     Event.MISMATCH: "the same message came with other bytes: an alarm",
     Event.VIOLATION: "a peer sent what cannot be true; refused",
-    Event.OPERATOR: "a person acted",
+    Event.OPERATOR: "a person acted, or a rule in one's stead",
 }

@@ -178,6 +178,38 @@ class Token:
     digest: bytes
 
 
+@dataclass(slots=True, frozen=True)
+class KeptKey:
+    """A row of semq_session_key: a session key of ours, wrapped for ourselves, so that it can be wrapped again."""
+
+    id: bytes
+    peer: str
+    key_id: str  #: our own key, for which it is wrapped
+    alg: str
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class KeptReceipts:
+    """A row of semq_receipts: what a partner signed, once for all receipts of a packet."""
+
+    number: int
+    source: str
+    signature: str
+    leaves: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class Certificates:
+    """A row of semq_certificate: what the directory last said of the certificates of a node, PEM."""
+
+    node: str
+    pems: tuple[str, ...]
+
+
+Rare = KeptKey | KeptReceipts | Certificates
+
+
 class Side(IntEnum):
     """As whom a node wrote a line of the ledger."""
 
@@ -214,7 +246,7 @@ class Event(IntEnum):
     PARKED = 26  #: receiver: the application failed too often; hub: never answered
     MISMATCH = 27  #: receiver or hub: the same identity with other bytes (row B7): an alarm
     VIOLATION = 28  #: a peer sent what cannot be true; refused
-    OPERATOR = 29  #: a person acted: resend, hold, release, requeue
+    OPERATOR = 29  #: a person acted, or a rule of this node in one's stead: resend, hold, release, requeue
 
 
 @dataclass(slots=True, frozen=True)

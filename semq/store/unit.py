@@ -21,6 +21,7 @@ from semq.store.rows import (
     OutStream,
     OutStreamKey,
     Pending,
+    Rare,
     Recorded,
     Slot,
     Stored,
@@ -119,7 +120,36 @@ class DoneRows:
     limit: int
 
 
-Query = Unsent | Unsettled | Unfinished | Waiting | FirstInOrder | StreamsTo | Expired | SubmittedRows | DoneRows
+@dataclass(frozen=True, slots=True)
+class RefusedBy:
+    """Rows of tb_0031 to one destination that ended REJECTED with this reason and keep their body, narrow."""
+
+    dest: str
+    code: str  #: SEMQ-nnnn
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKeys:
+    """Session keys that were kept for one peer, the newest first, as rows.KeptKey."""
+
+    peer: str
+    limit: int
+
+
+Query = (
+    Unsent
+    | Unsettled
+    | Unfinished
+    | Waiting
+    | FirstInOrder
+    | StreamsTo
+    | Expired
+    | SubmittedRows
+    | DoneRows
+    | RefusedBy
+    | KeptKeys
+)
 
 
 @dataclass(slots=True)
@@ -192,6 +222,7 @@ class Unit:
     taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[Any] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
+    rare: list[Rare] = field(default_factory=list)  #: rows of tables that few units write
 
     # --- what queries found, as earlier work of the same unit has left it
     def outbound_found(self, query: Query) -> Iterator[Outbound]:

@@ -50,15 +50,23 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     att: int = 0  #: attempt, counts from 1; negative answers and Ack-Fwd must name it
     void: bool = False  #: a void marker instead of a payload
     lk1: LK1 | None = None  #: set by the platform before it sends a stored copy
-    digest: bytes = b""  #: SHA-256 of the payload as handed over by the application
+    digest: bytes = b""  #: SHA-256 of the payload as handed over by the application; salted if it is sealed
     submitted_at: int = 0  #: milliseconds since 1970 UTC
     session_key: str = ""  #: the wrapped session key, as text; empty when the payload is in clear
+    alg: str = ""  #: how the session key is wrapped and the payload sealed
+    key_id: str = ""  #: of the receiver's certificate key that the session key is wrapped for
+    origin: str = ""  #: place of the message whose ciphertext this one sends again: LK0, sid, prev
     unknown: dict[str, Any] = {}  #: attributes of a newer version: tolerated and carried (row Q20)
 
     @property
     def ident(self) -> str:
         """What every acknowledgement about a stored copy must echo (rule R13)."""
         return str(self.lk0)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether anything says that the body is a ciphertext."""
+        return bool(self.session_key or self.alg or self.key_id or self.origin)
 
     @property
     def is_class3(self) -> bool:
@@ -108,6 +116,7 @@ class Packet(msgspec.Struct, frozen=True):
     records: Sequence[Any]
     header: object = None  #: the AMQP content header and the body as they arrived: a relayed packet leaves with them
     body: Body = b""
+    signature: str = ""  #: of the source, over all records; empty where the source has no certificate
 
 
 Frame = Data | Packet

@@ -23,12 +23,15 @@ APPLICATION = ("@Reliable", "@SaveFwd", "@Ack2", "@AppKey", "@Encrypt", "@Fixed"
 # Attributes that only nodes set.
 TRANSPORT = (
     "@Sid", "@Floor", "@Prev", "@Att", "@Void", "@LK1", "@Digest", "@Sender", "@SessionKey", "@SubmittedAt",
+    "@Alg", "@KeyId", "@Origin",
 )  # fmt: skip
 _APPLICATION = frozenset(APPLICATION)
 ORDER_KEY_MAX = 128  # characters
 TOKEN_MAX = 200  # characters
 SENDER_MAX = 64  # characters
 SESSION_KEY_MAX = 8192  # characters
+KEY_NAME_MAX = 64  # characters of @Alg and @KeyId
+ORIGIN_MAX = 400  # characters
 PROPERTIES = ("content_type", "content_encoding", "priority")  # fields of Attributes that are AMQP properties
 _INT64_MAX = 2**63 - 1
 
@@ -125,6 +128,9 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
         ("@LK1", str(envelope.lk1) if envelope.lk1 else None),
         ("@Sender", envelope.sender or None),
         ("@SessionKey", envelope.session_key or None),
+        ("@Alg", envelope.alg or None),
+        ("@KeyId", envelope.key_id or None),
+        ("@Origin", envelope.origin or None),
     )
     headers |= {name: value for name, value in optional if value is not None}
     headers.update(envelope.unknown)
@@ -261,4 +267,7 @@ OF_TRANSPORT: dict[str, tuple[str, Read]] = {
     "@Sender": ("sender", _text_of(SENDER_MAX)),
     "@SessionKey": ("session_key", _text_of(SESSION_KEY_MAX)),
     "@SubmittedAt": ("submitted_at", _number),
+    "@Alg": ("alg", _text_of(KEY_NAME_MAX)),
+    "@KeyId": ("key_id", _text_of(KEY_NAME_MAX)),
+    "@Origin": ("origin", _text_of(ORIGIN_MAX)),
 }

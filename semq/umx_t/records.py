@@ -27,6 +27,7 @@ Ident = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._-]{0,160}\Z")]  #: an LK0 or 
 Digest = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 Inc = Annotated[str, Meta(pattern=r"^([0-7][0-9a-f]{15}|[0-9a-f]{1,15})\Z")]
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z")]
+Certificate = Annotated[str, Meta(pattern=r"^[^\x00]*\Z", max_length=16_384)]
 Copy = tuple[StoreNumber, StoreNumber, Number]  #: an LK1
 
 
@@ -116,12 +117,16 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the platform tells a node about a partner (PRODUCT.md: online means an authenticated link)."""
+    """What the platform tells a node about a partner (PRODUCT.md: online means an authenticated link).
+
+    Certificates are a directory, not a proof: whoever uses one asks the authorities that it trusts.
+    """
 
     node: Text
     online: bool = False
     allowed: bool = True  #: whether this node may send to it
     complete: bool = False  #: the last of a full list: nodes not named are unknown
+    certificates: tuple[Certificate, ...] | None = None  #: of the partner, PEM; a node says its own to the platform
 
 
 _TYPES: dict[Function, type] = {

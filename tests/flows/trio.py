@@ -11,6 +11,7 @@ from uuid import UUID
 from semq.engine.hub import HubEngine
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, ClearOpener, Delivery, Submission
+from semq.engine.sealing import Sealing
 from semq.engine.settings import EngineSettings
 from semq.store.memory import MemoryStore
 from semq.store.rows import Event, Reason
@@ -113,12 +114,22 @@ class Directory:
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
         self.forbidden: set[Address] = set()
+        self.known: dict[Address, tuple[str, ...]] = {}
 
     def nodes(self) -> Sequence[Address]:
         return self.addresses
 
     def may_send(self, source: Address, target: Address) -> bool:
         return target not in self.forbidden
+
+    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
+        if self.known.get(node) == tuple(certificates):
+            return None
+        self.known[node] = tuple(certificates)
+        return self.known[node]
+
+    def certificates(self, node: Address) -> tuple[str, ...] | None:
+        return self.known.get(node)
 
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
         target = envelope.target.node
@@ -140,6 +151,7 @@ class Local:
         self.down: Wire | None = None
         self.accepted: list[Accepted] = []
         self.refused: list[Exception] = []
+        self.sealing = trio.secrecy(self.address)
         self.start()
 
     def start(self) -> None:
@@ -148,7 +160,7 @@ class Local:
         recovered = self.store.recover(self.trio.time.incarnation())
         self.engine = LocalEngine(
             Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app, self.told,
-            ClearOpener(), lambda: None,
+            self.sealing or ClearOpener(), lambda: None, self.sealing,
         )  # fmt: skip
         self.engine.handing.feed("")
 
@@ -168,10 +180,12 @@ class Local:
         order_key: str = "",
         key: str = "",
         expires_at: int = 0,
+        encrypt: bool = False,
+        user_headers: dict[str, Any] | None = None,
     ) -> None:
         attributes = Attributes(
             save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, app_key=AppKey("trade", "order", "", key),
-            expires_at=expires_at,
+            expires_at=expires_at, encrypt=encrypt, user_headers=user_headers or {},
         )  # fmt: skip
         self.engine.submit(
             [
@@ -197,7 +211,13 @@ CLEAN = {"tb_0031": 0, "tb_0030": 0, "dedup": 0}
 class Trio:
     """A, the platform, B."""
 
-    def __init__(self, settings: EngineSettings = SETTINGS, connected: bool = True) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings = SETTINGS,
+        connected: bool = True,
+        secrecy: Callable[[Address], Sealing | None] = lambda node: None,
+    ) -> None:
+        self.secrecy = secrecy
         self.time = Time()
         self.settings = settings
         self.wires: list[tuple[Wire, Frame]] = []

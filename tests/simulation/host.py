@@ -341,5 +341,11 @@ class SimDirectory:
     def may_send(self, source: Address, target: Address) -> bool:
         return True
 
+    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
+        return None
+
+    def certificates(self, node: Address) -> tuple[str, ...] | None:
+        return None
+
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
         return ("SEMQ-1203", "too large") if envelope.attributes.content_type == "refused" else None

@@ -1,0 +1,62 @@
+"""What the seal of a document binds: every attribute that its sender set, and its place, as authenticated data.
+
+The seal must hold for a copy that another hub store sends, for another attempt, and for the same ciphertext sent again
+as a new message (PROTOCOL.md sections 12 and 18). So what changes on the way is left out (transport source, attempt,
+floor, LK1, the receiver's key id), and the place (LK0, sid, prev) is that of the message that was sealed, which a later
+one carries as @Origin. A replay under a new place does not follow from that: the wrap of the session key in such a
+message is signed for exactly one new place and one origin (``resent``), and a wrap without it opens no message with an
+origin. The receiver's key id is bound by the wrap; the seal binds the session, whose name commits to its key.
+"""
+
+from typing import NamedTuple
+
+from semq.seal.canonical import canonical, tagged
+from semq.umx_t.envelope import Envelope
+
+
+def place_of(envelope: Envelope) -> str:
+    """The place of a message, as @Origin has it."""
+    return f"{envelope.ident} {envelope.sid} {envelope.prev or '-'}"
+
+
+class Sealed(NamedTuple):
+    """Which message a ciphertext was made as."""
+
+    ident: str
+    place: str
+    resent: str  #: what the wrap of the session key must be signed for; empty for a message that is sent as sealed
+
+
+def sealed_as(envelope: Envelope) -> Sealed:
+    """The message that the body of this one was sealed as: itself, or its origin."""
+    place = place_of(envelope)
+    if not envelope.origin:
+        return Sealed(envelope.ident, place, "")
+    return Sealed(envelope.origin.partition(" ")[0], envelope.origin, f"{place} for {envelope.origin}")
+
+
+def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes:
+    """The authenticated data of a ciphertext; ``size`` is that of the payload in octets. Raises HeaderUnfit."""
+    a = envelope.attributes
+    return canonical(
+        "semq document 1",
+        session_id,
+        place,
+        str(envelope.lk0.node),
+        str(envelope.target),
+        envelope.sender,
+        envelope.submitted_at,
+        envelope.digest,
+        size,
+        int(a.save_fwd),
+        a.ack2,
+        a.reliable,
+        a.fixed,
+        list(a.app_key),
+        a.order_key,
+        a.content_type,
+        a.content_encoding,
+        a.priority,
+        a.expires_at,
+        tagged(a.user_headers) if a.user_headers else None,
+    )

@@ -1,0 +1,255 @@
+"""Sealing as the engine sees it: session keys for partners, opening, signing, believing. Implements the port.
+
+One for the life of a process, also when the engine is built anew: session keys live here, in memory. Keys and
+certificates come from a ``KeyHolder`` (the node fits ``semq.pki`` to it). On the hot path a message costs one pass of
+AES-GCM and one salted digest; public keys work once a session and once a packet of receipts.
+
+A partner whose certificate we know has to sign what it says of messages: otherwise a hub could end them by itself.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from semq.clock import Clock
+from semq.engine.binding import bound, place_of, sealed_as
+from semq.engine.ports import Believed, Seal
+from semq.errors import SemqError
+from semq.seal.canonical import tagged
+from semq.seal.errors import CannotSeal, NotSealed, ReceiptForged, SealBroken
+from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, verify
+from semq.seal.opened import OpenedKeys, unwrapped
+from semq.seal.receipts import Statement, leaf, packet_message, read_signature, root, tree_message, write_signature
+from semq.seal.session import OVERHEAD, SECRET_LENGTH, Limits, SessionKey, wrapped_for
+from semq.seal.token import read_token
+from semq.store.rows import KeptKey
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Body, Envelope, Function, Packet, Primitive
+from semq.umx_t.records import Receipt, Role, encode_records
+
+EVERYBODY = "*"
+SESSIONS_MAX = 10_000  # partners with a session key in memory
+
+
+class KeyHolder(Protocol):
+    """Keys of this node, and the certificates of partners that it believes."""
+
+    @property
+    def signing(self) -> PrivateKey | None:
+        """The key of the active certificate; None while there is none."""
+
+    def own(self, key_id: str) -> PrivateKey | None:
+        """A key of this node, also one that is no longer shown but may still have to open something."""
+
+    def receiver(self, node: str) -> PublicKey | None:
+        """The key to wrap session keys for; None if no valid certificate of the node is known."""
+
+    def signer(self, node: str, key_id: str) -> PublicKey:
+        """The key with which a node signed. Raises SignerUnknown."""
+
+    def knows(self, node: str) -> bool:
+        """Whether any certificate of the node is known."""
+
+    def introduction(self) -> tuple[str, ...]:
+        """Our certificates, PEM, the active one first."""
+
+    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+        """What the directory says of a partner's certificates; whether the key to wrap for has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What has to be sealed: documents to and from these node ids (``*``: all)."""
+
+    required_with: Collection[str] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    def requires(self, node: Address) -> bool:
+        """Whether documents to and from a node have to be sealed."""
+        return node.id in self.required_with or EVERYBODY in self.required_with
+
+
+class Session(Seal):
+    """A session key, ready for documents to one partner."""
+
+    def __init__(self, key: SessionKey, kept: KeptKey) -> None:
+        self.key = key
+        self.kept: KeptKey | None = kept
+
+    def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
+        key = self.key
+        sealed = replace(
+            envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(envelope.ident, digest)
+        )
+        return sealed, key.seal(payload, bound(sealed, place_of(sealed), key.id, len(payload)))
+
+    def noted(self) -> None:
+        self.kept = None
+
+
+class Sealing:
+    """Implements ``ports.Sealing`` and ``ports.Opener``."""
+
+    def __init__(
+        self, node: Address, keys: KeyHolder, clock: Clock, draw: Callable[[int], bytes], policy: Policy
+    ) -> None:
+        """``draw(n)`` gives n fresh octets of chance that nobody can guess."""
+        self.node = node
+        self.keys = keys
+        self.policy = policy
+        self._clock = clock
+        self._draw = draw
+        self._sessions: dict[str, Session] = {}
+        self._opened = OpenedKeys(keys.own, keys.signer)
+
+    # --- documents that leave
+    def seal_for(self, target: Address, attributes: Attributes) -> Session | None:
+        """The session for a document, or None if it travels in clear. Raises CannotSeal, HeaderUnfit."""
+        node = target.node
+        if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
+            return None
+        tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
+        name = str(node)
+        receiver, session = self.keys.receiver(name), self._sessions.get(name)
+        if receiver is None or self.keys.signing is None:
+            raise CannotSeal(target=name, certificate_here=self.keys.signing is not None)
+        if session is None or session.key.is_over(self._clock.monotonic()) or session.key.key_id != key_id(receiver):
+            session = self._begin(name, self.keys.signing, receiver)
+        return session
+
+    def _begin(self, name: str, own: PrivateKey, receiver: PublicKey) -> Session:
+        if len(self._sessions) >= SESSIONS_MAX:
+            self._sessions.clear()
+        now = self._clock.monotonic()
+        key = SessionKey(self._draw(SECRET_LENGTH), own, str(self.node), receiver, name, now, self.policy.limits)
+        kept = KeptKey(key.id, name, key_id(own.public_key()), alg_of(own), key.keep(own, str(self.node)))
+        session = self._sessions[name] = Session(key, kept)
+        return session
+
+    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:
+        """``new`` with the session key of a refused message, wrapped for the receiver's present key.
+
+        None while the directory knows no other key than the one that was refused.
+        """
+        receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
+        if receiver is None or own is None or key_id(receiver) == envelope.key_id:
+            return None
+        secret = self._secret(kept)
+        origin = sealed_as(envelope).place
+        again = replace(new, origin=origin, alg=alg_of(receiver), key_id=key_id(receiver), digest=envelope.digest)
+        resent = sealed_as(again).resent
+        text = wrapped_for(secret, own, str(self.node), receiver, str(envelope.target.node), resent)
+        return replace(again, session_key=text)
+
+    def salt(self, kept: KeptKey, ident: str) -> bytes:
+        """What hides the digest of one of our sealed messages; to be shown with a proof."""
+        return self._opened.get(kept.text, kept.alg, kept.key_id, str(self.node), str(self.node)).salt(ident)
+
+    def _secret(self, kept: KeptKey) -> bytes:
+        me = str(self.node)
+        return unwrapped(kept.text, kept.alg, kept.key_id, me, me, "", self.keys.own, self.keys.signer)
+
+    # --- documents that arrive
+    def open(self, envelope: Envelope, body: Body) -> bytes:
+        """The payload in clear.
+
+        Raises NotSealed, KeyUnknown, SealMalformed: the message is refused for good. Raises SealBroken, SignatureWrong,
+        SignerUnknown: nothing that this copy says can be believed, so nothing is recorded of it.
+        """
+        source = envelope.lk0.node
+        if not envelope.is_sealed:
+            if envelope.attributes.encrypt or (source != self.node and self.policy.requires(source)):
+                raise NotSealed(source=str(source))
+            return bytes(body)
+        if not envelope.attributes.encrypt:
+            raise SealBroken("The document is sealed and says that it is not.", lk0=envelope.ident)
+        made = sealed_as(envelope)
+        opening = self._opened.get(
+            envelope.session_key, envelope.alg, envelope.key_id, str(source), str(self.node), made.resent
+        )
+        size = len(body) - OVERHEAD
+        payload = opening.open(body, bound(envelope, made.place, opening.id, size))
+        if opening.digest(made.ident, sha256(payload).digest()) != envelope.digest:
+            raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
+        return payload
+
+    # --- what nodes say of messages
+    def sign(self, packet: Packet) -> Packet:
+        """A packet with our signature, where it needs one and we have a key."""
+        key = self.keys.signing
+        if key is None or not _is_testimony(packet) or packet.target.node == self.node:
+            return packet
+        if packet.function is Function.RECEIPTS:
+            leaves = _leaves(packet)
+            message = tree_message(str(packet.source.node), str(packet.target.node), len(leaves), root(leaves))
+            return replace(packet, signature=write_signature(key, message))
+        body = encode_records(packet.records)
+        return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
+
+    def believe(self, packet: Packet) -> Believed | None:
+        """Check who said it; what can be shown to others, if it can. Raises ReceiptForged, SignatureWrong,
+        SignerUnknown."""
+        source = packet.source.node
+        if not _is_testimony(packet) or source == self.node:
+            return None
+        if not packet.signature:
+            if self.keys.knows(str(source)) or self.policy.requires(source):
+                raise ReceiptForged("It is not signed.", source=str(source))
+            return None
+        name, signature = read_signature(packet.signature)
+        key = self.keys.signer(str(source), name)
+        if packet.function is Function.RECEIPTS:
+            leaves = _leaves(packet)
+            verify(key, signature, tree_message(str(source), str(packet.target.node), len(leaves), root(leaves)))
+            return Believed(packet.signature, b"".join(leaves))
+        verify(key, signature, _message(packet, bytes(packet.body) or encode_records(packet.records)))
+        return None
+
+    # --- certificates
+    def introduction(self) -> tuple[str, ...]:
+        """Our certificates, for the directory."""
+        return self.keys.introduction()
+
+    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+        """News of the directory; True if the key to wrap for has changed."""
+        try:
+            changed = self.keys.heard(node, certificates)
+        except SemqError:
+            return False
+        self._opened.forget()
+        return changed
+
+    def session_of(self, envelope: Envelope) -> bytes:
+        """The name of the session key of a sealed message. Raises SealMalformed."""
+        return read_token(envelope.session_key).session_id
+
+
+def _is_testimony(packet: Packet) -> bool:
+    """Whether a packet between institutions can end a message at its sender: Ack2, answers, inquiries of role R."""
+    match packet.function, packet.primitive:
+        case Function.RECEIPTS, Primitive.INDICATION:
+            return bool(packet.records)
+        case Function.INQUIRIES, Primitive.CONFIRMATION:
+            return True
+        case Function.INQUIRIES, Primitive.REQUEST:
+            return any(record.role is Role.R for record in packet.records)
+    return False
+
+
+def _leaves(packet: Packet) -> list[bytes]:
+    receiver = str(packet.source.node)
+    return [leaf(statement_of(receiver, record)) for record in packet.records]
+
+
+def statement_of(receiver: str, record: Receipt) -> Statement:
+    """What an 810 record states."""
+    status = record.status.value if record.status is not None else ""
+    return Statement(receiver, record.ident, status, record.digest, record.at, "\n".join(record.reason or ()))
+
+
+def _message(packet: Packet, body: bytes) -> bytes:
+    kind = f"{packet.function.value}.{packet.primitive.value}"
+    return packet_message(str(packet.source.node), str(packet.target.node), kind, body)

@@ -1,0 +1,130 @@
+"""The keys of a node, and the certificates of partners that it believes: ``engine.sealing.KeyHolder`` on ``semq.pki``.
+
+What the directory says is believed only as far as a trusted authority stands behind each certificate, it names the
+partner, and it is one of those that are pinned, where any are (``secrecy.pins``). A certificate that has run out still
+tells who signed what lies in a store (as it was when it was valid); nothing new is sealed for it. One that the
+directory no longer names (revoked, or forgotten) tells nothing.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+from cryptography import x509
+
+from semq.clock import Clock
+from semq.errors import SemqError
+from semq.pki import Identity, NodeCertificate, TrustStore, read_certificate
+from semq.seal.errors import SignerUnknown
+from semq.seal.keys import PrivateKey, PublicKey, key_id
+from semq.umx_t.address import Address, parse_address
+
+CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
+END = "-----END CERTIFICATE-----"
+log = structlog.get_logger("semq.keyring")
+
+
+@dataclass(slots=True)
+class Own:
+    """Who this node is: its identity, and its certificates as files have them, the active one first."""
+
+    identity: Identity
+    certificates: tuple[str, ...]
+    public: dict[str, PublicKey] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.public = {name: key.public_key() for name, key in self.identity.keys.items()}
+
+
+class NodeKeys:
+    """One for the life of a process; ``own`` changes when the node's certificate does."""
+
+    def __init__(
+        self,
+        node: Address,
+        clock: Clock,
+        trust: TrustStore,
+        own: Own | None,
+        pins: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        self._node = str(node)
+        self._clock = clock
+        self._trust = trust
+        self._pins = pins or {}
+        self._partners: dict[str, list[NodeCertificate]] = {}
+        self.mine = own
+
+    @property
+    def signing(self) -> PrivateKey | None:
+        """The key of the active certificate."""
+        return None if self.mine is None else self.mine.identity.key
+
+    def own(self, key_id: str) -> PrivateKey | None:
+        """A key of any slot."""
+        return None if self.mine is None else self.mine.identity.keys.get(key_id)
+
+    def receiver(self, node: str) -> PublicKey | None:
+        """The key of the first certificate of a node that is valid now."""
+        if node == self._node:
+            return None if self.mine is None else self.mine.identity.certificate.public_key
+        now = self._clock.wall()
+        for certificate in self._partners.get(node, ()):
+            if certificate.not_before <= now <= certificate.not_after:
+                return certificate.public_key
+        return None
+
+    def signer(self, node: str, key_id: str) -> PublicKey:
+        """A key of a node by its id. Raises SignerUnknown."""
+        if node == self._node:
+            key = self.mine.public.get(key_id) if self.mine is not None else None
+        else:
+            key = next((c.public_key for c in self._partners.get(node, ()) if c.key_id == key_id), None)
+        if key is None:
+            raise SignerUnknown(node=node, key_id=key_id[:64])
+        return key
+
+    def certificate(self, node: str, key_id: str) -> NodeCertificate | None:
+        """A certificate of a partner by its key id, for a proof."""
+        return next((c for c in self._partners.get(node, ()) if c.key_id == key_id), None)
+
+    def knows(self, node: str) -> bool:
+        """Whether any certificate of a node is known."""
+        return bool(self._partners.get(node))
+
+    def introduction(self) -> tuple[str, ...]:
+        """Our certificates, the active one first."""
+        return () if self.mine is None else self.mine.certificates
+
+    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+        """Believe what can be believed; whether the key to wrap for has changed."""
+        before = self.receiver(node)
+        believed = []
+        for pem in certificates[:CERTIFICATES_MAX]:
+            try:
+                believed.append(self._believed(parse_address(node), pem))
+            except SemqError as error:
+                log.warning("certificate_not_believed", node=node, error=str(error))
+        if believed:
+            self._partners[node] = believed
+        else:
+            self._partners.pop(node, None)
+        after = self.receiver(node)
+        return after is not None and (before is None or key_id(before) != key_id(after))
+
+    def _believed(self, node: Address, pem: str) -> NodeCertificate:
+        first, chain = split(pem)
+        found = read_certificate(first.encode())
+        pins = self._pins.get(node.id)
+        if pins and found.fingerprint not in pins:
+            raise SignerUnknown("The certificate is not one of those that are pinned.", node=str(node))
+        now = self._clock.wall()
+        at = now if now <= found.not_after else found.not_after - timedelta(seconds=1)
+        return self._trust.verify(found, at, node=node, chain=chain)
+
+
+def split(pem: str) -> tuple[str, list[x509.Certificate]]:
+    """The first certificate of a PEM text, and those that follow: the chain to its authority."""
+    first, mark, rest = pem.partition(END)
+    chain = x509.load_pem_x509_certificates(rest.encode()) if END in rest else []
+    return first + mark, chain
