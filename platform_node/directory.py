@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from platform_node.certificates import KnownCertificates
 from semq.config.sections import Account
 from semq.engine.errors import TargetNotAllowed, UnknownTarget
 from semq.store.rows import Reason
@@ -12,8 +13,9 @@ from semq.umx_t.envelope import Envelope
 class ConfiguredDirectory:
     """The directory of a platform whose institutions stand in its configuration file."""
 
-    def __init__(self, accounts: Mapping[str, Account]) -> None:
+    def __init__(self, accounts: Mapping[str, Account], known: KnownCertificates) -> None:
         self._accounts = accounts
+        self._certificates = known
         self._nodes = [Address(NodeType.LOCAL, node_id) for node_id in accounts]
         self._known = frozenset(self._nodes)
         self._names = frozenset(map(str, self._nodes))
@@ -30,6 +32,14 @@ class ConfiguredDirectory:
         """Whether an agreement allows it; without a list of partners an institution may send to all."""
         account = self._accounts.get(source.id)
         return account is not None and (account.may_send_to is None or target.id in account.may_send_to)
+
+    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
+        """A node says its certificates."""
+        return self._certificates.introduce(node, certificates)
+
+    def certificates(self, node: Address) -> tuple[str, ...] | None:
+        """The certificates of an institution."""
+        return self._certificates.of(node)
 
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
         """Why a message can never be delivered, or None."""

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+from platform_node.certificates import KnownCertificates
 from platform_node.directory import ConfiguredDirectory
 from platform_node.enrolling import Enrolling
 from platform_node.guard import REVOCATION_S, Guard
@@ -53,7 +54,9 @@ class PlatformNode(Node[HubEngine]):
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
     def build_engine(self, recovered: Recovered) -> HubEngine:
-        self.directory = ConfiguredDirectory(self.settings.nodes)
+        if not hasattr(self, "certificates"):
+            self.certificates = KnownCertificates({})
+        self.directory = ConfiguredDirectory(self.settings.nodes, self.certificates)
         return HubEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory, self.clockwork.on_mail
         )

@@ -1,0 +1,64 @@
+"""The hub's directory of certificates: what each institution says of its own, as far as it can be believed.
+
+A node says its certificates at each login, in a session that is its own; the hub passes them on to all partners and
+keeps them in its store. With authorities of its own the hub believes only what they stand behind and what is not
+revoked; without (links with passwords, on one machine) it passes on, and the receivers judge for themselves. They do so
+anyway: a hub that lies here can keep documents from being sealed, and can open none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from semq.errors import BadInput, SemqError
+from semq.umx_t.address import Address, parse_address
+
+CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
+Check = Callable[[Address, str], None]
+
+
+class TooManyCertificates(BadInput):
+    """A node says more certificates than a node has."""
+
+    code = "SEMQ-1252"
+    remedy = "Remove old slots at the node; nothing that was sealed for a forgotten key can be opened."
+
+
+class KnownCertificates:
+    """Certificates by node, PEM, in the order in which the node says them: the active one first."""
+
+    def __init__(self, known: Mapping[str, Sequence[str]], check: Check = lambda node, pem: None) -> None:
+        """``check`` raises SemqError for a certificate that is not to be passed on."""
+        self._known = {node: tuple(pems) for node, pems in known.items()}
+        self._check = check
+
+    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
+        """What a node says; what is now known of it, or None if that is no news. Raises what ``check`` raises."""
+        if len(certificates) > CERTIFICATES_MAX:
+            raise TooManyCertificates(node=str(node), count=len(certificates))
+        said = tuple(certificates)
+        for pem in said:
+            self._check(node, pem)
+        if self._known.get(str(node)) == said:
+            return None
+        self._known[str(node)] = said
+        return said
+
+    def of(self, node: Address) -> tuple[str, ...] | None:
+        """The certificates of a node; None where nothing is known."""
+        return self._known.get(str(node))
+
+    def look_again(self) -> dict[str, tuple[str, ...]]:
+        """Drop what is no longer to be passed on (revoked, expired); the nodes for which that is news."""
+        changed = {}
+        for node, said in self._known.items():
+            left = tuple(pem for pem in said if self._passes(node, pem))
+            if left != said:
+                changed[node] = left
+        self._known |= changed
+        return changed
+
+    def _passes(self, node: str, pem: str) -> bool:
+        try:
+            self._check(parse_address(node), pem)
+        except SemqError:
+            return False
+        return True

@@ -1,0 +1,19 @@
+"""What the tests of secrecy share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from semq.store.rows import KeptKey
+from tests.flows.sealed import SECRET, World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    made.settle()
+    yield made
+    for node in made.nodes:  # whatever a test did, no secret lies where it must not
+        told = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
+        assert not any(SECRET.decode() in text or "PRIVATE" in text for text in told)
+        assert not any(SECRET in kept.text.encode() for kept in node.store.tables.rare if isinstance(kept, KeptKey))

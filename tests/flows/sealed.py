@@ -1,0 +1,92 @@
+"""A trio whose institutions have certificates of a real authority, and whose wires carry octets."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from semq.engine.framing import read_frame, write_frame
+from semq.engine.sealing import Policy, Sealing
+from semq.pki import Identity
+from semq.pki.authority import Authority, create_authority
+from semq.pki.keys import PrivateKey, key_id, new_key
+from semq.pki.trust import TrustStore
+from semq.service.keyring import NodeKeys, Own
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.status import Outcome
+from tests.flows.trio import Local, Time, Trio, Wire
+
+SECRET = b"PLANTED: 4711 crates of quince brandy"
+KEYS: dict[str, PrivateKey] = {name: new_key() for name in ("A1", "B1", "B2", "X")} | {"B3": new_key("rsa")}
+
+
+def watching(seen: list[Data]) -> Callable[[Wire, Frame], Frame]:
+    def tamper(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Data):
+            seen.append(frame)
+        return frame
+
+    return tamper
+
+
+class World(Trio):
+    """A trio whose institutions have certificates, and whose wires carry octets."""
+
+    def __init__(self, policy: Policy | None = None, certified: str = "AB") -> None:
+        self.authority = create_authority("hub", Time().wall())
+        self.policy = policy or Policy()
+        self.certified = certified
+        self.drawn = 0
+        self.captured: list[bytes] = []
+        self.tamper: Callable[[Wire, Frame], Frame | None] = lambda wire, frame: frame
+        super().__init__(secrecy=self._secrecy)
+        self.lose = self._carry
+
+    @property
+    def clock(self) -> Time:
+        return self.time
+
+    def _secrecy(self, node: Address) -> Sealing | None:
+        name = {"10008": "A", "56001": "B"}[node.id]
+        if name not in self.certified:
+            return None
+        keys = NodeKeys(node, self.clock, TrustStore([self.authority.certificate]), self.own(node, f"{name}1"))
+        return Sealing(node, keys, self.clock, self._draw, self.policy)
+
+    def _draw(self, count: int) -> bytes:
+        self.drawn += 1
+        return sha256(f"{id(self)} {self.drawn}".encode()).digest()[:count]
+
+    def own(self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0) -> Own:
+        """An identity whose active key is the first; the others still open."""
+        now = self.clock.wall()
+        issued = [(authority or self.authority).issue(KEYS[name].public_key(), node, now, days) for name in names]
+        keys = {key_id(KEYS[name]): KEYS[name] for name in names}
+        return Own(Identity(issued[0], KEYS[names[0]], keys), tuple(one.pem.decode() for one in issued))
+
+    def roll(self, node: Local, *names: str) -> None:
+        """A node has other keys; the directory is told."""
+        keys_of(node).mine = self.own(node.address, *names)
+        node.engine.introduce()
+
+    def _carry(self, wire: Wire, frame: Frame) -> bool:
+        routing_key, header, body = write_frame(frame)
+        self.captured.append(repr(header.headers).encode() + bytes(body))
+        arrived = self.tamper(wire, read_frame(routing_key, header, bytes(body)))
+        if arrived is not None:
+            wire.arrive(arrived)
+        return True
+
+
+def keys_of(node: Local) -> NodeKeys:
+    assert isinstance(node.sealing, Sealing)
+    assert isinstance(node.sealing.keys, NodeKeys)
+    return node.sealing.keys
+
+
+def outcomes(node: Local) -> list[Outcome | None]:
+    return [row.outcome for row in node.store.tables.outbound.values()]
+
+
+def send(world: World, *bodies: bytes, **facts: Any) -> None:
+    world.a.send(*bodies, encrypt=True, **facts)

@@ -1,0 +1,210 @@
+"""Receipts that prove, and keys that roll over while documents are on their way."""
+
+from datetime import timedelta
+from hashlib import sha256
+
+import pytest
+from msgspec.structs import replace
+
+from semq.pki import Identity
+from semq.pki.keys import key_id
+from semq.seal.receipts import Statement, climb, leaf, path, root
+from semq.service.keyring import Own
+from semq.store.rows import Event, KeptReceipts
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt
+from semq.umx_t.status import Arrival, Outcome
+from tests.flows.sealed import KEYS, SECRET, World, keys_of, outcomes, send, watching
+from tests.flows.trio import PLATFORM, Wire
+
+# ------------------------------------------------------------------------------------------- receipts that prove
+
+
+def forged(world: World, lk0: str) -> list[Packet]:
+    """What a hub could make up of B."""
+    b, a = world.b.address, world.a.address
+    receipt = Receipt(ident=lk0, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
+    answer = Inquiry(ident=lk0, answer=Answer.RECV)
+    return [
+        Packet(b, a, Function.RECEIPTS, Primitive.INDICATION, [receipt]),
+        Packet(b, a, Function.RECEIPTS, Primitive.INDICATION, [receipt], signature="forged"),
+        Packet(b, a, Function.INQUIRIES, Primitive.CONFIRMATION, [answer]),
+    ]
+
+
+def test_a_forged_ack2_ends_nothing(world: World) -> None:
+    world.tamper = lambda wire, frame: None if wire is world.b.down else frame  # the hub keeps everything
+    send(world, SECRET)
+    world.settle()
+    (row,) = world.a.store.tables.outbound.values()
+    assert world.a.up is not None
+    for packet in forged(world, str(row.lk0)):
+        world.a.engine.hear(world.a.up, [packet])
+        world.settle()
+        assert outcomes(world.a) == [None]
+    assert world.a.lines(Event.VIOLATION) == 3
+    world.tamper = lambda wire, frame: frame
+    world.later(40)
+    assert world.a.told.kinds[-1] == "delivered"
+
+
+def test_an_altered_receipt_and_one_of_another_key_end_nothing(world: World) -> None:
+    def tamper(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Packet) and frame.function is Function.RECEIPTS and frame.signature:
+            return replace(frame, records=[replace(r, at=r.at + 1) for r in frame.records], header=None, body=b"")
+        return frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.settle()
+    assert outcomes(world.a) == [None]
+    keys = keys_of(world.b)
+    assert keys.mine is not None
+    keys.mine = Own(Identity(keys.mine.identity.certificate, KEYS["X"], keys.mine.identity.keys), ())
+    world.tamper = lambda wire, frame: frame
+    world.later(20)
+    assert outcomes(world.a) == [None]
+
+
+def test_a_receipt_can_be_proved_alone(world: World) -> None:
+    send(world, *[bytes([n]) for n in range(7)])
+    world.settle()
+    lines = [line for line in world.a.store.tables.ledger if line.event is Event.DELIVERED]
+    kept = {row.number: row for row in world.a.store.tables.rare if isinstance(row, KeptReceipts)}
+    assert len(lines) == 7
+    for line in lines:
+        _, number, _, place, _, _, at = line.detail.split()
+        leaves = [kept[int(number)].leaves[n : n + 32] for n in range(0, len(kept[int(number)].leaves), 32)]
+        statement = Statement("1.56001", line.lk0, "RECV", digest_of(world, line.lk0), int(at))
+        assert leaf(statement) == leaves[int(place)]
+        assert climb(leaf(statement), int(place), path(leaves, int(place))) == root(leaves)
+
+
+def digest_of(world: World, lk0: str) -> str:
+    lines = [line for line in world.a.store.tables.ledger if line.lk0 == lk0 and line.event is Event.ACCEPTED]
+    return lines[0].digest.hex()
+
+
+def test_signed_answers_end_a_message_whose_ack2_was_lost(world: World) -> None:
+    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+        lost = isinstance(frame, Packet) and frame.function is Function.RECEIPTS and wire is world.a.down
+        return None if lost else frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.settle()
+    assert outcomes(world.a) == [None]
+    world.later(20)
+    assert world.a.told.kinds[-1] == "delivered"
+
+
+# ------------------------------------------------------------------------------------------------------------ roll-over
+
+
+def test_what_was_sealed_for_an_old_key_opens_as_long_as_the_receiver_keeps_it(world: World) -> None:
+    world.cut(world.b)
+    send(world, SECRET)
+    world.settle()
+    keys_of(world.b).mine = world.own(world.b.address, "B2", "B1")
+    world.connect(world.b)
+    world.later(3)
+    assert world.b.app.payloads == [SECRET]
+    send(world, b"for the new key")
+    world.later(3)
+    assert world.b.app.got[-1].envelope.key_id == key_id(KEYS["B2"])
+
+
+@pytest.mark.parametrize("new", ["B2", "B3"])
+def test_what_the_receiver_cannot_open_is_sealed_for_its_new_key_by_the_senders_node(world: World, new: str) -> None:
+    world.cut(world.b)
+    send(world, SECRET, key="S1", user_headers={"n": 1})
+    send(world, b"second")
+    world.settle()
+    keys_of(world.b).mine = world.own(world.b.address, new)  # the old key is gone
+    world.connect(world.b)
+    world.later(5)
+    assert world.b.app.payloads == [SECRET, b"second"]
+    kinds = world.a.told.kinds
+    assert kinds.count("failed") == 2
+    assert kinds.count("delivered") == 2
+    failed = next(event for event in world.a.told.events if event.kind == "failed")
+    assert failed.reason is not None
+    assert failed.reason[0] == "SEMQ-5201"
+    assert key_id(KEYS["B1"]) in failed.reason[1]
+    got = world.b.app.got[0].envelope
+    assert got.lk0 != failed.lk0
+    assert got.origin.startswith(str(failed.lk0))
+    assert got.digest == sha256(SECRET).digest()
+    assert got.attributes.app_key.key == "S1"
+    world.later(30)
+    assert not world.a.store.tables.outbound
+    assert world.b.lines(Event.REJECTED) == 2
+
+
+def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another_key(world: World) -> None:
+    keys = keys_of(world.b)
+    assert keys.mine is not None
+    keys.mine = Own(Identity(keys.mine.identity.certificate, KEYS["B1"], {}), keys.mine.certificates)
+    send(world, SECRET)
+    world.settle()
+    assert outcomes(world.a) == [Outcome.REJECTED]
+    world.a.crash()
+    world.connect(world.a)
+    world.later(5)
+    assert outcomes(world.a) == [Outcome.REJECTED]  # A knows the refused key only: it does not try in vain
+    world.roll(world.b, "B2")
+    world.later(5)
+    assert world.b.app.payloads == [SECRET]
+
+
+def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(world: World) -> None:
+    keys_of(world.b).mine = world.own(world.b.address, "B2")  # and the directory is not told
+    send(world, SECRET)
+    world.settle()
+    assert outcomes(world.a) == [None]  # refused, but signed with a key that A does not know
+    world.b.engine.introduce()
+    world.later(60)
+    assert world.b.app.payloads == [SECRET]
+
+
+def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: World) -> None:
+    world.cut(world.b)
+    send(world, SECRET)
+    world.settle()
+    keys_of(world.b).mine = world.own(world.b.address, "B2")
+    seen: list[Data] = []
+    world.tamper = watching(seen)
+    world.connect(world.b)
+    world.later(5)
+    resent = next(frame for frame in seen if frame.envelope.origin)
+    e = resent.envelope
+    lk0 = e.lk0._replace(object_id=e.lk0.object_id + 7)
+    assert world.b.up is not None
+    for again in (replace(e, lk0=lk0, sid=e.sid + 1), replace(e, lk0=lk0, sid=e.sid + 1, origin="")):
+        world.b.engine.hear(world.b.up, [replace(resent, envelope=again, header=None)])
+        world.settle()
+    assert world.b.app.payloads == [SECRET]
+
+
+def test_a_node_introduces_nobody_but_itself(world: World) -> None:
+    assert world.a.up is not None
+    record = Presence(node="1.56001", certificates=("forged",))
+    packet = Packet(world.a.address, PLATFORM, Function.PRESENCE, Primitive.INDICATION, [record])
+    before = world.directory.certificates(world.b.address)
+    world.a.up.send(packet)
+    world.settle()
+    assert world.directory.certificates(world.b.address) == before
+
+
+def test_documents_to_ones_own_node_are_sealed_too(world: World) -> None:
+    world.a.send(SECRET, to="10008", encrypt=True)
+    world.later(3)
+    assert world.a.app.payloads == [SECRET]
+    assert world.a.app.got[0].envelope.lk0.node == world.a.address
+    assert [row.status for row in world.a.store.tables.pending.values()] in ([], [Arrival.RECV])
+
+
+def test_validity_is_asked_at_every_use(world: World) -> None:
+    world.clock.now += timedelta(days=91).total_seconds()
+    send(world, SECRET)
+    assert [getattr(error, "code", "") for error in world.a.refused] == ["SEMQ-5207"]
