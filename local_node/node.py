@@ -17,7 +17,6 @@ from local_node.renewing import LOOK_S, Renewing
 from local_node.submissions import SqlSubmissions
 from local_node.submitting import SubmitExchange
 from local_node.uplink import Uplink, UplinkSettings
-from semq.amqp.limits import Limits
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.engine.local import LocalEngine
@@ -100,18 +99,22 @@ class LocalNode(Node[LocalEngine]):
             password=hub.password.get_secret_value() if hub.password and tls is None else None,
             tls=tls,
             check=must_be_hub if tls else lambda _: None,
-            limits=Limits(heartbeat=10, body_max=self.settings.amqp.max_message_bytes),
+            limits=self.connection_limits(heartbeat=10),
         )
         return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
 
     async def began(self) -> None:
         if self.lives == 1:
-            self.uplink.start()
+            self.dial()
         else:
             await self.uplink.restart()
         for queue in self.inboxes.queues.values():
             self.engine.handing.feed(queue.user)
         self.submissions.poll()
+
+    def dial(self) -> None:
+        """Begin to keep a session with the platform."""
+        self.uplink.start()
 
     async def ending(self) -> None:
         self.engine.accepting.stopping = True

@@ -41,6 +41,7 @@ from semq.umx_t.version import PROPERTY, offer
 log = structlog.get_logger("semq.node")
 E = TypeVar("E", bound=Engine)
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
+ARRIVING_BYTES_MAX = 256 << 20  # messages of one connection that are being put together at once
 APPLICATIONS = "/"  # the virtual host of applications and administrators
 
 
@@ -258,7 +259,7 @@ class Node(Generic[E]):
                 connections_per_address_max=a.max_connections_per_address,
                 tls=self.tls(),
             ),
-            connection=Limits(heartbeat=a.heartbeat_s, body_max=a.max_message_bytes),
+            connection=self.connection_limits(a.heartbeat_s),
             vhosts=self.vhosts,
             properties={
                 "product": "SEMQ",
@@ -268,6 +269,11 @@ class Node(Generic[E]):
                 **self.greeting(),
             },
         )
+
+    def connection_limits(self, heartbeat: int) -> Limits:
+        """What one connection may cost; a message of the largest size can always be put together."""
+        body_max = self.settings.amqp.max_message_bytes
+        return Limits(heartbeat=heartbeat, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max))
 
     def identity(self) -> Mapping[str, Any]:
         """What this life of the node says of itself to its peers: who, which store, which life, which protocol."""

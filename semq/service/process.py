@@ -71,15 +71,15 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
     return EXIT_OK
 
 
-async def run(node: Runnable) -> None:
-    """Start a node, serve until a signal or a failure, stop it."""
+async def run(node: Runnable, announce: Callable[[int], str] = lambda port: f"ready 127.0.0.1:{port}") -> None:
+    """Start a node, print the line that ``announce`` makes of its port, serve until a signal or a failure, stop it."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
         await node.start()
-        print(f"ready 127.0.0.1:{node.port}", flush=True)
+        print(announce(node.port), flush=True)
         log.info("ready", port=node.port)
         stopped = asyncio.create_task(stop.wait())
         failed = asyncio.create_task(node.wait_failed())

@@ -1,0 +1,100 @@
+"""``./run broker --port N [--data DIR]``: one local node by itself, as a plain AMQP 0-9-1 broker for any client.
+
+The same node as everywhere, durable in its own Postgres, only without a platform: documents for others wait in it.
+User ``guest`` with password ``guest`` may do everything in virtual host ``/``, from this machine only. Its
+configuration is written to ``broker.toml`` in the data folder, so that the command line finds it. Without ``--data``
+that folder is a temporary one, gone when the broker is stopped.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import uvloop
+
+from local_node.node import LocalNode
+from semq.clock import SystemClock
+from semq.config import load
+from semq.config.settings import Settings
+from semq.errors import Misconfigured, SemqError
+from semq.service.log import set_up
+from semq.service.process import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, run
+
+# A platform must be named in the configuration of a local node; this one is never dialled.
+CONFIG = """\
+[node]
+kind = "local"
+id = "broker"
+data_dir = "."
+
+[amqp]
+port = {port}
+max_message_bytes = 1_073_741_824
+
+[hub]
+url = "amqp://127.0.0.1:1"
+password = "none"
+
+[log]
+level = "warning"
+"""
+
+
+class LoneNode(LocalNode):
+    """A local node that never dials."""
+
+    def dial(self) -> None:
+        """There is no platform."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status (``semq.service.process``)."""
+    parser = argparse.ArgumentParser(
+        prog="run broker", description="A local node by itself, as an AMQP 0-9-1 broker on 127.0.0.1: guest, guest, /."
+    )
+    parser.add_argument("--port", type=_port, default=5672, metavar="N", help="0 takes a free one (default: 5672)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="keep what is durable here (default: a temporary one)")
+    arguments = parser.parse_args(argv)
+    try:
+        with ExitStack() as stack:
+            folder = arguments.data or Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-broker-", ignore_cleanup_errors=True))
+            )
+            settings = _settings(folder, arguments.port)
+            set_up(settings.log, "broker")
+            uvloop.run(run(LoneNode(settings, SystemClock()), _announcement(arguments.port)))
+    except SemqError as error:
+        print(f"broker: {error.advice()}", file=sys.stderr)
+        return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
+    except KeyboardInterrupt:
+        pass
+    return EXIT_OK
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 16:
+        raise argparse.ArgumentTypeError("a port is a number in 0..65535")
+    return int(text)
+
+
+def _settings(folder: Path, port: int) -> Settings:
+    file = folder / "broker.toml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(CONFIG.format(port=port))
+    except OSError as error:
+        raise Misconfigured(f"{folder} cannot be used as data folder: {error.strerror}.") from error
+    return load(file, {name: value for name, value in os.environ.items() if name.startswith("SEMQ_LOG__")})
+
+
+def _announcement(asked_for: int) -> Callable[[int], str]:
+    """Plainly ``ready``; a port that was not chosen by the caller is told."""
+    return lambda port: "ready" if asked_for else f"ready 127.0.0.1:{port}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
