@@ -40,7 +40,8 @@ from semq.amqp.wire import Table
 class ServerConnection(Connection):
     """One accepted connection. ``semq.amqp`` describes the interface.
 
-    ``server_properties`` are announced beside the capabilities, which they may replace; ``mechanisms`` in order.
+    ``server_properties`` are announced beside the capabilities, which they may replace. ``mechanisms`` are offered in
+    this order; the owner may change them until the peer has spoken.
     """
 
     role: ClassVar[str] = "S"
@@ -57,7 +58,7 @@ class ServerConnection(Connection):
     ) -> None:
         super().__init__(limits or Limits())
         self._properties: Table = {"capabilities": SERVER_CAPABILITIES, **(server_properties or {})}
-        self._mechanisms = tuple(mechanisms)
+        self.mechanisms = tuple(mechanisms)
         self._greeting = b""
         self._rounds = 0
         self._secrets = 0  # update-secret that waits for accept_secret
@@ -164,7 +165,7 @@ class ServerConnection(Connection):
         missing = len(PROTOCOL_HEADER) - len(self._greeting)
         self._greeting += data[:missing]
         if self._greeting == PROTOCOL_HEADER:
-            mechanisms = " ".join(self._mechanisms).encode()
+            mechanisms = " ".join(self.mechanisms).encode()
             start = ConnectionStart(server_properties=self._properties, mechanisms=mechanisms)
             self._put_method(self._zero, start)
             self._state = ConnectionState.START_SENT
@@ -175,7 +176,7 @@ class ServerConnection(Connection):
 
     def _on_login(self, method: ConnectionStartOk) -> None:
         self._meet(method.client_properties)
-        if method.mechanism not in self._mechanisms:
+        if method.mechanism not in self.mechanisms:
             raise CommandInvalid(f"the mechanism {method.mechanism!r:.60} is not offered", *method.ids)
         self._events.append(LoginOffered(method.mechanism, method.response, method.client_properties, method.locale))
 

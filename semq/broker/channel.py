@@ -159,21 +159,23 @@ class Channel:
         if not no_wait:
             self.send(method)
 
-    def reply_when_saved(self, method: Method, no_wait: bool, must_wait: bool) -> None:
-        """Answer when what the request changed is in the store; the channel rests until then."""
+    def reply_when_saved(
+        self, method: Method, no_wait: bool, must_wait: bool, then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Answer when what the request changed is in the store, then call ``then``; until then the channel rests."""
         if not must_wait:
             self.reply(method, no_wait)
+            then()
             return
         self.hold()
-        self.session.journal.when_saved(lambda error: self._saved(method, no_wait, error))
+        self.session.journal.when_saved(lambda error: self._saved(method, no_wait, then, error))
 
-    def _saved(self, method: Method, no_wait: bool, error: BaseException | None) -> None:
-        if not self.is_open:
-            return
-        if error is not None:
+    def _saved(self, method: Method, no_wait: bool, then: Callable[[], None], error: BaseException | None) -> None:
+        if self.is_open and error is not None:
             self.session.fail_channel(self, refusals.not_stored())
-            return
-        self.reply(method, no_wait)
+        elif self.is_open:
+            self.reply(method, no_wait)
+        then()
         self.release()
 
     def hold(self) -> None:

@@ -5,14 +5,15 @@ the store has it. ``DEFINITIONS`` maps methods to functions; ``session`` looks t
 ``consuming``.
 """
 
-import base64
 from collections.abc import Callable
 from typing import Any
 
 from semq.amqp import methods as m
+from semq.amqp.errors import AmqpError
 from semq.broker import refusals
 from semq.broker.channel import Channel
 from semq.broker.definitions import AnyQueue
+from semq.broker.naming import made_name
 from semq.broker.publishing import REPLY_PREFIX, REPLY_TO
 from semq.broker.queue import Queue
 from semq.broker.services import ServiceQueue
@@ -95,7 +96,7 @@ def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
     if ask.passive:
         queue, must_wait = queue_for(channel, name), False
     else:
-        name = name or "amq.gen-" + base64.urlsafe_b64encode(session.clock.uuid().bytes).decode().rstrip("=")
+        name = name or made_name("amq.gen-", session.clock)
         session.require(Right.CONFIGURE, "queue", name)
         if name not in session.vhost.queues:
             _require_dead_letter_rights(channel, name, ask)
@@ -177,8 +178,13 @@ def queue_delete(channel: Channel, ask: m.QueueDelete) -> None:
         channel.reply(m.QueueDeleteOk(0), ask.no_wait)  # as RabbitMQ: deleting what is not there is no error
         return
     queue = session.vhost.find_queue(name, session)
-    count, must_wait = session.vhost.delete_queue(queue, ask.if_unused, ask.if_empty)
-    channel.reply_when_saved(m.QueueDeleteOk(count), ask.no_wait, must_wait)
+    session.delay_notices()
+    try:
+        count, must_wait = session.vhost.delete_queue(queue, ask.if_unused, ask.if_empty)
+    except AmqpError:
+        session.tell_notices()
+        raise
+    channel.reply_when_saved(m.QueueDeleteOk(count), ask.no_wait, must_wait, session.tell_notices)
 
 
 DEFINITIONS: dict[type[m.Method], Callable[[Channel, Any], None]] = {

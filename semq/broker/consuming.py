@@ -15,6 +15,7 @@ from semq.broker.channel import Channel
 from semq.broker.commands import named_queue, queue_for
 from semq.broker.confirms import Confirms
 from semq.broker.consumer import Consumer, Source, counted
+from semq.broker.naming import made_name
 from semq.broker.publishing import REPLY_TO, commit
 from semq.broker.queue import Disposition, Queue
 from semq.broker.services import ServiceQueue
@@ -43,7 +44,7 @@ def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
         raise refusals.bad_request("the arguments of the consumer are too large")
     if len(channel.consumers) >= session.limits.consumers_per_channel:
         raise refusals.too_many("consumer", session.limits.consumers_per_channel)
-    tag = ask.consumer_tag or f"amq.ctag-{session.clock.uuid().hex}"
+    tag = ask.consumer_tag or made_name("amq.ctag-", session.clock)
     if ask.queue == REPLY_TO:
         _consume_replies(channel, ask, tag)
         return

@@ -46,6 +46,8 @@ def publish(channel: Channel, event: Published) -> None:
         session.journal.confirm(channel, number, size)
     elif number:
         channel.confirm(number, not sent.is_refused)
+        if not sent.queues:
+            channel.write_confirms()  # as RabbitMQ: nobody has it, so its outcome waits for nothing
 
 
 def check(channel: Channel, event: Published) -> Exchange:

@@ -22,6 +22,7 @@ from semq.broker.environment import Environment, MemoryGauge
 from semq.broker.journal import Journal
 from semq.broker.limits import BrokerLimits
 from semq.broker.memory_store import NoStore
+from semq.broker.naming import reply_address
 from semq.broker.persist import MessageStore
 from semq.broker.queue import Queue
 from semq.broker.restore import restore
@@ -57,7 +58,7 @@ class ReplyTargets:
         self._addresses: dict[Channel, str] = {}
 
     def add(self, channel: Channel) -> None:
-        address = self._clock.uuid().hex
+        address = reply_address(self._clock)
         self._channels[address] = channel
         self._addresses[channel] = address
 

@@ -71,6 +71,8 @@ class Session:
         self._stalled: dict[Channel, None] = {}  # their requests wait until the client takes the answers
         self._confirming: dict[Channel, None] = {}
         self.feeding: dict[Channel, None] = {}  # channels with a large body on its way out
+        self._notices: list[tuple[int, str]] = []  # of cancelled consumers, that wait for an answer to go first
+        self._delays = 0
         self._turns: dict[Consumer, None] = {}  # whoever was served last stands at the end
 
     # From the link.
@@ -78,6 +80,9 @@ class Session:
     def link_made(self, link: Link) -> None:
         """The socket is there."""
         self.link = link
+        if link.peer.certificate is None:
+            # Clients that take the first mechanism they know would come without a certificate, and be refused.
+            self.machine.mechanisms = tuple(name for name in self.machine.mechanisms if name != "EXTERNAL")
         self.allowance = Allowance(self.limits, link)
         self.server.sessions[self] = None
         log.debug("connection from %s", link.peer)
@@ -123,11 +128,27 @@ class Session:
         """Tell the client that a consumer has ended, if it understands that."""
         if self.is_ending:
             return
+        if self._delays:
+            self._notices.append((number, tag))
+            return
         try:
             self.machine.cancel_consumer(number, tag)
         except LocalMisuse:
             return  # the peer has closed the channel itself
         self.touch()
+
+    def delay_notices(self) -> None:
+        """Keep notices of cancelled consumers back until ``tell_notices``: a client that deletes a queue waits for
+        queue.delete-ok, and hears of its own consumers after that, as from RabbitMQ."""
+        self._delays += 1
+
+    def tell_notices(self) -> None:
+        """The answer is out."""
+        self._delays -= 1
+        if not self._delays:
+            notices, self._notices = self._notices, []
+            for number, tag in notices:
+                self.cancel_consumer(number, tag)
 
     # Events.
 
@@ -188,7 +209,7 @@ class Session:
             self._end_channel(channel)
 
     def _connection_over(self, event: "e.ConnectionFailed | e.ConnectionClosed") -> None:
-        if event.error is not None:
+        if event.error is not None and event.error.reply_code:  # some clients close in order with reply code 0
             log.warning("connection of %s from %s: %s", self.user or "?", self.link.peer, event.error)
         self._end()
 

@@ -17,6 +17,7 @@ from semq.transport.turn import Turn
 
 WRITE_HIGH = 512 * 1024  # octets that wait in the socket buffer before the link counts as not writable
 WRITE_LOW = 128 * 1024
+LINGER_S = 1.0  # how long a peer that has our last words may take to close its side
 UNREAD_MAX = 4 * 1024 * 1024  # octets that a peer may leave unread before nothing more is read from it
 
 
@@ -76,6 +77,7 @@ class Link(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._held: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
         self._ending_event: Event | None = None
         self._is_ending = False
         self._has_resumed = False
@@ -110,7 +112,7 @@ class Link(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = self._is_ending = True
         self.is_writable = False
-        for timer in (self._timer, self._held):
+        for timer in (self._timer, self._held, self._lingering):
             if timer is not None:
                 timer.cancel()
         self._owner.link_lost(exc)
@@ -217,8 +219,18 @@ class Link(asyncio.BufferedProtocol):
         self._write()
         if isinstance(self._ending_event, ConnectionClosed):
             self._is_ending = True
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Close the socket, but hear the peer out for a moment: if something of it stood unread, its kernel would throw
+        our last words away."""
+        if self._transport.can_write_eof() and not self._transport.is_closing():
+            self._transport.write_eof()
+            self.read_on()
+            self._lingering = self._loop.call_later(LINGER_S, self._transport.close)
+        else:
             self._transport.close()
-            self._arm_abort()
+        self._arm_abort()
 
     def _arm_abort(self) -> None:
         """A peer that does not read must not keep a closed socket alive for ever."""

@@ -6,8 +6,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from semq.amqp import methods as m
-from semq.amqp.events import Delivered
-from tests.broker.served import Served
+from semq.amqp.events import ChannelClosed, Delivered, MethodReceived
+from semq.broker.memory_store import MemoryStore
+from tests.broker.served import Served, served
 
 
 @pytest.fixture
@@ -223,6 +224,18 @@ def test_the_client_hears_that_its_queue_is_gone(broker: Served, channel: Blocki
     while not cancelled:
         channel.connection.process_data_events(time_limit=5)
     assert cancelled[0].method.consumer_tag == taker.consumer_tag  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_whoever_deletes_hears_that_first_and_then_of_its_consumers(durable: bool) -> None:
+    with served(MemoryStore()) as running, running.raw().opened(2) as client:
+        client.ask(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
+        client.ask(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
+        client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
+        assert client.until(ChannelClosed).error is not None  # a delete that was refused keeps nothing back
+        client.send(m.QueueDelete(queue="mine"))
+        first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
+        assert (first, second) == (m.QueueDeleteOk(0), m.BasicCancel("t", no_wait=True))
 
 
 def test_no_ack_consumers_get_everything_and_leave_nothing(channel: BlockingChannel, queue: str) -> None:

@@ -47,7 +47,7 @@ def test_amqplain(broker: Served) -> None:
 
 @pytest.mark.parametrize(
     ("mechanism", "response", "code"),
-    [("PLAIN", b"guest", 502), ("AMQPLAIN", b"\x05LOGIN", 501), ("EXTERNAL", b"", 403), ("PLAIN", b"\0\xff\0x", 502)],
+    [("PLAIN", b"guest", 502), ("AMQPLAIN", b"\x05LOGIN", 501), ("EXTERNAL", b"", 503), ("PLAIN", b"\0\xff\0x", 502)],
 )
 def test_responses_that_cannot_be_read(broker: Served, mechanism: str, response: bytes, code: int) -> None:
     with broker.raw(mechanism=mechanism, response=response) as client:

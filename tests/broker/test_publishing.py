@@ -10,6 +10,9 @@ from pika.exceptions import (
     UnroutableError,
 )
 
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Acked, Returned
 from semq.broker.memory_store import MemoryStore
 from tests.broker.served import Served, served
 
@@ -28,6 +31,17 @@ def test_a_mandatory_message_without_a_queue_comes_back_before_its_confirm(chann
 def test_a_message_without_a_queue_is_confirmed(channel: BlockingChannel) -> None:
     channel.confirm_delivery()
     channel.basic_publish("amq.direct", "nowhere", b"body")
+
+
+def test_what_goes_nowhere_is_confirmed_one_by_one(broker: Served) -> None:
+    with broker.raw().opened() as client:
+        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        client.machine.publish(1, "", "nowhere", ContentHeader.build(0, Properties()), b"")
+        client.publish("", "nowhere", b"back", mandatory=True)
+        assert client.until(Acked, lambda event: event.delivery_tag == 2) == Acked(1, 2, False)
+        first, second = client.events[-2:]
+        assert first == Acked(1, 1, False)
+        assert isinstance(second, Returned)  # behind the confirm of the one before, and before its own
 
 
 def test_a_full_queue_that_refuses_nacks(channel: BlockingChannel) -> None:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from semq.amqp.errors import AccessRefused, NotAllowed
+from semq.amqp.errors import AccessRefused, CommandInvalid, NotAllowed
 from semq.clock import SystemClock
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed
@@ -29,7 +29,7 @@ async def test_a_refusal_is_the_servers_error() -> None:
     async with pair() as both:
         with pytest.raises(AccessRefused):
             await both.dial(password="wrong")
-        with pytest.raises(AccessRefused):
+        with pytest.raises(CommandInvalid, match="offers no EXTERNAL"):  # nobody has shown a certificate
             await both.dial(password=None)
         with pytest.raises(NotAllowed, match="vhost nowhere not found"):
             await both.dial(virtual_host="nowhere")

@@ -75,7 +75,18 @@ async def test_whoever_does_not_finish_the_negotiation_is_dropped() -> None:
     async with pair(connection=Limits(handshake_s=0.05)) as both:
         assert await talk(both) == b""
         assert (await talk(both, PROTOCOL_HEADER)).startswith(b"\x01\0\0")
-        assert both.server.sessions == {}
+        await until(lambda: both.server.sessions == {})
+
+
+async def test_what_stands_unread_does_not_cost_the_peer_our_last_words() -> None:
+    async with pair() as both:
+        reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+        writer.write(b"GET / HTTP/1.1\r\n")
+        assert await reader.readexactly(8) == PROTOCOL_HEADER
+        writer.write(b"x" * 100_000)  # a socket that was closed would answer with a reset, which drops what it has sent
+        assert await reader.read() == b""
+        await until(lambda: both.server.sessions == {})  # also of a peer that never closes its side
+        writer.close()
 
 
 async def test_a_silent_peer_is_noticed_and_a_living_one_is_kept() -> None:

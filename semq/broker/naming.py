@@ -1,0 +1,23 @@
+"""Names that the server gives out where a client left the choice to it, in the forms that RabbitMQ's have.
+
+Clients match on these forms. Used by ``commands`` (queues), ``consuming`` (consumer tags) and ``server`` (addresses of
+direct replies).
+"""
+
+import base64
+
+from semq.clock import Clock
+
+
+def made_name(prefix: str, clock: Clock) -> str:
+    """``prefix`` and 22 letters that nobody can guess."""
+    return prefix + _letters(clock).rstrip("=")
+
+
+def reply_address(clock: Clock) -> str:
+    """What follows ``amq.rabbitmq.reply-to.``: two parts, of which the second keeps the padding of base64."""
+    return f"{made_name('', clock)}.{_letters(clock)}"
+
+
+def _letters(clock: Clock) -> str:
+    return base64.urlsafe_b64encode(clock.uuid().bytes).decode()

@@ -1,0 +1,18 @@
+"""Names given out by the server: RabbitMQ's forms, never twice the same."""
+
+import re
+
+from semq.broker.naming import made_name, reply_address
+from semq.clock import SystemClock
+
+CLOCK = SystemClock()
+
+
+def test_queues_and_consumers() -> None:
+    assert re.fullmatch(r"amq\.ctag-[A-Za-z0-9_-]{22}", made_name("amq.ctag-", CLOCK))
+    assert made_name("amq.gen-", CLOCK) != made_name("amq.gen-", CLOCK)
+
+
+def test_addresses_of_direct_replies() -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{22}==", reply_address(CLOCK))
+    assert reply_address(CLOCK) != reply_address(CLOCK)
