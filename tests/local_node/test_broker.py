@@ -4,11 +4,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import AMQPError
 
 from local_node.broker import main
 
@@ -27,31 +29,34 @@ def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
             process.kill()
 
 
-def channel_of(port: int) -> "pika.adapters.blocking_connection.BlockingChannel":
+@contextmanager
+def channel_of(port: int) -> Iterator[BlockingChannel]:
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
     channel = connection.channel()
     channel.confirm_delivery()
-    return channel
+    yield channel
+    with suppress(AMQPError):  # the broker may have been killed
+        connection.close()
 
 
 def test_what_was_confirmed_survives_a_kill(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     with running("--data", folder) as (process, port):
-        channel = channel_of(port)
-        channel.exchange_declare("kept", "topic", durable=True)
-        channel.queue_declare("kept", durable=True, arguments={"x-max-priority": 3})
-        channel.queue_bind("kept", "kept", "a.#")
-        for number in range(50):
-            properties = pika.BasicProperties(delivery_mode=2, priority=number % 3, headers={"n": number})
-            channel.basic_publish("kept", "a.b", b"%d" % number, properties, mandatory=True)
-        process.kill()
-        process.wait(60)
+        with channel_of(port) as channel:
+            channel.exchange_declare("kept", "topic", durable=True)
+            channel.queue_declare("kept", durable=True, arguments={"x-max-priority": 3})
+            channel.queue_bind("kept", "kept", "a.#")
+            for number in range(50):
+                properties = pika.BasicProperties(delivery_mode=2, priority=number % 3, headers={"n": number})
+                channel.basic_publish("kept", "a.b", b"%d" % number, properties, mandatory=True)
+            process.kill()
+            process.wait(60)
     with running("--data", folder) as (process, port):
-        channel = channel_of(port)
-        assert channel.queue_declare("kept", passive=True).method.message_count == 50
-        bodies = [int(channel.basic_get("kept", auto_ack=True)[2]) for _ in range(50)]
-        assert bodies == sorted(range(50), key=lambda number: (-(number % 3), number))
-        channel.basic_publish("kept", "a", b"", mandatory=True)  # the binding is there too
+        with channel_of(port) as channel:
+            assert channel.queue_declare("kept", passive=True).method.message_count == 50
+            bodies = [int(channel.basic_get("kept", auto_ack=True)[2]) for _ in range(50)]
+            assert bodies == sorted(range(50), key=lambda number: (-(number % 3), number))
+            channel.basic_publish("kept", "a", b"", mandatory=True)  # the binding is there too
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
 
@@ -59,7 +64,8 @@ def test_what_was_confirmed_survives_a_kill(tmp_path: Path) -> None:
 def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with running() as (process, port):
-        channel_of(port).connection.close()
+        with channel_of(port):
+            pass
         assert list(tmp_path.glob("semq-broker-*"))
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
