@@ -19,6 +19,7 @@ def certificate_handlers(node: "LocalNode") -> dict[str, Handler]:
         "cert.list": operations.list,
         "cert.trust": operations.trust,
         "cert.renew": operations.renew,
+        "cert.rotate": operations.rotate,
     }
 
 
@@ -45,6 +46,12 @@ class CertificateOperations:
     async def trust(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The authorities that this node believes, and their fingerprints."""
         return {"fingerprints": self._who.trust.fingerprints, "pem": self._who.trust.pem.decode("ascii")}
+
+    async def rotate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Show the certificate in slot next from now on, on a new link."""
+        self._who.rotate()
+        await self._node.uplink.restart()
+        return self._who.status()
 
     async def renew(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Renew now."""

@@ -122,7 +122,7 @@ class Links:
         self.links: dict[str, NodeLink] = {}
         self.lives: dict[str, Life] = {}  #: what each node last said of itself
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
-        self._heard: dict[str, list[Frame]] = {}
+        self._heard: dict[SessionInfo, list[Frame]] = {}
 
     def services(self, nodes: Mapping[str, Address]) -> list[ServiceExchange | ServiceQueue]:
         """What to register in virtual host ``umx``."""
@@ -198,13 +198,14 @@ class Links:
         """Keep a frame until the end of the turn."""
         if not self._heard:
             self._turn.before_flush(self._hear)
-        self._heard.setdefault(session.user, []).append(frame)
+        self._heard.setdefault(session, []).append(frame)
 
     def _hear(self) -> None:
         heard, self._heard = self._heard, {}
-        for user, frames in heard.items():
-            link = self.links.get(user)
-            if link is not None:
+        for session, frames in heard.items():
+            link = self.links.get(session.user)
+            # Another session of the same name may be a clone: who does not have the node's queues is not the node.
+            if link is not None and link.session is session:
                 self._engine().hear(link, frames)
 
     def unreadable(self, session: SessionInfo, error: SemqError) -> None:

@@ -5,6 +5,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
+
 from platform_node.certificates import KnownCertificates
 from platform_node.directory import ConfiguredDirectory
 from platform_node.enrolling import Enrolling
@@ -29,6 +31,8 @@ from semq.service.reading import reading_handlers
 from semq.store.unit import Recovered
 from semq.umx_t.address import Address, NodeType
 
+log = structlog.get_logger("semq.platform")
+
 
 class PlatformNode(Node[HubEngine]):
     """The hub."""
@@ -42,6 +46,7 @@ class PlatformNode(Node[HubEngine]):
         if self.settings.amqp.tls:
             authority = await asyncio.to_thread(prepare_authority, self.settings, self.clock)
             self.who = NodeIdentity(self.settings, self.clock)
+            log.info("authorities", fingerprints=self.who.trust.fingerprints, signs=authority is not None)
         self.registry = Registry(self.store.read, self.clock, self.settings, authority)
         await self.registry.open()
 

@@ -24,6 +24,7 @@ def registry_handlers(node: "PlatformNode") -> dict[str, Handler]:
         "cert.show": operations.show,
         "cert.trust": operations.trust,
         "cert.renew": operations.renew,
+        "cert.rotate": operations.rotate,
     }
 
 
@@ -93,6 +94,13 @@ class RegistryOperations:
             raise NoAuthority("The hub serves no TLS (amqp.tls).")
         trust = self._node.who.trust
         return {"fingerprints": trust.fingerprints, "pem": trust.pem.decode("ascii")}
+
+    async def rotate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Show the certificate in slot next from now on."""
+        if self._node.who is None:
+            raise NoAuthority("The hub serves no TLS (amqp.tls).")
+        self._node.who.rotate()
+        return self._node.who.status()
 
     async def renew(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Renew the hub's own certificate now."""

@@ -58,7 +58,6 @@ def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
             return None
         authority = create_authority(settings.node.id, clock.wall())
         authority.write(settings.pki_dir, ring.passphrase())
-        log.info("authority_made", fingerprint=authority.fingerprint, folder=str(settings.pki_dir))
     if not ring.trust_path.exists():
         write_safely(ring.trust_path, authority.pem)
     if not ring.is_enrolled:

@@ -7,7 +7,7 @@ is bridged.
 
 import asyncio
 import ssl
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
 from semq.amqp.limits import Limits
@@ -29,6 +29,9 @@ RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
 def read_url(url: str) -> DialConfig:
     """Where and as whom to dial; ``amqp://user:password@host:port/vhost``. Raises BadUrl, which never shows the
     password.
+
+    With ``amqps://`` the certificate of the node must name the host, and an authority of the system, or of the file in
+    ``?cafile=``, must have signed it.
     """
     try:
         parts = urlsplit(url)
@@ -43,11 +46,24 @@ def read_url(url: str) -> DialConfig:
         virtual_host=unquote(parts.path[1:]) or "/",
         user=unquote(parts.username or "guest"),
         password=unquote(parts.password if parts.password is not None else "guest"),
-        tls=ssl.create_default_context() if parts.scheme == "amqps" else None,
+        tls=_context(parts) if parts.scheme == "amqps" else None,
         server_hostname=parts.hostname,
         limits=Limits(heartbeat=HEARTBEAT_S, body_max=BODY_MAX, arriving_max=BODY_MAX),
         client_properties={"product": "SEMQ client"},
     )
+
+
+def _context(parts: SplitResult) -> ssl.SSLContext:
+    options = dict(parse_qsl(parts.query))
+    cafile = options.pop("cafile", None)
+    if options:
+        raise BadUrl("There is no such option.", option=min(options))
+    try:
+        context = ssl.create_default_context(cafile=cafile)
+    except OSError as error:  # ssl.SSLError is one
+        raise BadUrl("The authorities cannot be read.", cafile=str(cafile), fault=str(error)) from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 class NodeLink:

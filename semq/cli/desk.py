@@ -29,7 +29,7 @@ NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 NodeOption = Annotated[
     str | None,
     typer.Option(
-        "--node", envvar=NODE_VARIABLE, metavar="URL", help="amqp://user:password@host:port", show_envvar=False
+        "--node", envvar=NODE_VARIABLE, metavar="URL", help="amqp[s]://user:password@host:port", show_envvar=False
     ),
 ]
 ConfigOption = Annotated[

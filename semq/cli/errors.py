@@ -38,6 +38,13 @@ class BadTime(BadInput):
     remedy = "Write 30m, 2h or 7d, or a date: 2026-03-31, 2026-03-31T14:00+02:00."
 
 
+class NotAHub(Misconfigured):
+    """The configuration is not that of a hub."""
+
+    code = "SEMQ-2210"
+    remedy = "Run this with the hub's own file (node.kind = platform)."
+
+
 class NoSpark(Misconfigured):
     """The reconciliation needs packages that are not installed."""
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import typer
 
-from semq.cli import about, config, db, errors_list, msg, node, queue, reconcile, running, stuck
+from semq.cli import about, cert, config, db, errors_list, hub, msg, node, queue, reconcile, running, stuck
 from semq.cli import acting as acting  # registers its commands with msg
+from semq.cli import enrolling as enrolling  # the same with node
 
 # name | group | what it is for | hidden (an older name)
 GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
@@ -14,6 +15,8 @@ GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
     ("queue", queue.group, "How many messages stand where.", False),
     ("stuck", stuck.group, "Messages that do not move, why, and what to do.", False),
     ("node", node.group, "What a node is and how it does.", False),
+    ("hub", hub.group, "A hub's authority and the institutions that enrol.", False),
+    ("cert", cert.group, "Certificates: look, renew, rotate, revoke.", False),
     ("local", running.local, "Run an institution's node.", False),
     ("platform", running.platform, "Run the hub.", False),
     ("config", config.group, "Check and show configurations.", False),

@@ -8,11 +8,17 @@ ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # addresses to listen on that are
 
 
 def url_of(settings: Settings, port: int | None = None) -> str:
-    """``amqp://user:password@host:port`` of the first of the node's users, or of ``guest`` where none is configured.
+    """``amqp://user:password@host:port``, or ``amqps://…?cafile=…``, of the first of the node's users.
+
+    Of ``guest`` where none is configured.
 
     ``port``: where it really listens, if the configuration lets it take any free one.
     """
     user, secret = next(iter(settings.amqp.users.items()), ("guest", None))
     password = quote(secret.get_secret_value() if secret else "guest", safe="")
     host = ANY.get(settings.amqp.host, settings.amqp.host)
-    return f"amqp://{quote(user, safe='')}:{password}@{host}:{port or settings.amqp.port}"
+    login = f"{quote(user, safe='')}:{password}@{host}:{port or settings.amqp.port}"
+    if not settings.amqp.tls:
+        return f"amqp://{login}"
+    authorities = settings.tls.trust or settings.pki_dir / "trust.pem"
+    return f"amqps://{login}?cafile={quote(str(authorities))}"

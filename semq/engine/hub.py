@@ -13,6 +13,7 @@ from semq.clock import Clock
 from semq.engine.core import Core
 from semq.engine.errors import NotYours
 from semq.engine.holding import Holding
+from semq.engine.honesty import faults, record_name
 from semq.engine.ports import Link, NoEvents, runs
 from semq.engine.relaying import Relay, Session
 from semq.engine.rewrapping import Remember
@@ -129,6 +130,17 @@ class HubEngine:
         if packet.source.node != peer:
             self.relay.note_violation(NotYours(source=str(packet.source), peer=str(peer)), str(peer))
             return
+        honest, wrong = faults(packet, peer, self.core.address)
+        for record, fault in wrong:
+            self.relay.note_violation(
+                NotYours(f"A node says what is not its own to say: {fault}.", peer=str(peer)),
+                str(peer),
+                ident=record_name(record),
+            )
+        if wrong:
+            if not honest:
+                return
+            packet = Packet(packet.source, packet.target, packet.function, packet.primitive, honest)
         if packet.target.node != self.core.address:
             self._pass_on(session, packet)
             return

@@ -80,6 +80,7 @@ class LocalEngine:
     def link_up(self, link: Link) -> None:
         """A session with the platform has begun; the one before it, if any, is over."""
         self.link = self.sender.link = link
+        self.sender.platform = link.peer
         self.partners.begin()
         self.receiver.platform = self.owing.platform = link.peer
         self.introduce()

@@ -159,7 +159,8 @@ class AnswerInquiries(Step):
     def decide(self, unit: Unit) -> None:
         self._answers: list[Inquiry] = []
         for lk0, record in self._records:
-            if record.role is Role.S and lk0.node != self._source:
+            asks_well = lk0.node == self._source if record.role is Role.S else self._source == self._receiver.platform
+            if not asks_well:
                 error = NotYours("A node asks about another node's message.", lk0=record.ident, peer=str(self._source))
                 self._core.violation(unit, Side.RECEIVER, error, record.ident, str(self._source))
                 continue

@@ -76,6 +76,8 @@ class Relay:
         """A node may send only what it accepted itself, in its own name (section 10)."""
         if envelope.source.node != peer or envelope.lk0.node != peer:
             return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
+        if envelope.lk1 is not None:
+            return NotYours("A node names a copy in the hub's store.", lk0=envelope.ident, peer=str(peer))
         return None
 
     def _refusal(self, envelope: Envelope, size: int) -> Reason | None:
@@ -147,9 +149,9 @@ class Relay:
         )  # fmt: skip
         self.core.count(event.name.lower())
 
-    def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None) -> None:
+    def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None, ident: str = "") -> None:
         """A peer sent what it must not; refused, noted, and the link lives on."""
-        lk0, target = (envelope.ident, str(envelope.target)) if envelope else ("", peer)
+        lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
         self._add(LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=str(error)[:500]))
         self.core.count("violation")
 

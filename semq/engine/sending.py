@@ -47,6 +47,7 @@ class Sender:
         self.rows = rows
         self.link: Link | None = None
         self.refused_key: Callable[[str], None] = lambda dest: None  #: a receiver had no key for a session key
+        self.platform: Address | None = None  #: where the last link led: still the hub when it is down
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
         self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
@@ -152,8 +153,7 @@ class _OwnRows(Step):
 
     def _is_platform(self, unit: Unit, row: Outbound) -> bool:
         """Only the platform may speak of custody and forwarding."""
-        link = self._sender.link
-        if link is None or link.peer == self._source:
+        if self._sender.platform == self._source:
             return True
         error = NotYours("Not the platform, yet it speaks as one.", lk0=str(row.lk0), peer=str(self._source))
         self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))

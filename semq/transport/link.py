@@ -107,7 +107,8 @@ class Link(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         if not self._is_ending:
             self._pass_on(self.machine.receive_eof(self._clock.monotonic()))
-        return self._held is not None  # True keeps our side open until the held output has gone
+        # True keeps our side open until the held output has gone; TLS has no half-open connections.
+        return self._held is not None and self.peer.tls is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = self._is_ending = True

@@ -1,0 +1,158 @@
+"""``semq cert``: certificates: at a hub those that it has issued, at an institution's node its own slots.
+
+What a running node must do is asked of it; ``request`` and ``install`` work on the files of a node whose certificates
+are signed by somebody else's authority.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.desk import Desk, JsonOption, on_node, read_config
+from semq.cli.errors import UnreadableFile
+from semq.cli.output import Output
+
+group = typer.Typer()
+FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with the certificate.")]
+
+
+@group.command("list")
+@on_node
+async def list_(desk: Desk) -> None:
+    """At a hub: every certificate that it has issued. At an institution's node: its slots."""
+    rows = await desk.ask("cert.list")
+    if desk.out.as_json:
+        desk.out.data(rows)
+    elif rows and "slot" in rows[0]:
+        slots = (("slot", "<"), ("key", "<"), ("serial", "<"), ("days left", ">"))
+        desk.out.table(slots, ((row["slot"], row["key_id"][:12], row["serial"], row["days_left"]) for row in rows))
+    else:
+        columns = (("institution", "<"), ("state", "<"), ("days left", ">"), ("serial", "<"), ("why", "<"))
+        desk.out.table(
+            columns,
+            (
+                (row["node"].removeprefix("1."), row["state"], row["days_left"], row["serial"], row["why"])
+                for row in rows
+            ),
+        )
+
+
+@group.command()
+@on_node
+async def show(desk: Desk) -> None:
+    """The certificate that the node shows now, and when it is renewed."""
+    told = await desk.ask("cert.show")
+    desk.out.data(told) if desk.out.as_json else desk.out.facts(told)
+
+
+@group.command()
+@on_node
+async def trust(
+    desk: Desk, pem: Annotated[bool, typer.Option("--pem", help="Print the certificates themselves.")] = False
+) -> None:
+    """The authorities that the node believes: their fingerprints, which are what enrolment pins."""
+    told = await desk.ask("cert.trust")
+    if desk.out.as_json:
+        desk.out.data(told)
+    elif pem:
+        desk.out.line(told["pem"].rstrip())
+    else:
+        for fingerprint in told["fingerprints"]:
+            desk.out.line(f"sha256:{fingerprint}")
+
+
+@group.command()
+@on_node
+async def renew(desk: Desk) -> None:
+    """Renew the certificate of the node now, whether or not it is time."""
+    told = await desk.ask("cert.renew", repeat=False)
+    if desk.out.as_json:
+        desk.out.data(told)
+    else:
+        desk.out.line(f"{told['node']}  renewed, valid until {told['not_after']}")
+
+
+@group.command()
+@on_node
+async def rotate(desk: Desk) -> None:
+    """Show the certificate in slot next from now on; the active one becomes previous."""
+    told = await desk.ask("cert.rotate", repeat=False)
+    if desk.out.as_json:
+        desk.out.data(told)
+    else:
+        desk.out.line(f"{told['node']}  active now: serial {told['serial']}, valid until {told['not_after']}")
+
+
+@group.command()
+@on_node
+async def revoke(
+    desk: Desk,
+    which: Annotated[str, typer.Argument(metavar="NODE|SERIAL", help="All of an institution, or one certificate.")],
+    why: Why = "",
+) -> None:
+    """At a hub: take certificates back; live links that show them end at once."""
+    told = await desk.ask("cert.revoke", repeat=False, which=which, why=why)
+    if desk.out.as_json:
+        desk.out.data(told)
+    else:
+        desk.out.line(f"revoked: {' '.join(told['revoked']) or 'nothing that was not revoked before'}")
+
+
+@group.command("needs-renewal")
+@on_node
+async def needs_renewal(desk: Desk) -> None:
+    """Whether the node's certificate is past the time of its renewal; exit status 1 if so."""
+    told = await desk.ask("cert.show")
+    if desk.out.as_json:
+        desk.out.data({"state": told["state"], "days_left": told["days_left"], "renew_at": told["renew_at"]})
+    else:
+        desk.out.line(f"{told['node']}  {told['state']}, {told['days_left']} days left, renewal at {told['renew_at']}")
+    if told["state"] != "ok":
+        raise typer.Exit(1)
+
+
+# ------------------------------------------------------------------------------ an authority that is not the hub's
+
+
+@group.command()
+def request(
+    config: FileOption,
+    name: Annotated[list[str] | None, typer.Option("--name", metavar="HOST", help="A host name to ask for.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a key in slot next and print a request (PKCS#10) for your own authority; repeated, the same key."""
+    from semq.pki.authority import new_request
+    from semq.service.identity import ring_of
+
+    ring = ring_of(read_config(config))
+    pem = new_request(ring.begin(), ring.node, tuple(name or ())).decode("ascii")
+    out = Output(as_json=json)
+    out.data({"node": str(ring.node), "request": pem}) if json else out.line(pem.rstrip())
+
+
+@group.command()
+def install(
+    config: FileOption,
+    certificate: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate and its chain, PEM.")],
+    json: JsonOption = False,
+) -> None:
+    """Put a certificate that your own authority has signed into slot next; the first one becomes active."""
+    from semq.clock import SystemClock
+    from semq.service.identity import ring_of, trust_of
+
+    settings, now = read_config(config), SystemClock().wall()
+    ring = ring_of(settings)
+    try:
+        pem = certificate.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(file=str(certificate), fault=error.strerror) from error
+    made = ring.receive(pem, trust_of(settings, ring), now)
+    slot = "next"
+    if not ring.is_enrolled:
+        ring.rotate(now)
+        slot = "active"
+    told: dict[str, Any] = {"node": str(made.node), "slot": slot, "serial": made.serial_text}
+    out = Output(as_json=json)
+    out.data(told) if json else out.line(f"{made.node}  in slot {slot}; `semq cert rotate` makes next active")

@@ -1,0 +1,93 @@
+"""Certificates from the command line, against a hub and a node with TLS: enrol, look, renew, revoke."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from platform_node.node import PlatformNode
+from semq.config.reach import url_of
+from semq.pki.authority import create_authority, key_of_request
+from semq.umx_t.address import Address
+from tests.cli.command import Said, semq, semq_process
+from tests.pki.people import NOW
+from tests.service.inprocess import InProcess, linked, until
+
+
+async def run(*words: str, stdin: bytes = b"") -> Said:
+    """A command in a process of its own, beside the nodes in this one."""
+    return await asyncio.to_thread(semq_process, *words, stdin=stdin)
+
+
+@pytest.fixture
+async def hub(inprocess: InProcess) -> PlatformNode:
+    return await inprocess.secure_platform()
+
+
+async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: PlatformNode) -> None:
+    at_hub = ("--node", url_of(hub.settings, hub.port))
+    settings = inprocess.secure_settings("10008", hub)
+    own = str(inprocess.folder / "10008.toml")
+    pinned = (await run("cert", "trust", *at_hub)).out.strip()
+    assert re.fullmatch("sha256:[0-9a-f]{64}", pinned)
+    token = (await run("hub", "nodes", "token", "10008", *at_hub, "--json")).data
+    assert f"sha256:{token['fingerprint']}" == pinned
+    enrolled = await run("node", "enroll", "--config", own, "--fingerprint", pinned, "--token", "-", "--json",
+                         stdin=token["token"].encode() + b"\n")  # fmt: skip
+    assert enrolled.data["node"] == "1.10008"
+    again = await run("node", "enroll", "--config", own, "--fingerprint", pinned, "--token", token["token"])
+    again.fails(1, "SEMQ-2402")
+
+    node = await inprocess.started(settings)
+    await linked(node)
+    here = ("--node", url_of(settings, node.port))
+    shown = (await run("cert", "show", *here, "--json")).data
+    assert (shown["node"], shown["state"]) == ("1.10008", "ok")
+    assert (await run("cert", "needs-renewal", *here)).status == 0
+    renewed = (await run("cert", "renew", *here, "--json")).data
+    assert renewed["serial"] != shown["serial"]
+    slots = (await run("cert", "list", *here, "--json")).data
+    assert [(one["slot"], one["serial"]) for one in slots] == [
+        ("active", renewed["serial"]),
+        ("previous", enrolled.data["serial"]),
+    ]
+    await until(lambda: hub.links.links.get("1.10008"))
+    listed = (await run("cert", "list", *at_hub, "--json")).data
+    assert {one["serial"] for one in listed} >= {shown["serial"], renewed["serial"]}
+    assert "10008" in (await run("cert", "list", *at_hub)).out
+
+    revoked = (await run("cert", "revoke", "10008", "--why", "moved", *at_hub, "--json")).data
+    assert set(revoked["revoked"]) >= {shown["serial"], renewed["serial"]}
+    await until(lambda: not hub.links.links)
+    (await run("cert", "revoke", "99999", *at_hub)).fails(1, "SEMQ-1251")
+    (await run("cert", "rotate", *here)).fails(1, "SEMQ-5111")
+    assert (await run("hub", "nodes", "rebind", "10008", *at_hub)).status == 0
+
+
+async def test_a_wrong_fingerprint_shows_no_token(inprocess: InProcess, hub: PlatformNode) -> None:
+    inprocess.secure_settings("10008", hub)
+    own = str(inprocess.folder / "10008.toml")
+    said = await run("node", "enroll", "--config", own, "--fingerprint", "ab" * 32, "--token", "x" * 32)
+    said.fails(1, "SEMQ-2401")
+
+
+def test_an_authority_that_is_not_the_hub_s(tmp_path: Path) -> None:
+    """Request and install work on files alone; what is not signed by the trusted authority is not taken."""
+    ours, theirs = create_authority("ours", NOW), create_authority("theirs", NOW)
+    (tmp_path / "ca.pem").write_bytes(ours.pem)
+    config = tmp_path / "node.toml"
+    config.write_text(
+        '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "amqps://hub.example.org"\n[tls]\ntrust = "ca.pem"\n'
+    )
+    asked = semq("cert", "request", "--config", str(config)).out
+    assert semq("cert", "request", "--config", str(config), "--json").data["node"] == "1.10008"
+    key = key_of_request(asked.encode())
+    made = tmp_path / "made.pem"
+    made.write_bytes(theirs.issue(key, Address(1, "10008"), NOW, 90).pem)
+    semq("cert", "install", "--config", str(config), str(made)).fails(1, "SEMQ-5102")
+    made.write_bytes(ours.issue(key, Address(1, "56001"), NOW, 90).pem)
+    semq("cert", "install", "--config", str(config), str(made)).fails(1, "SEMQ-5104")
+    made.write_bytes(ours.issue(key, Address(1, "10008"), NOW, 90).pem)
+    assert semq("cert", "install", "--config", str(config), str(made), "--json").data["slot"] == "active"
+    semq("cert", "install", "--config", str(config), str(tmp_path / "none")).fails(1, "SEMQ-2203")

@@ -1,0 +1,238 @@
+"""A node with a valid certificate that lies, on the wire: whatever it claims, it stays who it is.
+
+10008 is hostile; 56001 and 88001 are honest and must not notice. What it sends is built with the codecs of floor 0.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.amqp import errors as amqp
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError
+from semq.engine.framing import write_frame
+from semq.pki.tls import client_context
+from semq.service.identity import ring_of, trust_of
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import LK0, LK1
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+from semq.umx_t.version import PROPERTY, offer
+from tests.service.inprocess import InProcess, ask, linked, until
+
+ME, HONEST, THIRD, HUB = Address(1, "10008"), Address(1, "56001"), Address(1, "88001"), Address(2, "hub")
+
+
+@dataclass
+class Scene:
+    inprocess: InProcess
+    hub: PlatformNode
+    honest: LocalNode
+    login: dict[str, Any]
+    link: ClientLink
+    channel: ClientChannel
+
+    async def send(self, frame: Frame, user_id: str | None = None) -> None:
+        key, header, body = write_frame(frame)
+        if user_id is not None:
+            header = header.amended(user_id=user_id)
+        assert await self.channel.publish_and_wait("umx", key, header, bytes(body))
+
+    @property
+    def violations(self) -> int:
+        return self.hub.engine.core.counters.counts.get("violation", 0)
+
+
+@pytest.fixture
+async def scene(inprocess: InProcess) -> Scene:
+    hub = await inprocess.secure_platform()
+    honest = await inprocess.secure_local("56001", hub)
+    settings = inprocess.secure_settings("10008", hub)
+    await inprocess.enrol(settings, hub)
+    ring = ring_of(settings)
+    login: dict[str, Any] = {
+        "virtual_host": "umx", "user": "", "password": None, "tls": client_context(trust_of(settings, ring), ring),
+        "client_properties": {PROPERTY: offer(), "node": "1.10008", "store_uuid": "s", "boot": 1, "incarnation": "1"},
+    }  # fmt: skip
+    link = await inprocess.client(hub, **login)
+    channel = await link.open_channel()
+    await channel.confirm_select()
+    for queue in ("node.1.10008", "node.1.10008.control"):
+        await channel.consume(queue, lambda batch: None)
+    await linked(honest)
+    return Scene(inprocess, hub, honest, login, link, channel)
+
+
+async def test_it_reads_nobody_else_s_queue(scene: Scene) -> None:
+    for queue in ("node.1.56001", "node.1.56001.control", "node.1.100081", "node.2.hub"):
+        for touch in ("consume", "get"):
+            channel = await scene.link.open_channel()
+            with pytest.raises((amqp.AccessRefused, amqp.NotFound)):
+                await (channel.consume(queue, lambda batch: None) if touch == "consume" else channel.get(queue))
+
+
+async def test_it_writes_to_nothing_but_the_links(scene: Scene) -> None:
+    for exchange in ("", "amq.direct", "amq.topic", "semq.admin"):
+        channel = await scene.link.open_channel()
+        await channel.confirm_select()
+        with pytest.raises((amqp.AccessRefused, amqp.NotFound)):
+            await channel.publish_and_wait(exchange, "node.1.56001", ContentHeader.build(1, Properties()), b"x")
+    for vhost in ("/", "nowhere"):
+        with pytest.raises(AmqpError):
+            await scene.inprocess.client(scene.hub, **scene.login | {"virtual_host": vhost})
+
+
+def message(source: Address = ME, of: Address = ME, **more: Any) -> Data:
+    lk0 = LK0(of.type, of.id, 1, 1, 5, 77)
+    return Data(Envelope(source=source, target=HONEST, lk0=lk0, attributes=Attributes(), sid=0, **more), b"forged")
+
+
+def packet(function: Function, primitive: Primitive, record: Any, source: Address = ME, to: Address = HONEST) -> Packet:
+    return Packet(source, to, function, primitive, [record])
+
+
+IDENT = "1.56001.1.1.5.77"  # a message that the honest node may have sent to somebody else
+# What it says | the frame
+LIES: dict[str, Frame] = {
+    "a message from another node": message(source=THIRD, of=THIRD),
+    "a message from the hub": message(source=HUB),
+    "another node's message": message(of=THIRD),
+    "another node's message in its own name": message(source=THIRD),
+    "a message as a copy of the hub": message(lk1=LK1(1, 1, 1)),
+    "a packet from another node": packet(
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident="1.88001.1.1.5.7"), source=THIRD
+    ),
+    "a packet from the hub": packet(
+        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=Note.STORED, ident=IDENT, lk1=(1, 1, 1)), source=HUB
+    ),
+    "that the hub has stored": packet(
+        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=Note.STORED, ident=IDENT, lk1=(1, 1, 1))
+    ),
+    "that the hub has refused": packet(
+        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=Note.REFUSED, ident=IDENT, att=1)
+    ),
+    "that a partner is gone": packet(Function.PRESENCE, Primitive.INDICATION, Presence(node="1.88001")),
+    "that it may ask for the hub": packet(
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.P, ident="1.88001.1.1.5.7", sid=0)
+    ),
+    "whether another's message is there": packet(
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident="1.88001.1.1.5.7", sid=0)
+    ),
+    "whether the hub holds another's message": packet(
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident=IDENT, lk1=(1, 1, 1)), to=HUB
+    ),
+    "that it has received a third node's message": packet(
+        Function.RECEIPTS,
+        Primitive.INDICATION,
+        Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident="1.88001.1.1.5.7"),
+    ),
+    "floors of another node": packet(
+        Function.RECEIPTS,
+        Primitive.RESPONSE,
+        Receipt(ack_flag=AckFlag.END_TO_END, ident="1.88001.1.1.5.7", floors={"5": (99, None)}),
+    ),
+}
+
+
+async def test_every_lie_is_refused_and_noted(scene: Scene) -> None:
+    """One after the other over one link, which lives on."""
+    heard = scene.honest.engine.core.counters.counts
+    for count, (what, lie) in enumerate(LIES.items(), 1):
+        await scene.send(lie)
+        await until(partial(is_noted, scene, count))
+        assert scene.violations == count, what
+    events = await until(lambda: lines(scene.hub, len(LIES)))
+    assert len(events) == len(LIES)
+    assert "received" not in heard
+    assert "violation" not in heard  # nothing of all this has reached the honest node
+    assert scene.link.is_open
+
+
+def is_noted(scene: Scene, count: int) -> bool:
+    return scene.violations >= count
+
+
+def lines(hub: PlatformNode, count: int) -> list[Any]:
+    with psycopg.connect(hub.store.url) as connection:
+        found = connection.execute("SELECT * FROM semq_ledger WHERE detail LIKE '%SEMQ-1220%'").fetchall()
+    return found if len(found) >= count else []
+
+
+async def test_it_acknowledges_only_what_was_addressed_to_it(scene: Scene) -> None:
+    """The honest node's message to a third one is settled neither by an Ack2 nor by an Ack of the hostile node."""
+    admin = await scene.inprocess.client(scene.honest)
+    sent = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
+
+    async def status() -> Any:
+        return (await ask(admin, "msg.show", {"id": sent}))["result"]
+
+    async def is_stored() -> bool:
+        return bool((await status())["ss_status"] == "SS_ACK")
+
+    await until(is_stored)
+    (row_id,) = one(scene.hub, "SELECT object_id FROM tb_0031")
+    false_ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=sent)
+    await scene.send(packet(Function.RECEIPTS, Primitive.INDICATION, false_ack2))
+    counts = scene.honest.engine.core.counters.counts
+    await until(lambda: counts.get("violation"))  # only the sender can know whom it was for
+    for receipt in (
+        Receipt(ack_flag=AckFlag.TRANSPORT, ident=sent, src_ref_id=row_id),
+        Receipt(ack_flag=AckFlag.TRANSPORT, ident="1.10008.1.1.5.7", src_ref_id=row_id),
+    ):
+        await scene.send(packet(Function.RECEIPTS, Primitive.INDICATION, receipt, to=HUB))
+    answered = Inquiry(role=Role.P, answer=Answer.RECV, ident=sent, ref_id=row_id, lk1=(1, 1, row_id))
+    await scene.send(packet(Function.INQUIRIES, Primitive.CONFIRMATION, answered, to=HUB))
+    other = scene.hub.engine.core.counters.counts
+    await until(lambda: other.get("ack_other") == 2)
+    assert (await status())["ss_status"] == "SS_ACK"
+    assert one(scene.hub, "SELECT count(*) FROM tb_0031") == (1,)
+
+
+def one(hub: PlatformNode, query: str) -> tuple[Any, ...]:
+    with psycopg.connect(hub.store.url) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row
+
+
+async def test_another_name_in_a_property_of_amqp_ends_the_channel(scene: Scene) -> None:
+    with pytest.raises(amqp.PreconditionFailed, match="user_id"):
+        await scene.send(message(), user_id="1.56001")
+
+
+async def test_another_name_at_the_login_is_refused(scene: Scene) -> None:
+    lies: list[dict[str, Any]] = [
+        {"client_properties": scene.login["client_properties"] | {"node": "1.56001"}},
+        {"user": "1.56001", "password": "pass-56001"},
+        {"user": "1.56001", "password": ""},
+    ]
+
+    async def log_in(lie: dict[str, Any]) -> None:
+        link = await scene.inprocess.client(scene.hub, **scene.login | lie)
+        await link.open_channel()  # a login under a false name is found out when it is open
+
+    for lie in lies:
+        with pytest.raises(AmqpError):
+            await log_in(lie)
+    assert scene.hub.links.links["1.56001"].is_up
+
+
+async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: Scene) -> None:
+    clone = await scene.inprocess.client(scene.hub, **scene.login)
+    channel = await clone.open_channel()
+    await channel.confirm_select()
+    key, header, body = write_frame(LIES["that a partner is gone"])
+    assert await channel.publish_and_wait("umx", key, header, bytes(body))
+    with pytest.raises(amqp.ResourceLocked, match="another session"):
+        await channel.consume("node.1.10008", lambda batch: None)
+    await scene.send(LIES["a message from the hub"])
+    await until(lambda: scene.violations)
+    assert scene.violations == 1
+    assert scene.link.is_open
