@@ -29,6 +29,7 @@ _int8_element = Struct("!iq").pack
 _read_int8 = Struct("!q").unpack
 
 TRUE, FALSE = b"\x01", b"\x00"
+NULL = int4(-1)  # as an element of an array
 COPY_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 
@@ -70,12 +71,15 @@ def int8s(values: Collection[int]) -> bytes:
     return _head(OID_INT8, len(values)) + b"".join([_int8_element(8, value) for value in values])
 
 
-def texts(values: Collection[str]) -> bytes:
-    """A ``text[]``."""
+def texts(values: Collection[str | None]) -> bytes:
+    """A ``text[]``; None is NULL."""
     parts = [_head(OID_TEXT, len(values))]
     for value in values:
-        octets = value.encode()
-        parts += (int4(len(octets)), octets)
+        if value is None:
+            parts.append(NULL)
+        else:
+            octets = value.encode()
+            parts += (int4(len(octets)), octets)
     return b"".join(parts)
 
 

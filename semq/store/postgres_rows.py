@@ -6,7 +6,7 @@ Called by ``postgres_load`` and ``postgres_write`` for each row of each unit; th
 
 from typing import Any
 
-from semq.store.postgres_pack import FALSE, TRUE, Param, int2, int4, int8, microseconds, moment
+from semq.store.postgres_pack import FALSE, TRUE, Param, int2, int4, microseconds
 from semq.store.rows import LedgerLine, Outbound, Pending, Reason, Recorded
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
@@ -80,12 +80,14 @@ def outbound_values(row: Outbound) -> Values:
 
 
 def pack_changes(row: Outbound) -> tuple[Param, ...]:
-    """What may change of a row of tb_0031, packed, in the order of ``postgres_sql.CHANGES``."""
-    custodian, outcome, reason = row.custodian, row.outcome, row.reason
+    """What may change of a row of tb_0031, packed, in the order of ``postgres_sql.CHANGES``.
+
+    Rows for which it is equal are changed by one statement; so nothing here is each document's own.
+    """
+    outcome, reason = row.outcome, row.reason
     return (
         STATUS[row.ss_status],
         int4(row.att),
-        None if custodian is None else str(custodian).encode(),
         TRUE if row.void else FALSE,
         TRUE if row.lost else FALSE,
         TRUE if row.has_payload else FALSE,
@@ -94,9 +96,6 @@ def pack_changes(row: Outbound) -> tuple[Param, ...]:
         None if outcome is None else STATUS[outcome],
         None if reason is None else reason[0].encode(),
         None if reason is None else reason[1].encode(),
-        row.digest,
-        int8(row.size),
-        moment(row.expires_at) if row.expires_at else None,
     )
 
 

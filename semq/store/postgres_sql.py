@@ -156,11 +156,11 @@ def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
-# What may change of a row of tb_0031; all else is settled at accept. Rows that change alike share one UPDATE.
+# What may change of a row of tb_0031; all else is settled at accept. Rows that change alike share one UPDATE; only the
+# custodian is each row's own.
 CHANGES = (
     ("ss_status", "smallint"),
     ("att", "int"),
-    ("custodian", "text"),
     ("void", "boolean"),
     ("lost", "boolean"),
     ("has_payload", "boolean"),
@@ -169,11 +169,9 @@ CHANGES = (
     ("outcome", "smallint"),
     ("reason_code", "text"),
     ("reason_text", "text"),
-    ("digest", "bytea"),
-    ("size", "bigint"),
-    ("expires_at", "timestamptz"),
 )
-OUTCOME_AT = 3 + CHANGES.index(("outcome", "smallint"))
+CHANGES_FROM = 4  # the parameters before: object ids, custodians, the status before
+OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -185,13 +183,17 @@ WRITE: dict[str, str] = {
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),
     "change_outbound": _expect(
-        f"""UPDATE tb_0031 SET {", ".join(f"{name} = ${i}::{type_}" for i, (name, type_) in enumerate(CHANGES, 3))}
-            WHERE object_id = ANY($1::bigint[]) AND ss_status = $2::smallint
+        f"""UPDATE tb_0031 t
+            SET custodian = v.custodian,
+                {", ".join(f"{name} = ${i}::{type_}" for i, (name, type_) in enumerate(CHANGES, CHANGES_FROM))}
+            FROM unnest($1::bigint[], $2::text[]) v (object_id, custodian)
+            WHERE t.object_id = v.object_id AND ss_status = $3::smallint
                 AND (outcome IS NULL OR outcome = ${OUTCOME_AT}::smallint)""",
         "cardinality($1::bigint[])",
     ),
     "delete_outbound": _expect("DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[])", "cardinality($1::bigint[])"),
     "delete_body": "DELETE FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
+    "change_size": "UPDATE tb_0031 SET size = $2::bigint WHERE object_id = $1::bigint",
     "replace_body": _insert(
         tables.tb_0031_body,
         " ON CONFLICT (object_id) DO UPDATE SET envelope = excluded.envelope, payload = excluded.payload",

@@ -14,7 +14,7 @@ from semq.store.postgres_broker import Net
 from semq.store.postgres_pack import Packer, Param, int8, int8s, texts
 from semq.store.postgres_rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres_sql import INSERTED, copy_in
-from semq.store.rows import Certificates, KeptKey, KeptReceipts
+from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound
 from semq.store.unit import Unit
 from semq.umx_t.status import AppStatus
 
@@ -62,17 +62,26 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
         gone = [int8s(unit.deleted_outbound)]
         batch += [("delete_outbound", gone), ("delete_body", gone)]
     if unit.changed_outbound:
-        alike: dict[tuple[Param, ...], list[int]] = defaultdict(list)
+        alike: dict[tuple[Param, ...], list[Outbound]] = defaultdict(list)
         for object_id, before in unit.changed_outbound.items():
-            alike[STATUS[before], *pack_changes(unit.outbound[object_id])].append(object_id)
-        batch += [("change_outbound", [int8s(ids), *change]) for change, ids in alike.items()]
+            row = unit.outbound[object_id]
+            alike[STATUS[before], *pack_changes(row)].append(row)
+        batch += [
+            ("change_outbound", [int8s([row.object_id for row in rows]), _custodians(rows), *change])
+            for change, rows in alike.items()
+        ]
     if unit.dropped_bodies:
         batch.append(("drop_payload", [int8s(unit.dropped_bodies)]))
     for object_id, body in unit.new_bodies.items():
         if object_id not in unit.new_outbound:
             batch.append(("replace_body", [int8(object_id), body.envelope, body.payload]))
+            batch.append(("change_size", [int8(object_id), int8(unit.outbound[object_id].size)]))
     for token, known in unit.new_tokens.items():
         batch.append(("new_token", [token.encode(), str(known.lk0).encode(), known.digest]))
+
+
+def _custodians(rows: Sequence[Outbound]) -> bytes:
+    return texts([None if row.custodian is None else str(row.custodian) for row in rows])
 
 
 def _stream_changes(unit: Unit, batch: Batch) -> None:
