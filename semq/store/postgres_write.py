@@ -80,8 +80,9 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("new_token", [token.encode(), str(known.lk0).encode(), known.digest]))
 
 
-def _custodians(rows: Sequence[Outbound]) -> bytes:
-    return texts([None if row.custodian is None else str(row.custodian) for row in rows])
+def _custodians(rows: Sequence[Outbound]) -> Param:
+    custodians = [None if row.custodian is None else str(row.custodian) for row in rows]
+    return texts(custodians) if any(custodians) else None
 
 
 def _stream_changes(unit: Unit, batch: Batch) -> None:
