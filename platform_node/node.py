@@ -29,7 +29,7 @@ from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.reading import reading_handlers
 from semq.store.unit import Recovered
-from semq.umx_t.address import Address, NodeType
+from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 
@@ -60,7 +60,7 @@ class PlatformNode(Node[HubEngine]):
 
     def build_engine(self, recovered: Recovered) -> HubEngine:
         if not hasattr(self, "certificates"):
-            self.certificates = KnownCertificates({})
+            self.certificates = KnownCertificates({}, self._check_certificate)
         self.directory = ConfiguredDirectory(self.settings.nodes, self.certificates)
         return HubEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory, self.clockwork.on_mail
@@ -101,12 +101,23 @@ class PlatformNode(Node[HubEngine]):
     def jobs(self) -> list[Job]:
         jobs = [Job("lives", 1.0, self.registry.write_lives)]
         if self.who is not None:
-            jobs += [Job("revocation", REVOCATION_S, self._look_at_links), Job("certificate", 30.0, self._look_after)]
+            jobs += [Job("revocation", REVOCATION_S, self._look_at_links), Job("certificate", 5.0, self._look_after)]
         return jobs
 
+    def _check_certificate(self, node: Address, pem: str) -> None:
+        """Whether the directory may pass a certificate on. Raises Untrusted and its kinds."""
+        if self.who is not None:
+            self.registry.check(self.who.trust.verify(pem.encode(), self.clock.wall(), node=node))
+
     async def _look_at_links(self) -> None:
-        await self.registry.refresh()
+        if await self.registry.refresh():
+            self.revoked()
+
+    def revoked(self) -> None:
+        """Certificates were revoked: their links end now, and partners hear that they are not to be sealed for."""
         self.guard.look()
+        for name in self.certificates.look_again():
+            self.engine.certified(parse_address(name))
 
     def _look_after(self) -> None:
         """Renew the hub's own certificate in time: the hub signs it itself."""
@@ -114,6 +125,7 @@ class PlatformNode(Node[HubEngine]):
             if self.registry.authority is not None and self.who.is_due():
                 self.renew_own()
             self.who.look_after()
+            self.revoked()  # what has expired is as good as revoked
 
     def renew_own(self) -> None:
         """A new certificate for the hub itself. Raises NoAuthority where somebody else signs."""

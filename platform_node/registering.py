@@ -79,7 +79,7 @@ class RegistryOperations:
     async def revoke(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Take certificates back: of a node, or one by its serial number; live links end now."""
         changed = await self._node.registry.revoke(str(arguments["which"]), str(arguments.get("why") or ""))
-        self._node.guard.look()
+        self._node.revoked()
         return {"revoked": [one.serial for one in changed], "nodes": sorted({one.node for one in changed})}
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

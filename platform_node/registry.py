@@ -91,10 +91,13 @@ class Registry:
         await self.refresh()
         self.lives = {life.node: life for life in await self._read(identities.lives)}
 
-    async def refresh(self) -> None:
-        """Which certificates are revoked. What was seen revoked stays so, even if the database was put back."""
+    async def refresh(self) -> bool:
+        """Which certificates are revoked; whether there is news. What was seen revoked stays so, even if the database
+        was put back."""
         day_ago = self._clock.wall() - timedelta(days=1)  # clocks of peers may be behind
+        before = len(self.revoked)
         self.revoked |= await self._read(identities.revoked, day_ago)
+        return len(self.revoked) != before
 
     def check(self, certificate: NodeCertificate) -> None:
         """Whether a certificate that TLS accepted is still good. Raises Revoked."""

@@ -69,10 +69,18 @@ def _answer(record: Any, speaker: str, other: str, to_hub: bool) -> str:
     return "" if to_hub or record.ident.startswith(other) else "an answer about a message of a third node"
 
 
-# What a node may send at all; what is missing here (presence) is the hub's alone.
+def _introduction(record: Any, speaker: str, other: str, to_hub: bool) -> str:
+    """A node says its own certificates to the hub; who is there and who may send to whom is the hub's to say."""
+    if not to_hub:
+        return "only the hub says who is there"
+    return "" if f"{record.node}." == speaker else "an introduction of another node"
+
+
+# What a node may send at all.
 RULES: dict[tuple[Function, Primitive], Fault] = {
     (Function.RECEIPTS, INDICATION): _receipt,
     (Function.RECEIPTS, RESPONSE): _receipt_noted,
     (Function.INQUIRIES, REQUEST): _inquiry,
     (Function.INQUIRIES, CONFIRMATION): _answer,
+    (Function.PRESENCE, INDICATION): _introduction,
 }

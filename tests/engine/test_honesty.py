@@ -43,7 +43,9 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
     (Q, ANSWERS, OTHER, Inquiry(role=Role.S, answer=Answer.RECV, ident=THEIRS), True),
     (Q, ANSWERS, HUB, Inquiry(role=Role.P, answer=Answer.RECV, ident=THEIRS), True),
     (Q, ANSWERS, OTHER, Inquiry(role=Role.S, answer=Answer.RECV, ident=THIRD), False),
-    (Function.PRESENCE, SAYS, OTHER, Presence(node="1.56001"), False),
+    (Function.PRESENCE, SAYS, OTHER, Presence(node="1.10008"), False),
+    (Function.PRESENCE, SAYS, HUB, Presence(node="1.10008", certificates=()), True),
+    (Function.PRESENCE, SAYS, HUB, Presence(node="1.56001", certificates=()), False),
     # A node id that begins as another one does is another node.
     (Q, ASKS, OTHER, Inquiry(role=Role.S, ident="1.100081.1.1.a.7"), False),
 ]

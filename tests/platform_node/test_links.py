@@ -119,6 +119,9 @@ LIES: dict[str, Frame] = {
         Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=Note.REFUSED, ident=IDENT, att=1)
     ),
     "that a partner is gone": packet(Function.PRESENCE, Primitive.INDICATION, Presence(node="1.88001")),
+    "another node's certificates": packet(
+        Function.PRESENCE, Primitive.INDICATION, Presence(node="1.56001", certificates=()), to=HUB
+    ),
     "that it may ask for the hub": packet(
         Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.P, ident="1.88001.1.1.5.7", sid=0)
     ),

@@ -1,0 +1,88 @@
+"""Revocation and renewal on a live system, while documents are on their way."""
+
+import asyncio
+
+import psycopg
+import structlog
+
+from semq.pki.certificate import NodeCertificate
+from semq.store.rows import Event
+from semq.transport.client import ClientLink
+from tests.service.inprocess import InProcess, ask, linked, until
+
+
+async def submit(link: ClientLink, target: str, count: int) -> list[str]:
+    documents = [{"target": target, "body_base64": "eA==", "token": f"{target}-{n}"} for n in range(count)]
+    return [(await ask(link, "msg.submit", one))["result"]["lk0"] for one in documents]
+
+
+async def test_a_revoked_node_is_thrown_out_and_kept_out(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    await linked(a, b)
+    app = await inprocess.client(a)
+    await submit(app, "56001", 3)
+    assert b.who is not None
+    # In SQL, as another instance of the hub would: nobody tells this one.
+    with psycopg.connect(hub.store.url) as connection:
+        connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
+    await until(lambda: "1.56001" not in hub.links.links)
+    await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
+    # What was sent to it waits at the hub, and is there when it has enrolled again.
+    sent = await submit(app, "56001", 5)
+    await until(lambda: hub.engine.holding.held.get("1.56001", 0) >= 2)
+    await b.stop()
+    await inprocess.enrol(b.settings, hub)
+    await linked(await inprocess.started(b.settings))
+
+    async def all_delivered() -> bool:
+        rows = (await ask(app, "msg.list"))["result"]
+        return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
+
+    await until(all_delivered)
+    assert "1.10008" in hub.links.links
+
+
+async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> None:
+    """All three renew while documents flow; every link comes back under the new certificate."""
+    hub = await inprocess.secure_platform()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    await linked(a, b)
+    app = await inprocess.client(a)
+    assert a.who is not None
+    assert b.who is not None
+    assert hub.who is not None
+    before = {node.who.certificate.serial for node in (a, b, hub) if node.who is not None}
+    sending = asyncio.create_task(submit(app, "56001", 60))
+    for node in (a, b):
+        assert node.renewing is not None
+        await node.renewing.now()
+    hub.renew_own()
+    sent = await sending
+    await linked(a, b)
+    assert not before & {a.who.certificate.serial, b.who.certificate.serial, hub.who.certificate.serial}
+
+    async def all_delivered() -> bool:
+        counts = (await ask(app, "queue.counts"))["result"]
+        return bool(not counts["tb_0031"])
+
+    await until(all_delivered)
+    with psycopg.connect(b.store.url) as connection:
+        counted = connection.execute(
+            "SELECT count(*), count(DISTINCT lk0) FROM semq_ledger WHERE event = %s", [int(Event.RECEIVED)]
+        ).fetchone()
+    assert counted == (len(sent), len(sent)) == (60, 60)
+    for link in (hub.links.links["1.10008"], hub.links.links["1.56001"]):
+        shown = link.session.peer.certificate
+        assert shown in (a.who.certificate.der, b.who.certificate.der)
+
+
+async def test_renewal_at_two_thirds_of_life(inprocess: InProcess) -> None:
+    """Certificates that live for a minute and a half: the jobs renew them."""
+    hub = await inprocess.secure_platform("[tls]\ncertificate_days = 0.001\n")
+    with structlog.testing.capture_logs() as logs:
+        a = await inprocess.secure_local("10008", hub)
+        assert a.who is not None
+        first: NodeCertificate = a.who.certificate
+        await until(lambda: a.who is not None and a.who.certificate.serial != first.serial)
+    assert any(one["event"] == "certificate_active" for one in logs)

@@ -1,0 +1,131 @@
+"""Who may log in, from where, and as whom: the table of ``logins``, row by row."""
+
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from platform_node.logins import ENROLL, UMX, HubLogins, link_permissions
+from platform_node.registry import Registry
+from semq.amqp.sasl import Credentials
+from semq.broker.users import Permissions, Right, User, UserTable, hash_password
+from semq.clock import SystemClock
+from semq.config import load
+from semq.pki.certificate import read_certificate
+from semq.pki.errors import WrongName
+from semq.transport.peer import PeerInfo
+from tests.pki.people import authority, issued, named
+
+OURS = authority()
+NODE, APP = "1.10008", "app"
+USERS = [User(name, hash_password("right", b"salt"), {"/": Permissions()}) for name in (NODE, APP)]
+NEAR, TLS, CLEAR = PeerInfo("127.0.0.1", 1), PeerInfo("192.0.2.1", 1, tls="TLSv1.3"), PeerInfo("192.0.2.1", 1)
+
+
+async def nothing(*_: object) -> None:
+    """The database: no tokens, nothing revoked."""
+
+
+@pytest.fixture
+def registry() -> Registry:
+    settings = load(None, {"SEMQ_NODE__KIND": "platform", "SEMQ_NODE__ID": "hub"})
+    return Registry(nothing, SystemClock(), settings, OURS)
+
+
+def logins(registry: Registry | None, *, allow_plain: bool = False) -> HubLogins:
+    return HubLogins(UserTable(USERS), lambda name: name == NODE, registry, allow_plain=allow_plain)
+
+
+@pytest.mark.parametrize(
+    ("user", "peer", "allow_plain", "may"),
+    [
+        (NODE, NEAR, False, True),
+        (NODE, TLS, False, False),
+        (NODE, CLEAR, False, False),
+        (NODE, TLS, True, True),
+        (NODE, CLEAR, True, True),
+        (APP, NEAR, False, True),
+        (APP, TLS, False, True),
+        (APP, CLEAR, False, False),
+        (APP, CLEAR, True, True),
+    ],
+)
+async def test_passwords(registry: Registry, user: str, peer: PeerInfo, allow_plain: bool, may: bool) -> None:
+    for known in (registry, None):
+        some = logins(known, allow_plain=allow_plain)
+        assert await some.authenticate("PLAIN", Credentials(user, b"right"), peer) == (user if may else None)
+        assert await some.authenticate("PLAIN", Credentials(user, b"wrong"), peer) is None
+
+
+def shown(der: bytes) -> PeerInfo:
+    return PeerInfo("192.0.2.1", 1, "whatever the subject says", der, "TLSv1.3")
+
+
+async def test_certificates(registry: Registry) -> None:
+    some = logins(registry)
+    mine = issued(OURS, NODE)
+
+    async def log_in(peer: PeerInfo, claims: str = "") -> str | None:
+        return await some.authenticate("EXTERNAL", Credentials(claims, None), peer)
+
+    assert await log_in(shown(mine.der)) == NODE
+    assert await log_in(shown(mine.der), NODE) == NODE
+    assert await log_in(shown(mine.der), "1.56001") is None
+    assert await log_in(shown(issued(OURS, "1.56001").der)) is None  # no institution of this hub
+    assert await log_in(shown(issued(OURS, "2.hub").der)) is None
+    assert await log_in(TLS) is None
+    assert await log_in(NEAR) is None
+    registry.revoked.add(mine.serial_text)
+    assert await log_in(shown(mine.der)) is None
+
+
+@pytest.mark.parametrize("uris", [["https://x"], ["semq:1.10008", "semq:1.56001"], ["semq:1.10008/app"]])
+async def test_certificates_that_name_nobody(registry: Registry, tmp_path: Path, uris: list[str]) -> None:
+    certificate, _ = named(OURS, tmp_path, uris)
+    pem = certificate.read_bytes()
+    with pytest.raises(WrongName):
+        read_certificate(pem)
+    der = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
+    assert await logins(registry).authenticate("EXTERNAL", Credentials("", None), shown(der)) is None
+
+
+async def test_without_tls_nobody_comes_by_certificate_or_token() -> None:
+    some = logins(None)
+    assert "EXTERNAL" not in some.mechanisms
+    assert await some.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), NEAR) is None
+
+
+async def test_tokens_that_are_none(registry: Registry) -> None:
+    some = logins(registry)
+    for peer in (TLS, NEAR, CLEAR):
+        assert await some.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), peer) is None
+
+
+def test_what_each_may_enter(registry: Registry) -> None:
+    some = logins(registry)
+    assert some.permissions(APP, "/") is not None
+    assert some.permissions(APP, UMX) is None
+    assert some.permissions(NODE, "/") is None
+    assert some.permissions(NODE, UMX) == link_permissions(NODE)
+    assert some.permissions(f"enroll/{NODE}", ENROLL) is not None
+    for vhost in ("/", UMX):
+        assert some.permissions(f"enroll/{NODE}", vhost) is None
+
+
+@pytest.mark.parametrize(
+    ("right", "name", "may"),
+    [
+        (Right.READ, "node.1.10008", True),
+        (Right.READ, "node.1.10008.control", True),
+        (Right.READ, "node.1.100080", False),
+        (Right.READ, "node.1.56001", False),
+        (Right.READ, "node.1x10008", False),
+        (Right.WRITE, "umx", True),
+        (Right.WRITE, "umx2", False),
+        (Right.WRITE, "", False),
+        (Right.CONFIGURE, "node.1.10008", False),
+    ],
+)
+def test_what_a_link_may_touch(right: Right, name: str, may: bool) -> None:
+    assert link_permissions(NODE).allow(right, name) is may

@@ -1,0 +1,124 @@
+"""How long an identity lasts, what is said of it, and when."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+
+from semq.clock import SystemClock
+from semq.config import load
+from semq.pki.errors import KeyRefused, NoIdentity, Untrusted, WrongName
+from semq.service.identity import NodeIdentity, certificate_of, must_be_hub, ring_of
+from semq.transport.peer import PeerInfo
+from tests.pki.people import DAY, NOW, add, authority, issued, ring
+
+OURS = authority()
+CONFIG = '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "amqps://hub"\n'
+
+
+class Clock(SystemClock):
+    """A clock that can be set."""
+
+    now = NOW
+
+    def wall(self) -> datetime:
+        return self.now
+
+    def random(self) -> float:
+        return 0.0
+
+
+def identity(folder: Path, clock: Clock, more: str = "") -> NodeIdentity:
+    (folder / "a.toml").write_text(CONFIG + more)
+    settings = load(folder / "a.toml", {})
+    if not ring_of(settings).is_enrolled:
+        ring(settings.pki_dir, OURS)
+    return NodeIdentity(settings, clock)
+
+
+def test_the_states_of_a_certificate(tmp_path: Path) -> None:
+    clock = Clock()
+    who = identity(tmp_path, clock)
+    seen = []
+    for days in (0, 59, 61, 77, 91):
+        clock.now = NOW + days * DAY
+        seen.append((who.state, who.is_due()))
+    assert seen == [("ok", False), ("ok", False), ("renew", True), ("ending", True), ("expired", True)]
+    assert who.status()["state"] == "expired"
+    assert who.status()["days_left"] < 0
+
+
+def test_an_end_that_comes_near_is_told_twice_a_day(tmp_path: Path) -> None:
+    clock = Clock()
+    who = identity(tmp_path, clock)
+    with structlog.testing.capture_logs() as logs:
+        for hours in (0, 24 * 70, 24 * 80, 24 * 80 + 1, 24 * 80 + 13):
+            clock.now = NOW + timedelta(hours=hours)
+            who.look_after()
+    warned = [one for one in logs if one["event"] == "certificate_ends"]
+    assert [one["log_level"] for one in warned] == ["warning", "warning"]
+    assert warned[0]["days_left"] == 10.0
+
+
+def test_a_rotation_shows_the_next_certificate(tmp_path: Path) -> None:
+    clock = Clock()
+    who = identity(tmp_path, clock)
+    before = who.certificate
+    add_next(who)
+    clock.now = NOW + DAY
+    made = who.rotate()
+    assert who.certificate == made != before
+    assert [one["slot"] for one in who.slots()] == ["active", "previous"]
+
+
+def add_next(who: NodeIdentity) -> None:
+    made = issued(OURS, key=who.ring.begin())
+    who.ring.receive(made.pem, who.trust, NOW)
+
+
+def test_old_keys_go_when_nothing_can_be_sealed_for_them(tmp_path: Path) -> None:
+    clock = Clock()
+    who = identity(tmp_path, clock, "[tls]\nkeep_keys_days = 100\n")
+    first = who.certificate.key_id
+    add(who.ring, OURS)
+    add(who.ring, OURS)
+    for days, keys in ((99, 3), (101, 2)):
+        clock.now = NOW + days * DAY
+        who.look_after()
+        assert len(who.ring.identity().keys) == keys
+    assert first not in who.ring.identity().keys
+
+
+def test_a_passphrase_that_is_configured_later_is_used_at_once(tmp_path: Path) -> None:
+    clock = Clock()
+    identity(tmp_path, clock)
+    (tmp_path / "phrase").write_text("a long secret\n")
+    (tmp_path / "phrase").chmod(0o600)
+    who = identity(tmp_path, clock, '[tls]\npassphrase_file = "phrase"\n')
+    assert b"ENCRYPTED" in who.ring.key_path(who.certificate.key_id).read_bytes()
+    with pytest.raises(KeyRefused):
+        identity(tmp_path, clock)
+
+
+def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(CONFIG)
+    settings = load(tmp_path / "a.toml", {})
+    ring(settings.pki_dir, OURS, "1.56001")
+    with pytest.raises(WrongName):
+        NodeIdentity(settings, Clock())
+    (settings.pki_dir / "slots.json").unlink()
+    with pytest.raises(NoIdentity):
+        NodeIdentity(settings, Clock())
+
+
+def test_only_a_hub_is_a_hub() -> None:
+    def peer(node: str) -> PeerInfo:
+        return PeerInfo("192.0.2.1", 1, "someone", issued(OURS, node).der, "TLSv1.3")
+
+    must_be_hub(peer("2.hub"))
+    with pytest.raises(WrongName):
+        must_be_hub(peer("1.56001"))
+    with pytest.raises(Untrusted):
+        must_be_hub(PeerInfo("192.0.2.1", 1, tls="TLSv1.3"))
+    assert certificate_of(peer("1.56001")).node.id == "56001"
