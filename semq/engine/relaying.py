@@ -31,12 +31,24 @@ class Session:
     """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
 
     link: Link
-    forwarded: dict[str, tuple[Address, int]] = field(default_factory=dict)  #: ident to source and attempt
+    #: Ident to source, attempt, and when it went (monotonic seconds); oldest first.
+    forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
 
     def forget(self, idents: Iterable[str]) -> None:
         """The target's Ack2 was seen."""
         for ident in idents:
             self.forwarded.pop(ident, None)
+
+    def forget_before(self, since: float) -> None:
+        """What went before a moment has been asked about by its sender: it is not waited for any longer.
+
+        A target need not answer (it refuses what names another node, say), and must not use up its credit by that.
+        """
+        while self.forwarded:
+            ident = next(iter(self.forwarded))
+            if self.forwarded[ident][2] >= since:
+                return
+            del self.forwarded[ident]
 
 
 class Relay:
@@ -102,15 +114,22 @@ class Relay:
         session = self.sessions.get(str(envelope.target.node))
         if session is None or not self.holding.is_clear(str(envelope.target.node), envelope.is_class3):
             return False
-        if session.link.room <= 0 or len(session.forwarded) >= self.core.settings.credit_messages:
+        if session.link.room <= 0 or not self._has_credit(session):
             return False
         if envelope.is_class3:
-            session.forwarded[envelope.ident] = (envelope.lk0.node, envelope.att)
+            session.forwarded.pop(envelope.ident, None)  # sent again it is the newest
+            session.forwarded[envelope.ident] = (envelope.lk0.node, envelope.att, self.core.now())
         session.link.send(message)
         if envelope.is_class3 or envelope.attributes.ack2:
             self._note(envelope, Note.FORWARDED)
         self._line(envelope, Event.FORWARDED)
         return True
+
+    def _has_credit(self, session: Session) -> bool:
+        if len(session.forwarded) < self.core.settings.credit_messages:
+            return True
+        session.forget_before(self.core.now() - self.core.settings.inquiry_s)
+        return len(session.forwarded) < self.core.settings.credit_messages
 
     def _discard(self, envelope: Envelope) -> None:
         """H2: class 1 is never stored."""
@@ -128,7 +147,7 @@ class Relay:
 
     def report(self, session: Session) -> None:
         """H15: the session has ended; its senders must not wait for the target's return (rule R27b)."""
-        for ident, (source, att) in session.forwarded.items():
+        for ident, (source, att, _) in session.forwarded.items():
             receipt = Receipt(flag=Note.FORWARD_FAILED, ident=ident, att=att)
             self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
         session.forwarded.clear()

@@ -32,6 +32,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--mode", choices=("both", "swarm", "hell"), default="both", help="kinds of worlds")
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="take a rule away: something must be found")
+    parser.add_argument("--focus", default="", metavar="KINDS", help="kinds of faults that strike more, in every seed")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
     parser.add_argument("--trace", action="store_true", help="with --replay: show everything that happens")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
@@ -43,14 +44,18 @@ def _hell(options: argparse.Namespace) -> bool | None:
     return {"both": None, "swarm": False, "hell": True}[options.mode]
 
 
+def _focus(options: argparse.Namespace) -> frozenset[str]:
+    return frozenset(filter(None, options.focus.split(",")))
+
+
 def _replay(options: argparse.Namespace) -> int:
     trace = print if options.trace else None
     if options.mutation:
         mutation = MUTATIONS[options.mutation]
         with mutation.applied():
-            result = simulate(options.replay, _hell(options), trace, mutation.focus)
+            result = simulate(options.replay, _hell(options), trace, mutation.focus | _focus(options))
     else:
-        result = simulate(options.replay, _hell(options), trace)
+        result = simulate(options.replay, _hell(options), trace, _focus(options))
     print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
     for kind, text in result.found.items():
         print(f"{kind}: {text}")
@@ -61,8 +66,15 @@ def _campaign(options: argparse.Namespace) -> int:
     totals, began = Totals(), time.monotonic()
     extra = f" --mode {options.mode}" if options.mode != "both" else ""
     extra += f" --mutation {options.mutation}" if options.mutation else ""
+    extra += f" --focus {options.focus}" if options.focus else ""
     shares = run_campaign(
-        options.first, options.seeds, options.workers, _hell(options), options.mutation, stop=options.stop
+        options.first,
+        options.seeds,
+        options.workers,
+        _hell(options),
+        options.mutation,
+        _focus(options),
+        stop=options.stop,
     )
     for share in shares:
         for seed, text in share.failed:

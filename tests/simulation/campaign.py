@@ -68,13 +68,20 @@ class Totals:
         }
 
 
-def run_share(first: int, count: int, hell: bool | None, mutation: str | None, *, stop: bool = False) -> Totals:
+def run_share(
+    first: int,
+    count: int,
+    hell: bool | None = None,
+    mutation: str | None = None,
+    focus: frozenset[str] = frozenset(),
+    *,
+    stop: bool = False,
+) -> Totals:
     """Run seeds one after another in this process."""
     totals = Totals()
     with ExitStack() as stack:
-        focus: frozenset[str] = frozenset()
         if mutation:
-            focus = MUTATIONS[mutation].focus
+            focus |= MUTATIONS[mutation].focus
             stack.enter_context(MUTATIONS[mutation].applied())
         seen = stack.enter_context(Coverage())
         for seed in range(first, first + count):
@@ -95,15 +102,22 @@ def run_share(first: int, count: int, hell: bool | None, mutation: str | None, *
 
 
 def run_campaign(
-    first: int, count: int, workers: int, hell: bool | None = None, mutation: str | None = None, *, stop: bool = False
+    first: int,
+    count: int,
+    workers: int,
+    hell: bool | None = None,
+    mutation: str | None = None,
+    focus: frozenset[str] = frozenset(),
+    *,
+    stop: bool = False,
 ) -> Iterator[Totals]:
     """Run seeds on several processes; yields each share as it ends. ``stop``: a share ends with its first failure."""
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:
-        yield from (run_share(start, size, hell, mutation, stop=stop) for start, size in shares)
+        yield from (run_share(start, size, hell, mutation, focus, stop=stop) for start, size in shares)
         return
     with ProcessPoolExecutor(workers) as pool:
-        futures = [pool.submit(run_share, start, size, hell, mutation, stop=stop) for start, size in shares]
+        futures = [pool.submit(run_share, start, size, hell, mutation, focus, stop=stop) for start, size in shares]
         for future in as_completed(futures):
             yield future.result()
 

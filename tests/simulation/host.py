@@ -320,7 +320,10 @@ class HubHost(Host):
             "storing": holding._storing,
             "flight": flying(holding.pump.lanes),
         }
-        kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
+        if (
+            "loss" not in self.world.plan.kinds
+        ):  # a message lost on a session that lives on is forgotten for the next ones
+            kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in kept.items() if value}
 
 

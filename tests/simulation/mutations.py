@@ -76,7 +76,7 @@ def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: An
 
 def forgetful(known: Any) -> Any:
     """Every copy is the first."""
-    return lambda receiver, unit, lk0, sid: Recorded(Arrival.NOT)
+    return staticmethod(lambda unit, slot: Recorded(Arrival.NOT))
 
 
 def forget_with_the_row(apply: Any) -> Any:
@@ -200,15 +200,15 @@ def done_at_once(insert: Any) -> Any:
 def recv_below_the_floor(known: Any) -> Any:
     """Below the floor the answer is RECV, not SETTLED."""
 
-    def knows(receiver: Receiver, unit: Any, lk0: Any, sid: int) -> Recorded:
-        entry: Recorded = known(receiver, unit, lk0, sid)
+    def knows(unit: Any, slot: Any) -> Recorded:
+        entry: Recorded = known(unit, slot)
         return Recorded(Arrival.RECV) if entry.status is Arrival.SETTLED else entry
 
-    return knows
+    return staticmethod(knows)
 
 
 PATCHES: dict[str, tuple[Patch, ...]] = {
-    "dedup": (swap(Receiver, "known", forgetful),),
+    "dedup": (swap(Receiver, "recorded_at", forgetful), swap(Receiver, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
     "floor_e2e": (swap(OutboundRows, "apply", settle_at_custody),),
     "inc": (swap(SimClock, "incarnation", lambda draw: lambda clock: 7),),
@@ -240,29 +240,29 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "order": (swap(handing, "_may_follow", lambda may: lambda unit, row: True),),
     "order_skip": (swap(_Record, "_insert", done_at_once),),
-    "settled": (swap(Receiver, "known", recv_below_the_floor),),
+    "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
 TABLE = """
-dedup            R1     10  half_open,cut                           recorded twice
-ledger           R2     60  half_open,crash_hub,stall,other_store   recorded again after cleanup
-floor_e2e        R3     10  offline                                 a floor that is not true
-inc              R5     60  restore_local                           a name given out twice
-full_key         R6     30  offline                                 another node's message taken for this one
-lattice          R7    100  half_open,cut,stall,offline             an ended row that changes
-sent_first       R8    200  commit,crash_at_step,offline            classes 1 and 2 sent twice
-hub_not_final    R9      5  offline                                 delivered although it is not
-custody          R10    60  offline,stall                           void although nothing was lost
-void_lost        R11   100  wipe_hub,restore_hub,offline            given up without the receiver
-hub_keep         R12    10  offline                                 a copy deleted before it was recorded
-ack_lk0          R13   600  wipe_hub,restore_hub,offline,replay     another message's copy deleted
-commit_then_ack  R14    10  slow_disk                               an acknowledgement that is not true yet
-app_gate         R15    30  absent,think                            a document that no application had
-gone_reply       R16    30  half_open,stall,cut                     rows that stay for ever
-class12_giveup   R22    60  stall,half_open,cut,offline             classes 1 and 2 sent again
-order            R23    90  cut,half_open,offline                   given out of order
-order_skip       R24   150  cancel,poison,cut,half_open,offline     given past a gap
-settled          F9     60  restore_local,cancel                    delivered although cancelled
+dedup            R1     30  half_open,cut                               recorded twice
+ledger           R2    200  hold,refusal,replay,ghosts,cut,stall        recorded again after cleanup
+floor_e2e        R3     30  offline                                     a floor that is not true
+inc              R5    200  restore_local,replay                        a name given out twice
+full_key         R6     30  offline                                     another node's message taken for this one
+lattice          R7    100  replay,ghosts,half_open,cut                 an ended row that changes
+sent_first       R8    300  commit,slow_disk,crash_at_step              classes 1 and 2 sent twice
+hub_not_final    R9     15  offline                                     delivered although it is not
+custody          R10   120  offline,stall                               void although nothing was lost
+void_lost        R11   100  wipe_hub,restore_hub,offline                given up without the receiver
+hub_keep         R12    15  offline                                     a copy deleted before it was recorded
+ack_lk0          R13  1200  wipe_hub,restore_hub,offline,ghosts,replay  another message's copy deleted
+commit_then_ack  R14    15  slow_disk                                   an acknowledgement that is not true yet
+app_gate         R15    30  absent,think                                a document that no application had
+gone_reply       R16    30  half_open,stall,cut                         rows that stay for ever
+class12_giveup   R22    60  stall,half_open,cut,offline                 classes 1 and 2 sent again
+order            R23   120  cut,half_open,offline                       given out of order
+order_skip       R24   150  cancel,poison,cut,half_open,offline         given past a gap
+settled          F9    150  restore_local,cancel                        delivered although cancelled
 """
 
 

@@ -18,6 +18,7 @@ from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 from tests.simulation.application import POISON, Document
+from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, Message
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class Oracle:
             self.streams[message.source, OutStreamKey(row.dest, lk0.inc)].settle(row.sid)
 
     def _is_true(self, message: Message, outcome: Outcome, row: Outbound) -> bool:
-        ever, hell = message.ever, self.world.plan.hell
+        ever, rough = message.ever, not self.world.plan.kinds.isdisjoint(HELL_ONLY)
         match outcome:
             case Outcome.DELIVERED:
                 return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
@@ -224,7 +225,7 @@ class Oracle:
             case Outcome.UNKNOWN:
                 return not message.must or message.source_restored
             case Outcome.DROPPED:
-                return message.save_fwd is SaveFwd.DROP and (hell or not ever)
+                return message.save_fwd is SaveFwd.DROP and (rough or not ever)
 
     def _deleted_outbound(self, row: Outbound) -> None:
         message = self.messages.get(row.lk0)

@@ -92,7 +92,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         latency_s=chance.choice((0.02, 0.2, 1.0, 2.0) if theme else (0.002, 0.02, 0.2, 1.0)),
         disk_s=chance.choice((0.0005, 0.005, 0.05)),
         crash_at_step=chance.choice((0.0005, 0.002, 0.006)),
-        documents=_documents(chance, kinds, NAMES[:locals_], faulty_s, theme),
+        documents=_documents(chance, kinds, NAMES[:locals_], faulty_s, theme, focus),
     )
 
 
@@ -134,13 +134,19 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
 
 
 def _documents(
-    chance: Random, kinds: frozenset[str], names: tuple[str, ...], faulty_s: float, theme: Theme | None
+    chance: Random,
+    kinds: frozenset[str],
+    names: tuple[str, ...],
+    faulty_s: float,
+    theme: Theme | None,
+    focus: frozenset[str],
 ) -> list[tuple[float, str, list[Document]]]:
     left, planned = chance.randint(3, 14), []
     taste = theme or Theme(
         classes=chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2))),
         orders=chance.choice((("",), ("", "k"), ("k",), ("k", "l"))),
         acks=chance.choice(((True,), (True, True, False), (False,))),
+        whims=0.7 if focus else 0.3,
     )
     early = chance.random() < 0.5
     while left > 0:
