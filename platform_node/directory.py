@@ -1,24 +1,46 @@
-"""Which institutions the platform serves and who may send to whom: from the configuration (``[nodes]``)."""
+"""Which institutions the platform serves and who may send what to whom.
+
+From the configuration (``[nodes]``) and from the definitions that were imported (``definitions``), which count where
+both speak. One object for the whole life of the process, so that an import changes it for everybody at once.
+"""
 
 from collections.abc import Mapping, Sequence
 
 from platform_node.certificates import KnownCertificates
+from platform_node.definitions import Definitions
+from semq.clock import Clock
 from semq.config.sections import Account
-from semq.engine.errors import TargetNotAllowed, UnknownTarget
+from semq.engine.agreements import DAY_MINUTES, Meter, check
+from semq.engine.errors import SealRequired, TargetNotAllowed, TooFast, UnknownTarget
+from semq.errors import SemqError
+from semq.seal.session import OVERHEAD
 from semq.store.rows import Reason
 from semq.umx_t.address import Address, NodeType
+from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Envelope
 
 
-class ConfiguredDirectory:
-    """The directory of a platform whose institutions stand in its configuration file."""
+class HubDirectory:
+    """The directory of a platform."""
 
-    def __init__(self, accounts: Mapping[str, Account], known: KnownCertificates) -> None:
+    def __init__(self, accounts: Mapping[str, Account], known: KnownCertificates, clock: Clock) -> None:
         self._accounts = accounts
         self._certificates = known
-        self._nodes = [Address(NodeType.LOCAL, node_id) for node_id in accounts]
+        self._clock = clock
+        self._meter = Meter(DAY_MINUTES)
+        self.version = 0
+        self.definitions = Definitions()
+        self.apply(0, self.definitions)
+
+    def apply(self, version: int, definitions: Definitions) -> None:
+        """These definitions are in force from now on."""
+        self.version, self.definitions = version, definitions
+        ids = dict.fromkeys((*self._accounts, *definitions.nodes))
+        self._nodes = [Address(NodeType.LOCAL, node_id) for node_id in ids]
         self._known = frozenset(self._nodes)
         self._names = frozenset(map(str, self._nodes))
+        self._agreed: dict[tuple[Address, Address], tuple[Terms, ...] | None] = {}
+        self._meter.forget()
 
     def nodes(self) -> Sequence[Address]:
         """All institutions."""
@@ -28,10 +50,22 @@ class ConfiguredDirectory:
         """Whether this is the address of an institution."""
         return name in self._names
 
+    def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
+        """What a pair has agreed; None where no agreements are in force."""
+        pair = source, target
+        if pair not in self._agreed:
+            self._agreed[pair] = self.definitions.terms(source, target)
+        return self._agreed[pair]
+
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows it; without a list of partners an institution may send to all."""
+        """Whether an agreement allows anything; without any, whether the configuration does."""
+        if source not in self._known or target not in self._known:
+            return False
+        agreed = self.terms(source, target)
+        if agreed is not None:
+            return bool(agreed)
         account = self._accounts.get(source.id)
-        return account is not None and (account.may_send_to is None or target.id in account.may_send_to)
+        return account is None or account.may_send_to is None or target.id in account.may_send_to
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """A node says its certificates."""
@@ -43,9 +77,24 @@ class ConfiguredDirectory:
 
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
         """Why a message can never be delivered, or None."""
-        target = envelope.target.node
+        source, target = envelope.lk0.node, envelope.target.node
         if target not in self._known:
             return UnknownTarget.code, f"The platform knows no institution {target}."
-        if not self.may_send(envelope.lk0.node, target):
-            return TargetNotAllowed.code, f"No agreement allows {envelope.lk0.node} to send to {target}."
+        if not self.may_send(source, target):
+            return TargetNotAllowed.code, f"No agreement allows {source} to send to {target}."
+        agreed = self.terms(source, target)
+        return None if agreed is None else self._breach(envelope, agreed, size)
+
+    def _breach(self, envelope: Envelope, agreed: Sequence[Terms], size: int) -> Reason | None:
+        pair = f"{envelope.lk0.node} {envelope.target.node}"
+        sealed = bool(envelope.session_key)
+        try:
+            # What is sealed is a little longer than what was agreed on.
+            terms = check(agreed, str(envelope.target.node), envelope.attributes.app_key, size - OVERHEAD * sealed)
+            if terms.encrypt and not sealed:
+                raise SealRequired(target=str(envelope.target.node))
+            if envelope.att <= 1 and not self._meter.take(pair, terms, self._clock.monotonic()):
+                raise TooFast(target=str(envelope.target.node), per_minute=terms.per_minute)
+        except SemqError as error:
+            return error.code, error.text
         return None

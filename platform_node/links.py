@@ -5,7 +5,7 @@ session's credit) and ``node.<type>.<id>.control`` (packets). While both consume
 publishes to ``umx`` is heard in batches, everything of one turn together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -124,12 +124,13 @@ class Links:
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._heard: dict[SessionInfo, list[Frame]] = {}
 
-    def services(self, nodes: Mapping[str, Address]) -> list[ServiceExchange | ServiceQueue]:
-        """What to register in virtual host ``umx``."""
-        queues: list[ServiceExchange | ServiceQueue] = [UmxExchange(self)]
-        for node in nodes.values():
-            queues += [NodeQueue(self, node, queue_name(node)), NodeQueue(self, node, control_name(node))]
-        return queues
+    def exchange(self) -> ServiceExchange:
+        """What to register in virtual host ``umx``: where nodes publish."""
+        return UmxExchange(self)
+
+    def queues(self, nodes: Sequence[Address]) -> list[ServiceQueue]:
+        """The same: two queues for each institution."""
+        return [NodeQueue(self, node, name(node)) for node in nodes for name in (queue_name, control_name)]
 
     # --- login
     def opened(self, session: SessionInfo) -> None:

@@ -8,14 +8,15 @@ from typing import Any
 import structlog
 
 from platform_node.certificates import KnownCertificates
-from platform_node.directory import ConfiguredDirectory
+from platform_node.defining import FOLLOW_S, Defining
+from platform_node.directory import HubDirectory
 from platform_node.enrolling import Enrolling
 from platform_node.guard import REVOCATION_S, Guard
 from platform_node.links import Links
 from platform_node.logins import ENROLL, UMX, HubLogins
 from platform_node.registering import registry_handlers
 from platform_node.registry import Registry, prepare_authority, sign_own
-from semq.amqp.errors import ConnectionForced
+from semq.amqp.errors import AccessRefused, ConnectionForced
 from semq.broker.users import Authenticator, User
 from semq.broker.vhost import SessionHooks
 from semq.engine.hub import HubEngine
@@ -49,6 +50,10 @@ class PlatformNode(Node[HubEngine]):
             log.info("authorities", fingerprints=self.who.trust.fingerprints, signs=authority is not None)
         self.registry = Registry(self.store.read, self.clock, self.settings, authority)
         await self.registry.open()
+        self.certificates = KnownCertificates({}, self._check_certificate)
+        self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
+        self.defining = Defining(self)
+        await self.defining.follow()
 
     def tls(self) -> ssl.SSLContext | None:
         return self.who.server() if self.who is not None else None
@@ -59,9 +64,6 @@ class PlatformNode(Node[HubEngine]):
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
     def build_engine(self, recovered: Recovered) -> HubEngine:
-        if not hasattr(self, "certificates"):
-            self.certificates = KnownCertificates({}, self._check_certificate)
-        self.directory = ConfiguredDirectory(self.settings.nodes, self.certificates)
         return HubEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory, self.clockwork.on_mail
         )
@@ -86,10 +88,9 @@ class PlatformNode(Node[HubEngine]):
 
     def register(self) -> None:
         self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self.registry.note_life)
-        nodes = {node_id: Address(NodeType.LOCAL, node_id) for node_id in self.settings.nodes}
         vhost = self.server.vhosts[UMX]
-        for service in self.links.services(nodes):
-            vhost.register(service)
+        vhost.register(self.links.exchange())
+        self._register_queues()
         vhost.hooks.append(SessionHooks(on_open=self.links.opened))
         self.guard = Guard(self.registry, self.clock)
         for name in (UMX, ENROLL):
@@ -98,8 +99,24 @@ class PlatformNode(Node[HubEngine]):
             enrolling = self.server.vhosts[ENROLL]
             enrolling.register(Enrolling(self.registry, self.who.trust).exchange(enrolling))
 
+    def _register_queues(self) -> None:
+        """The queues of institutions that have none yet."""
+        vhost = self.server.vhosts[UMX]
+        for queue in self.links.queues(self.directory.nodes()):
+            if queue.name not in vhost.queues:
+                vhost.register(queue)
+
+    def defined(self, before: set[Address]) -> None:
+        """Other definitions are in force than at the start."""
+        if hasattr(self, "links"):
+            self._register_queues()
+            gone = before - set(self.directory.nodes())
+            self.engine.defined(sorted(gone))
+            for node in gone:
+                self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
+
     def jobs(self) -> list[Job]:
-        jobs = [Job("lives", 1.0, self.registry.write_lives)]
+        jobs = [Job("lives", 1.0, self.registry.write_lives), Job("definitions", FOLLOW_S, self.defining.follow)]
         if self.who is not None:
             jobs += [Job("revocation", REVOCATION_S, self._look_at_links), Job("certificate", 5.0, self._look_after)]
         return jobs
@@ -144,6 +161,7 @@ class PlatformNode(Node[HubEngine]):
             "nodes.list": self.nodes_list,
             "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
             **registry_handlers(self),
+            **self.defining.table(),
             **reading_handlers(self),
         }
 

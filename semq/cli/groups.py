@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from semq.cli import about, cert, config, db, errors_list, hub, msg, node, queue, reconcile, running, stuck
+from semq.cli import about, cert, config, db, definitions, errors_list, hub, msg, node, queue, reconcile, running, stuck
 from semq.cli import acting as acting  # registers its commands with msg
 from semq.cli import enrolling as enrolling  # the same with node
 
@@ -17,6 +17,7 @@ GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
     ("node", node.group, "What a node is and how it does.", False),
     ("hub", hub.group, "A hub's authority and the institutions that enrol.", False),
     ("cert", cert.group, "Certificates: look, renew, rotate, revoke.", False),
+    ("definitions", definitions.group, "A hub's institutions and what they have agreed.", False),
     ("local", running.local, "Run an institution's node.", False),
     ("platform", running.platform, "Run the hub.", False),
     ("config", config.group, "Check and show configurations.", False),

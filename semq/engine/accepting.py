@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from semq.engine import errors
+from semq.engine.agreements import Meter, check
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.outbound import OutboundRows
@@ -23,6 +24,7 @@ from semq.errors import SemqError
 from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
+from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
@@ -37,6 +39,8 @@ class Partners:
     complete: bool = False
     allowed: dict[str, bool] = field(default_factory=dict)
     online: dict[str, bool] = field(default_factory=dict)
+    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: where agreements are in force
+    meter: Meter = field(default_factory=lambda: Meter(1.0))
     _named: set[str] = field(default_factory=set)  #: in this session
 
     def begin(self) -> None:
@@ -49,11 +53,16 @@ class Partners:
             if record.node:
                 self.allowed[record.node] = record.allowed
                 self.online[record.node] = record.online
+                if record.terms is not None:
+                    self.terms[record.node] = record.terms
+                else:
+                    self.terms.pop(record.node, None)
                 self._named.add(record.node)
             if record.complete:
                 self.complete = True
                 for node in self.allowed.keys() - self._named:
                     del self.allowed[node], self.online[node]
+                    self.terms.pop(node, None)
 
     def check(self, dest: str) -> None:
         """Raise UnknownTarget or TargetNotAllowed; say nothing where nothing is known."""
@@ -119,11 +128,26 @@ class Accepting:
         dest = str(submission.target.node)
         if submission.target.node != self.core.address:
             self.partners.check(dest)
+            self._check_agreement(submission, dest)
         if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
         submission.seal = self.sealing.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:
             submission.attributes = replace(submission.attributes, encrypt=True)  # the policy asks for it
+
+    def _check_agreement(self, submission: Submission, dest: str) -> None:
+        """What the two institutions have agreed, as far as the platform has told us; it looks again itself."""
+        agreed = self.partners.terms.get(dest)
+        if agreed is None:
+            return
+        terms = check(agreed, dest, submission.attributes.app_key, len(submission.body))
+        waiting = self.rows.unsettled.get(dest, 0)
+        if terms.waiting_max and waiting >= terms.waiting_max:
+            raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max)
+        if terms.encrypt and not submission.attributes.encrypt:
+            submission.attributes = replace(submission.attributes, encrypt=True)
+        if not self.partners.meter.take(dest, terms, self.core.now()):
+            raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
 
 @dataclass(slots=True, eq=False)

@@ -76,6 +76,27 @@ class Cancelled(BadInput):
     remedy = "Nothing: the receiver never gets it. Submit it again if it is wanted after all."
 
 
+class TypeNotAllowed(BadInput):
+    """Nothing is agreed with this partner about documents of this type."""
+
+    code = "SEMQ-1211"
+    remedy = "Compare domain and type of @AppKey with the agreement (`semq definitions export` at the hub)."
+
+
+class SealRequired(BadInput):
+    """The agreement with this partner asks for sealed documents, and this one travels in clear."""
+
+    code = "SEMQ-1212"
+    remedy = "Set @Encrypt=1; the sender's node needs the partner's certificate from the hub's directory."
+
+
+class TooFast(Unavailable):
+    """More documents a minute than the agreement with this partner allows."""
+
+    code = "SEMQ-1213"
+    remedy = "Hand it over again a little later; the same client token makes a repeat safe."
+
+
 class NotYours(ProtocolViolation):
     """A node spoke for another one, or about a message that was not addressed to it."""
 

@@ -22,6 +22,7 @@ from semq.errors import SemqError
 from semq.store.rows import Certificates, Reason
 from semq.store.unit import Recovered, WorkStore
 from semq.umx_t.address import Address
+from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
 from semq.umx_t.records import AckFlag, Presence, Role
@@ -35,6 +36,9 @@ class Directory(Protocol):
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether an agreement allows it."""
+
+    def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
+        """What a pair has agreed; None where no agreements are in force."""
 
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
         """Why a message can never be delivered (section 18), or None."""
@@ -110,8 +114,20 @@ class HubEngine:
     def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
         certificates = self.directory.certificates(node)
         return Presence(
-            node=str(node), online=online, allowed=self.directory.may_send(peer, node), certificates=certificates
+            node=str(node),
+            online=online,
+            allowed=self.directory.may_send(peer, node),
+            terms=self.directory.terms(peer, node),
+            certificates=certificates,
         )
+
+    def defined(self, gone: Sequence[Address]) -> None:
+        """The directory has changed: everybody who is online is told anew; of those who are gone, that they are."""
+        for session in list(self.sessions.values()):
+            for node in gone:
+                record = Presence(node=str(node), allowed=False, terms=())
+                self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+            self._tell_directory(session.link)
 
     # --- what is heard
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:

@@ -10,9 +10,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from semq.errors import Unavailable
 from semq.transport.turn import Turn
+
+log = structlog.get_logger("semq.clockwork")
 
 
 class Engine(Protocol):
@@ -69,6 +73,9 @@ class Clockwork:
 
 async def _run(job: Job) -> None:
     """Run a job in the event loop. As a coroutine: plain functions would be run in threads, beside the engine."""
-    awaitable = job.run()
-    if awaitable is not None:
-        await awaitable
+    try:
+        awaitable = job.run()
+        if awaitable is not None:
+            await awaitable
+    except Unavailable as error:  # the database is away for now: the job comes again
+        log.warning("job_put_off", job=job.name, error=str(error))

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
 from semq.umx_t.word import Word
@@ -126,6 +127,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     online: bool = False
     allowed: bool = True  #: whether this node may send to it
     complete: bool = False  #: the last of a full list: nodes not named are unknown
+    terms: tuple[Terms, ...] | None = None  #: what this node may send to it; None: whatever it likes
     certificates: tuple[Certificate, ...] | None = None  #: of the partner, PEM; a node says its own to the platform
 
 

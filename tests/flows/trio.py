@@ -122,6 +122,9 @@ class Directory:
     def may_send(self, source: Address, target: Address) -> bool:
         return target not in self.forbidden
 
+    def terms(self, source: Address, target: Address) -> None:
+        """No agreements."""
+
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         if self.known.get(node) == tuple(certificates):
             return None

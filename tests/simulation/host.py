@@ -344,6 +344,9 @@ class SimDirectory:
     def may_send(self, source: Address, target: Address) -> bool:
         return True
 
+    def terms(self, source: Address, target: Address) -> None:
+        """No agreements."""
+
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         return None
 

@@ -1,0 +1,160 @@
+"""Definitions: the institutions of a hub and what they have agreed, as one TOML document that is kept, compared, put in
+force.
+
+::
+
+    [nodes."10008"]                     # beside those in the hub's configuration file
+    name = "Lindwurm Trading"
+
+    [[agreements]]                      # the first one that fits a document counts
+    from = ["10008"]                    # "*": everybody
+    to = ["56001"]
+    types = ["order", "trade/invoice"]  # type, domain/type or domain/type/subtype; left out: all
+    bytes_max = 1_000_000
+    per_minute = 600
+    waiting_max = 10_000
+    encrypt = true
+
+With at least one agreement, what is not agreed is not allowed; without any, the configuration's ``may_send_to`` decides
+as before. A document is read strictly: a misspelt key must not pass for a permission.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from semq.errors import BadInput
+from semq.umx_t.address import Address
+from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
+
+DOCUMENT_MAX = 4 * 1024 * 1024
+NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class DefinitionsRefused(BadInput):
+    """The definitions are not put in force."""
+
+    code = "SEMQ-1260"
+    remedy = "Correct the document; `semq definitions export` shows the one that is in force."
+
+
+class DefinitionsChanged(BadInput):
+    """Somebody else has changed the definitions meanwhile."""
+
+    code = "SEMQ-1261"
+    remedy = "Look at `semq definitions diff` again, then import with the version that it names."
+
+
+class Institution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node that the hub serves."""
+
+    name: str = ""
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who may send what to whom."""
+
+    from_: tuple[str, ...] = msgspec.field(name="from")
+    to: tuple[str, ...]
+    types: tuple[Pattern, ...] = (ANY,)
+    bytes_max: Bound = 0
+    per_minute: Bound = 0
+    waiting_max: Bound = 0
+    encrypt: bool = False
+
+    def is_between(self, source: str, target: str) -> bool:
+        """Whether it is about documents from one node id to another."""
+        return (ANY in self.from_ or source in self.from_) and (ANY in self.to or target in self.to)
+
+    @property
+    def terms(self) -> Terms:
+        """What the sender has to know of it."""
+        return Terms(
+            types=self.types,
+            bytes_max=self.bytes_max,
+            per_minute=self.per_minute,
+            waiting_max=self.waiting_max,
+            encrypt=self.encrypt,
+        )
+
+
+class Definitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole document."""
+
+    nodes: dict[str, Institution] = {}
+    agreements: tuple[Agreement, ...] = ()
+
+    def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
+        """What is agreed for a pair, in order; None: no agreements are in force at all."""
+        if not self.agreements:
+            return None
+        return tuple(one.terms for one in self.agreements if one.is_between(source.id, target.id))
+
+
+def read_definitions(document: str, configured: Sequence[str] = ()) -> Definitions:
+    """A document as TOML; ``configured`` are the institutions of the hub's configuration file.
+
+    Raises DefinitionsRefused with the first fault: not TOML, an unknown key, a value of the wrong kind, an institution
+    that is none.
+    """
+    if len(document) > DOCUMENT_MAX:
+        raise DefinitionsRefused("The document is too long.", size=len(document))
+    try:
+        read = msgspec.convert(tomllib.loads(document), Definitions)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise DefinitionsRefused(fault=str(error)[:300]) from error
+    known = {*read.nodes, *configured, ANY}
+    for node in read.nodes:
+        if not NODE_ID.fullmatch(node):
+            raise DefinitionsRefused("This is no name of a node.", node=node[:80])
+    for number, one in enumerate(read.agreements, 1):
+        if not one.from_ or not one.to or not one.types:
+            raise DefinitionsRefused("An agreement needs from, to and types that are not empty.", number=number)
+        strangers = [name for name in (*one.from_, *one.to) if name not in known]
+        if strangers:
+            raise DefinitionsRefused(
+                "An agreement names an institution that is none.", number=number, node=strangers[0]
+            )
+    return read
+
+
+def changes(before: Definitions, after: Definitions) -> list[str]:
+    """What another document would change, line by line."""
+    said = [f"- node {node}" for node in before.nodes if node not in after.nodes]
+    said += [f"+ node {node}" for node in after.nodes if node not in before.nodes]
+    said += [
+        f"~ node {node}: {old.name!r} -> {after.nodes[node].name!r}"
+        for node, old in before.nodes.items()
+        if node in after.nodes and after.nodes[node] != old
+    ]
+    said += [f"- {_line(one)}" for one in before.agreements if one not in after.agreements]
+    said += [f"+ {_line(one)}" for one in after.agreements if one not in before.agreements]
+    if not said and before.agreements != after.agreements:
+        said.append("~ agreements in another order: the first one that fits counts")
+    if bool(before.agreements) != bool(after.agreements):
+        closed = "what is not agreed is not allowed" if after.agreements else "may_send_to of the configuration decides"
+        said.append(f"! from now on {closed}")
+    return said
+
+
+def _line(one: Agreement) -> str:
+    return " ".join(_words(one))
+
+
+def _words(one: Agreement) -> Iterator[str]:
+    yield f"{','.join(one.from_)} -> {','.join(one.to)}: {','.join(one.types)}"
+    bounds: tuple[tuple[str, Any], ...] = (
+        ("bytes_max", one.bytes_max), ("per_minute", one.per_minute), ("waiting_max", one.waiting_max),
+    )  # fmt: skip
+    yield from (f"{name}={value}" for name, value in bounds if value)
+    if one.encrypt:
+        yield "encrypt"
+
+
+def written_from(nodes: Sequence[str]) -> str:
+    """A document to begin with, where none was ever imported."""
+    lines = ["# No definitions are in force; may_send_to of the configuration decides. Institutions there:"]
+    return "\n".join([*lines, *(f"#   {node}" for node in nodes), ""])

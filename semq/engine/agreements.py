@@ -1,0 +1,49 @@
+"""Agreements applied to a document: its type, its size, its seal, and how many there have been of late.
+
+Used by ``accepting`` at the sender's node and by the hub's directory. Rates are counted in buckets that fill evenly:
+a minute's worth at the sender, a day's worth at the hub, since a node that was cut off sends what it has accepted
+meanwhile, and a refusal there would be final.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from semq.engine import errors
+from semq.umx_t.agreement import Terms, applying
+from semq.umx_t.app_key import AppKey
+
+MINUTE_S, DAY_MINUTES = 60.0, 1440
+
+
+@dataclass(slots=True)
+class Meter:
+    """How many documents each pair may still send now. Volatile: a restart fills the buckets."""
+
+    minutes: float  #: of the rate that a full bucket holds
+    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: what is in it, and when
+
+    def take(self, pair: str, terms: Terms, now: float) -> bool:
+        """Count one document at a monotonic moment; False: too fast. Terms without a rate never are."""
+        if not terms.per_minute:
+            return True
+        full = max(terms.per_minute * self.minutes, 1.0)
+        left, since = self._buckets.get((pair, terms), (full, now))
+        left = min(full, left + (now - since) * terms.per_minute / MINUTE_S)
+        may = left >= 1.0
+        self._buckets[pair, terms] = (left - 1.0 if may else left, now)
+        return may
+
+    def forget(self) -> None:
+        """Terms have changed: what was counted under the old ones is no longer asked for."""
+        self._buckets.clear()
+
+
+def check(agreed: Sequence[Terms], target: str, app_key: AppKey, size: int) -> Terms:
+    """The terms for a document of this type and size. Raises TypeNotAllowed, DocumentTooLarge."""
+    terms = applying(agreed, app_key)
+    if terms is None:
+        raise errors.TypeNotAllowed(target=target, domain=app_key.domain, type=app_key.type)
+    if terms.bytes_max and size > terms.bytes_max:
+        raise errors.DocumentTooLarge("The agreement with this partner is about smaller documents.", size=size,
+                                      allowed=terms.bytes_max)  # fmt: skip
+    return terms

@@ -1,0 +1,25 @@
+"""Definitions from the command line."""
+
+from pathlib import Path
+
+from tests.app.network import Network
+from tests.cli.command import semq
+
+NAMED = '[nodes."10008"]\nname = "Lindwurm Trading"  # as in the register\n'
+
+
+def test_export_diff_and_import(network: Network, tmp_path: Path) -> None:
+    at_hub = ("--node", network.hub.url)
+    before = semq("definitions", "export", *at_hub, "--json").data
+    file = tmp_path / "definitions.toml"
+    file.write_text(NAMED)
+    compared = semq("definitions", "diff", str(file), *at_hub)
+    assert (compared.status, compared.err) == (1, "")
+    imported = semq("definitions", "import", str(file), "--expect", str(before["version"]), *at_hub, "--json").data
+    assert imported["version"] == before["version"] + 1
+    assert semq("definitions", "export", *at_hub).out == NAMED
+    assert semq("definitions", "diff", str(file), *at_hub).status == 0
+    semq("definitions", "import", str(file), "--expect", "0", *at_hub).fails(1, "SEMQ-1261")
+    file.write_text("[[agreements]]\n")
+    semq("definitions", "import", str(file), *at_hub).fails(1, "SEMQ-1260")
+    semq("definitions", "diff", str(tmp_path / "none"), *at_hub).fails(1, "SEMQ-2203")

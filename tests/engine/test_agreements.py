@@ -1,0 +1,42 @@
+"""Rates in buckets, and what an agreement says of one document."""
+
+import pytest
+
+from semq.engine.agreements import DAY_MINUTES, Meter, check
+from semq.engine.errors import DocumentTooLarge, TypeNotAllowed
+from semq.umx_t.agreement import Terms
+from semq.umx_t.app_key import parse_app_key
+
+ORDER = parse_app_key("trade/order//S1")
+
+
+def taken(meter: Meter, terms: Terms, now: float, tries: int, pair: str = "a b") -> int:
+    return sum(meter.take(pair, terms, now) for _ in range(tries))
+
+
+def test_a_minute_s_worth_then_the_rate() -> None:
+    meter, terms = Meter(1.0), Terms(per_minute=60)
+    assert taken(meter, terms, 100.0, 100) == 60
+    assert taken(meter, terms, 100.5, 10) == 0
+    assert taken(meter, terms, 103.0, 10) == 3
+    assert taken(meter, terms, 10_000.0, 100) == 60
+    assert taken(meter, terms, 10_000.0, 100, pair="a c") == 60
+    meter.forget()
+    assert taken(meter, terms, 10_000.0, 100) == 60
+
+
+def test_a_day_s_worth_at_the_hub() -> None:
+    assert taken(Meter(DAY_MINUTES), Terms(per_minute=1), 0.0, 2000) == 1440
+
+
+def test_without_a_rate_nothing_is_counted() -> None:
+    assert taken(Meter(1.0), Terms(), 0.0, 1000) == 1000
+
+
+def test_type_and_size() -> None:
+    terms = Terms(types=("order",), bytes_max=10)
+    assert check([terms], "1.56001", ORDER, 10) is terms
+    with pytest.raises(DocumentTooLarge):
+        check([terms], "1.56001", ORDER, 11)
+    with pytest.raises(TypeNotAllowed):
+        check([Terms(types=("invoice",))], "1.56001", ORDER, 1)

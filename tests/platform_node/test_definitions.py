@@ -1,0 +1,92 @@
+"""Reading definitions strictly, and saying what another document would change."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_node.definitions import Definitions, DefinitionsRefused, changes, read_definitions, written_from
+from semq.umx_t.address import Address
+from semq.umx_t.agreement import Terms
+
+DOCUMENT = """
+[nodes."77001"]
+name = "Nord"
+
+[[agreements]]
+from = ["10008"]
+to = ["56001", "77001"]
+types = ["order", "trade/invoice"]
+bytes_max = 1_000_000
+per_minute = 600
+waiting_max = 10_000
+encrypt = true
+
+[[agreements]]
+from = ["*"]
+to = ["10008"]
+"""
+KNOWN = ["10008", "56001"]
+A, B, C = (Address(1, name) for name in ("10008", "56001", "77001"))
+
+
+def test_terms_of_a_pair() -> None:
+    read = read_definitions(DOCUMENT, KNOWN)
+    strict = Terms(
+        types=("order", "trade/invoice"), bytes_max=1_000_000, per_minute=600, waiting_max=10_000, encrypt=True
+    )
+    assert read.terms(A, B) == read.terms(A, C) == (strict,)
+    assert read.terms(B, A) == (Terms(),)
+    assert read.terms(B, C) == ()
+    assert Definitions().terms(A, B) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "agreements = 5",
+        "[[agreement]]\n",
+        "[[agreements]]\nfrom = ['10008']\n",
+        "[[agreements]]\nfrom = []\nto = ['10008']\n",
+        "[[agreements]]\nfrom = ['10008']\nto = ['56001']\ntypes = []\n",
+        "[[agreements]]\nfrom = ['10008']\nto = ['99999']\n",
+        "[[agreements]]\nfrom = '10008'\nto = ['56001']\n",
+        "[[agreements]]\nfrom = ['10008']\nto = ['56001']\nencypt = true\n",
+        "[[agreements]]\nfrom = ['10008']\nto = ['56001']\nbytes_max = -1\n",
+        "[[agreements]]\nfrom = ['10008']\nto = ['56001']\nper_minute = 1.5\n",
+        "[nodes.'no spaces']\n",
+        "[nodes.'77001']\npassword = 'x'\n",
+        "not toml",
+        "x" * (4 * 1024 * 1024 + 1),
+        "a = " + "[" * 100_000,
+    ],
+)
+def test_what_is_wrong_is_refused(wrong: str) -> None:
+    with pytest.raises(DefinitionsRefused):
+        read_definitions(wrong, KNOWN)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        assert isinstance(read_definitions(text, KNOWN), Definitions)
+    except DefinitionsRefused:
+        pass
+
+
+def test_what_would_change() -> None:
+    none, read = Definitions(), read_definitions(DOCUMENT, KNOWN)
+    assert changes(read, read) == []
+    assert changes(none, read) == [
+        "+ node 77001",
+        "+ 10008 -> 56001,77001: order,trade/invoice bytes_max=1000000 per_minute=600 waiting_max=10000 encrypt",
+        "+ * -> 10008: *",
+        "! from now on what is not agreed is not allowed",
+    ]
+    assert changes(read, none)[-1] == "! from now on may_send_to of the configuration decides"
+    assert changes(read, read_definitions(DOCUMENT.replace("Nord", "Süd"), KNOWN)) == ["~ node 77001: 'Nord' -> 'Süd'"]
+    turned = Definitions(read.nodes, read.agreements[::-1])
+    assert changes(read, turned) == ["~ agreements in another order: the first one that fits counts"]
+
+
+def test_what_there_is_before_the_first_import() -> None:
+    assert read_definitions(written_from(KNOWN)) == Definitions()
