@@ -1,28 +1,33 @@
-"""The chain of the ledger: each commit adds one link for each day it wrote lines of, over these and the link before.
+"""The chain of the ledger: every line is hashed into the line before it, in the order of their numbers.
 
-A link binds the node's store, the day, its place in the day, the numbers of its lines and the lines as octets (the row
-format of Postgres' binary COPY, in which they are written and read). The first link of a day follows the last link of
-the day before that was known, so a day cannot be cut short without a trace as soon as the next one has begun. Who can
-change the database can make a whole new chain: it is anchored by heads that others hold (the node's log, the daily
-extract, whoever ran ``semq ledger verify``) and by the signed receipts of partners.
+Links cut the chain into pieces: one of at most ``LINES_MAX`` lines of one day, the last of them still growing. A link
+starts from the node's store, its day, its place, the number of its first line and the hash of the link before it; each
+line is then added as octets (a row of Postgres' binary COPY, in which lines are written and read). So a line that is
+changed, missing, added or moved shows in its link, and a link that is missing in the next one.
 
-Called by the store's writer for each commit, and by ``semq.store.proving`` for each link that is verified.
+What the chain cannot show by itself is that its end was cut off, or that somebody who owns the database made all of it
+anew. Against that stands what others hold: the head that the running node has in memory and logs, the heads that
+``semq ledger verify`` printed earlier, and the signed receipts of partners.
+
+Used by ``semq.store.chaining`` for each commit and each check.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
 from semq.seal.canonical import canonical
 
 START = bytes(32)
+LINES_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link, as it lies in the table."""
+    """A piece of the chain, as it lies in the table."""
 
     day: str  #: ISO date, UTC
-    place: int  #: in the day, counts from 1
+    place: int  #: in the chain, counts from 1
     first: int  #: number of the first line
     last: int
     count: int  #: of lines
@@ -30,18 +35,16 @@ class Link:
     hash: bytes
 
 
-def link(store: str, day: str, before: "Link | None", lines: bytes, first: int, last: int, count: int) -> Link:
-    """The next link after ``before`` (of this day, or of the last day that has one); ``lines`` are the rows' octets."""
-    place = before.place + 1 if before is not None and before.day == day else 1
-    previous = START if before is None else before.hash
-    return Link(
-        day, place, first, last, count, previous, link_hash(store, day, place, first, last, count, previous, lines)
-    )
+def begin(store: str, day: str, place: int, first: int, before: bytes) -> Link:
+    """A link without a line yet."""
+    start = sha256(canonical("semq ledger 1", store, day, place, first, before)).digest()
+    return Link(day, place, first, first, 0, before, start)
 
 
-def link_hash(
-    store: str, day: str, place: int, first: int, last: int, count: int, before: bytes, lines: bytes
-) -> bytes:
-    """The hash of a link."""
-    body = sha256(lines).digest()
-    return sha256(canonical("semq ledger 1", store, day, place, first, last, count, before, body)).digest()
+def add(link: Link, lines: Iterable[tuple[int, bytes]]) -> Link:
+    """The link with more lines: number and octets of each, in order."""
+    last, count, hash_ = link.last, link.count, link.hash
+    for number, line in lines:
+        hash_ = sha256(hash_ + line).digest()
+        last, count = number, count + 1
+    return Link(link.day, link.place, link.first, last, count, link.before, hash_)

@@ -42,7 +42,7 @@ async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days
 
 
 async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date) -> list[str]:
-    """Drop the partitions of the days before; the names of those that went."""
+    """Drop the partitions of the days before; the names of those that went. Their links stay: later ones name them."""
     gone = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in gone:
         await _unhurried(connection, sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))

@@ -26,6 +26,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
 from semq.store import lease, ledger
+from semq.store.chaining import Chain, adopt, newest
 from semq.store.durability import verify_settings
 from semq.store.lease import Lease
 from semq.store.migrate import check
@@ -166,10 +167,13 @@ class PostgresStore:
 
     async def _begin_life(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         assert self._lease is not None
+        head = await newest(connection) or await adopt(connection, recovered.store_uuid)
+        self.chain = Chain(recovered.store_uuid, head)
         wire = Wire(connection, self._lose, self._notified)
         await wire.prepare(STATEMENTS)
         self._wire = wire
-        self._writer = Writer(wire, self._lease, count(recovered.first_id), self.counters, self._ended)
+        numbers = count(recovered.first_id)
+        self._writer = Writer(wire, self._lease, numbers, self.counters, self.chain, self._ended)
 
     def _inspect(self) -> None:
         """What must be true of the database before anything is trusted to it."""

@@ -235,6 +235,14 @@ WRITE: dict[str, str] = {
     "refused_submission": """
         UPDATE tb_0031_submit SET reason_code = $2::text, reason_text = $3::text WHERE number = $1::bigint""",
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
+    # The link that grows is replaced in place, as long as it is as this writer has left it; others are new.
+    "chain": _expect(
+        """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
+            VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)
+            ON CONFLICT (day, place) DO UPDATE SET last = excluded.last, count = excluded.count, hash = excluded.hash
+            WHERE c.first = excluded.first AND c.before = excluded.before AND c.count < excluded.count""",
+        "1",
+    ),
     "KeptKey": """
         INSERT INTO semq_session_key (id, peer, key_id, alg, kept) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (id) DO NOTHING""",

@@ -39,7 +39,7 @@ semq_receipts = Table(
     moment("at", "now()"),
     Index("semq_receipts_at", "at"),
 )
-# The chain of the ledger: a link for each commit and each day that it wrote lines of.
+# The chain of the ledger: a link for so many lines of a day; the newest grows in place, so no index is on what grows.
 semq_chain = Table(
     "semq_chain",
     metadata,
@@ -50,5 +50,6 @@ semq_chain = Table(
     col("count", BigInteger),
     col("before", LargeBinary),
     col("hash", LargeBinary),
+    Index("semq_chain_first", "first", unique=True),
     CheckConstraint("place >= 1 AND count >= 1 AND last >= first", name="counts_up"),
 )

@@ -68,6 +68,7 @@ STORAGE: dict[str, dict[str, str]] = {
     "tb_0030_ledger": BODIES,
     "tb_0030_stream": COUNTERS,
     "store_lease": COUNTERS,
+    "semq_chain": COUNTERS,
     "broker_message": BODIES,
     "broker_body": BODIES,
     "broker_handed_out": COUNTERS,

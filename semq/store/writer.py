@@ -27,6 +27,8 @@ from typing import ParamSpec, TypeVar
 import psycopg
 
 from semq.errors import SemqError
+from semq.seal.chain import Link
+from semq.store.chaining import Chain, params
 from semq.store.lease import RENEW_S, VALID_S, Lease
 from semq.store.postgres_errors import DecisionFailed, RowRefused, StaleRow, StoreFenced, StoreUnavailable
 from semq.store.postgres_load import Load
@@ -83,6 +85,7 @@ class Writer:
         lease: Lease,
         line_numbers: "count[int]",
         counters: Counters,
+        chain: Chain,
         lost: Callable[[SemqError], None],
     ) -> None:
         self._wire = wire
@@ -90,6 +93,7 @@ class Writer:
         self._epoch = int8(lease.epoch)
         self._line_numbers = line_numbers
         self._counters = counters
+        self._chain = chain
         self._lost = lost
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
@@ -238,7 +242,10 @@ class Writer:
         counters = self._counters
         started = time.perf_counter()
         if not is_read_only(unit):
-            await self._commit(*self._written(unit))
+            batch, rows = self._written(unit)
+            links = self._chained(rows)
+            await self._commit([*batch, *(("chain", params(link)) for link in links)], rows)
+            self._chain.head = links[-1] if links else self._chain.head
         elif self._in_transaction:
             self._wire.send_forgetting([("commit", ())])  # nothing depends on it
             self._in_transaction = False
@@ -271,6 +278,9 @@ class Writer:
 
     def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
         return _packing(written, unit, self._line_numbers)
+
+    def _chained(self, rows: NewRows) -> list[Link]:
+        return _packing(self._chain.extended, self._wire.packer, rows.get("semq_ledger", ()))
 
     async def _renew(self) -> None:
         try:

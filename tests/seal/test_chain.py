@@ -1,32 +1,36 @@
-"""The chain of the ledger: one link after the other, over everything that a link says."""
+"""The chain of the ledger: everything that a link says, and every line, is in its hash."""
 
-from semq.seal.chain import START, link, link_hash
+from hypothesis import given
+from hypothesis import strategies as st
 
+from semq.seal.chain import START, Link, add, begin
 
-def test_links_follow_each_other_through_the_days() -> None:
-    first = link("store", "2031-03-01", None, b"lines", 1, 3, 3)
-    second = link("store", "2031-03-01", first, b"more", 4, 4, 1)
-    third = link("store", "2031-03-02", second, b"more", 5, 5, 1)
-    assert [each.place for each in (first, second, third)] == [1, 2, 1]
-    assert first.before == START
-    assert second.before == first.hash
-    assert third.before == second.hash
-    assert len({first.hash, second.hash, third.hash}) == 3
+LINES = st.lists(st.binary(max_size=5), min_size=1, max_size=6)
 
 
-def test_everything_that_a_link_says_is_in_its_hash() -> None:
-    hashes = {
-        link_hash(*facts)
-        for facts in (
-            ("store", "day", 1, 1, 3, 3, START, b"lines"),
-            ("other", "day", 1, 1, 3, 3, START, b"lines"),
-            ("store", "yad", 1, 1, 3, 3, START, b"lines"),
-            ("store", "day", 2, 1, 3, 3, START, b"lines"),
-            ("store", "day", 1, 2, 3, 3, START, b"lines"),
-            ("store", "day", 1, 1, 4, 3, START, b"lines"),
-            ("store", "day", 1, 1, 3, 4, START, b"lines"),
-            ("store", "day", 1, 1, 3, 3, bytes([1] * 32), b"lines"),
-            ("store", "day", 1, 1, 3, 3, START, b"line"),
-        )
-    }
-    assert len(hashes) == 9
+def chained(lines: list[bytes], **facts: object) -> Link:
+    given_ = {"store": "store", "day": "2031-03-01", "place": 1, "first": 7, "before": START} | facts
+    return add(begin(**given_), enumerate(lines, start=7))  # type: ignore[arg-type]
+
+
+def test_a_link_grows_line_by_line() -> None:
+    link = chained([b"one", b"two"])
+    assert (link.first, link.last, link.count) == (7, 8, 2)
+    assert link.before == START
+
+
+@given(LINES, LINES)
+def test_other_lines_give_another_hash(one: list[bytes], other: list[bytes]) -> None:
+    assert (chained(one).hash == chained(other).hash) == (one == other)
+
+
+def test_everything_that_a_link_starts_from_is_in_its_hash() -> None:
+    changes: tuple[dict[str, object], ...] = (
+        {},
+        {"store": "other"},
+        {"day": "2031-03-02"},
+        {"place": 2},
+        {"first": 8},
+        {"before": bytes([1] * 32)},
+    )
+    assert len({chained([b"line"], **change).hash for change in changes}) == len(changes)
