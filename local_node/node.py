@@ -22,14 +22,18 @@ from semq.broker.vhost import VirtualHost
 from semq.engine.local import LocalEngine
 from semq.engine.ports import ClearOpener
 from semq.engine.schedule import Schedule
+from semq.engine.sealing import Sealing
 from semq.engine.stuck import Surroundings
 from semq.errors import Misconfigured
 from semq.service.admin import Handler
 from semq.service.clockwork import Job
-from semq.service.identity import NodeIdentity, must_be_hub
+from semq.service.identity import NodeIdentity, must_be_hub, ring_of
 from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
+from semq.service.proving import proving_handlers
 from semq.service.reading import reading_handlers
+from semq.service.secrecy import sealing_of
+from semq.store.reading import certificates
 from semq.store.unit import Recovered
 from semq.transport.dialer import DialConfig
 
@@ -41,6 +45,8 @@ class LocalNode(Node[LocalEngine]):
 
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: where the hub signs
+    sealing: Sealing | None = None  #: with certificates
+    _introduced: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
         hub = self.settings.hub
@@ -48,6 +54,14 @@ class LocalNode(Node[LocalEngine]):
             self.who = NodeIdentity(self.settings, self.clock)
         elif hub is not None and hub.allow_plain:
             log.warning("link_without_tls", hub=hub.url, text="anybody on the way can read what is sent")
+
+        if self.who is None and ring_of(self.settings).is_enrolled:
+            self.who = NodeIdentity(
+                self.settings, self.clock
+            )  # the link is plain; documents can be sealed all the same
+        if self.who is not None:
+            known = await self.store.read(certificates)
+            self.sealing = sealing_of(self.who, self.address, self.settings, self.clock, known)
 
     def tls(self) -> ssl.SSLContext | None:
         return self.who.server() if self.who is not None and self.settings.amqp.tls else None
@@ -59,7 +73,7 @@ class LocalNode(Node[LocalEngine]):
             self.submissions = SqlSubmissions(lambda: self.engine, self.clock)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
-            ClearOpener(), self.clockwork.on_mail,
+            self.sealing or ClearOpener(), self.clockwork.on_mail, self.sealing,
         )  # fmt: skip
         if self.lives > 1:
             engine.partners = self.engine.partners
@@ -135,6 +149,9 @@ class LocalNode(Node[LocalEngine]):
             await self.renewing.look()
         elif self.who is not None:
             self.who.look_after()
+        if self.sealing is not None and self.sealing.introduction() != self._introduced:
+            self._introduced = self.sealing.introduction()
+            self.engine.introduce()
 
     def handlers(self) -> Mapping[str, Handler]:
         inquire = inquire_handler(self, self._schedule_of, lambda: self.engine.core.now())
@@ -144,6 +161,7 @@ class LocalNode(Node[LocalEngine]):
             "msg.inquire": inquire,
             **operations.table(),
             **certificate_handlers(self),
+            **proving_handlers(self),
             **reading_handlers(self),
         }
 

@@ -28,7 +28,9 @@ from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity
 from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
+from semq.service.proving import ledger_handlers
 from semq.service.reading import reading_handlers
+from semq.store.reading import certificates
 from semq.store.unit import Recovered
 from semq.umx_t.address import Address, NodeType, parse_address
 
@@ -50,7 +52,7 @@ class PlatformNode(Node[HubEngine]):
             log.info("authorities", fingerprints=self.who.trust.fingerprints, signs=authority is not None)
         self.registry = Registry(self.store.read, self.clock, self.settings, authority)
         await self.registry.open()
-        self.certificates = KnownCertificates({}, self._check_certificate)
+        self.certificates = KnownCertificates(await self.store.read(certificates), self._check_certificate)
         self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
         self.defining = Defining(self)
         await self.defining.follow()
@@ -162,6 +164,7 @@ class PlatformNode(Node[HubEngine]):
             "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
             **registry_handlers(self),
             **self.defining.table(),
+            **ledger_handlers(self.store),
             **reading_handlers(self),
         }
 

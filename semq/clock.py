@@ -12,6 +12,11 @@ from typing import Protocol
 from uuid import UUID, uuid4
 
 
+def draw_secret(octets: int) -> bytes:
+    """Fresh octets that nobody can guess: session keys. Never replayed, so no part of ``Clock``."""
+    return secrets.token_bytes(octets)
+
+
 class Clock(Protocol):
     """Where a node reads time and draws chance."""
 

@@ -5,7 +5,22 @@ from typing import Any
 
 import typer
 
-from semq.cli import about, cert, config, db, definitions, errors_list, hub, msg, node, queue, reconcile, running, stuck
+from semq.cli import (
+    about,
+    cert,
+    config,
+    db,
+    definitions,
+    errors_list,
+    hub,
+    msg,
+    node,
+    proving,
+    queue,
+    reconcile,
+    running,
+    stuck,
+)
 from semq.cli import acting as acting  # registers its commands with msg
 from semq.cli import enrolling as enrolling  # the same with node
 
@@ -18,6 +33,7 @@ GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
     ("hub", hub.group, "A hub's authority and the institutions that enrol.", False),
     ("cert", cert.group, "Certificates: look, renew, rotate, revoke.", False),
     ("definitions", definitions.group, "A hub's institutions and what they have agreed.", False),
+    ("ledger", proving.group, "What a node has written down, and whether it is still so.", False),
     ("local", running.local, "Run an institution's node.", False),
     ("platform", running.platform, "Run the hub.", False),
     ("config", config.group, "Check and show configurations.", False),
@@ -27,6 +43,7 @@ GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
 )
 # command | settings of Typer
 TOP: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
+    (proving.verify, {}),
     (reconcile.reconcile, {"context_settings": reconcile.PASSED_ON}),
     (about.version, {}),
     (about.completion, {}),

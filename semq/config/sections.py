@@ -169,6 +169,21 @@ class Tls(Section):
     """how long an old key can still open what was sealed for it; longer than anything may be stored"""
 
 
+class Secrecy(Section):
+    """What is sealed between institutions, and what their receipts prove. Needs certificates ([tls])."""
+
+    required_with: list[NodeId | Literal["*"]] = []
+    """institutions whose documents have to be sealed, both ways, whether or not @Encrypt says so; "*": all"""
+    session_messages: Count = 65_536
+    """a session key serves at most so many documents"""
+    session_bytes: Count = 1024 * MIB
+    """and so many bytes"""
+    session_s: Seconds = 3600.0
+    """and so long"""
+    pins: dict[NodeId, list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]] = {}
+    """SHA-256 fingerprints of the only certificates that are believed of an institution"""
+
+
 class Account(Section):
     """One institution that the platform knows."""
 

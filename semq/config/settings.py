@@ -10,7 +10,20 @@ from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from semq.config.nearest import did_you_mean
-from semq.config.sections import Account, Amqp, Database, Extract, Hub, Log, Node, NodeId, Protocol, Section, Tls
+from semq.config.sections import (
+    Account,
+    Amqp,
+    Database,
+    Extract,
+    Hub,
+    Log,
+    Node,
+    NodeId,
+    Protocol,
+    Secrecy,
+    Section,
+    Tls,
+)
 
 PREFIX = "SEMQ_"
 NESTED = "__"
@@ -44,6 +57,7 @@ class Settings(BaseSettings):
     hub: Hub | None = None
     nodes: dict[NodeId, Account] = {}
     tls: Tls = Tls()
+    secrecy: Secrecy = Secrecy()
     protocol: Protocol = Protocol()
     extract: Extract = Extract()
     reconcile: dict[str, Any] = Field(

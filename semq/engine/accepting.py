@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from semq.engine import errors
 from semq.engine.agreements import Meter, check
+from semq.engine.binding import session_name
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.outbound import OutboundRows
@@ -217,7 +218,7 @@ class _Accept(Step):
         unit.ledger.append(
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
-                row.size,
+                row.size, f"sealed {session_name(envelope)}" if submission.seal is not None else "",
             )
         )  # fmt: skip
         if goes_now:

@@ -19,6 +19,11 @@ def place_of(envelope: Envelope) -> str:
     return f"{envelope.ident} {envelope.sid} {envelope.prev or '-'}"
 
 
+def session_name(envelope: Envelope) -> str:
+    """The name of the session key in @SessionKey, as text: what the ledger says of a sealed document."""
+    return envelope.session_key.split(".", 2)[1] if envelope.session_key else ""
+
+
 class Sealed(NamedTuple):
     """Which message a ciphertext was made as."""
 

@@ -149,10 +149,10 @@ class LocalEngine:
         known: list[Rare] = []
         for record in records:
             if record.node and record.certificates is not None:
-                known.append(Certificates(record.node, record.certificates))
                 if self.sealing.heard(record.node, record.certificates) or record.node not in self._looked:
                     self._looked.add(record.node)
                     self.rewrapping.look(record.node)
+                known.append(Certificates(record.node, self.sealing.known(record.node)))
         if known:
             self.core.post(Remember(known))
 

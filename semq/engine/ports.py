@@ -161,6 +161,9 @@ class Sealing(Protocol):
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """News of the directory about a partner; whether refused documents may now be sealed for it again."""
 
+    def known(self, node: str) -> tuple[str, ...]:
+        """The certificates of a partner that are believed: what to keep for the next start."""
+
 
 class NoEvents:
     """Nobody listens."""
@@ -216,6 +219,9 @@ class InClear:
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         return False
+
+    def known(self, node: str) -> tuple[str, ...]:
+        return ()
 
 
 Alarm = Callable[[SemqError], None]

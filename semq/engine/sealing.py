@@ -59,6 +59,9 @@ class KeyHolder(Protocol):
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """What the directory says of a partner's certificates; whether the key to wrap for has changed."""
 
+    def known(self, node: str) -> tuple[str, ...]:
+        """The certificates of a partner that are believed, PEM."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -221,6 +224,10 @@ class Sealing:
             return False
         self._opened.forget()
         return changed
+
+    def known(self, node: str) -> tuple[str, ...]:
+        """What to keep of a partner's certificates."""
+        return self.keys.known(node)
 
     def session_of(self, envelope: Envelope) -> bytes:
         """The name of the session key of a sealed message. Raises SealMalformed."""

@@ -6,7 +6,7 @@ tells who signed what lies in a store (as it was when it was valid); nothing new
 directory no longer names (revoked, or forgotten) tells nothing.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -47,12 +47,15 @@ class NodeKeys:
         trust: TrustStore,
         own: Own | None,
         pins: Mapping[str, Collection[str]] | None = None,
+        refresh: Callable[[Own | None], Own | None] = lambda own: own,
     ) -> None:
+        """``pins``: fingerprints by node id. ``refresh`` gives our own side as it is now, from what it was."""
         self._node = str(node)
         self._clock = clock
         self._trust = trust
         self._pins = pins or {}
-        self._partners: dict[str, list[NodeCertificate]] = {}
+        self._refresh = refresh
+        self._partners: dict[str, list[tuple[NodeCertificate, str]]] = {}
         self.mine = own
 
     @property
@@ -69,7 +72,7 @@ class NodeKeys:
         if node == self._node:
             return None if self.mine is None else self.mine.identity.certificate.public_key
         now = self._clock.wall()
-        for certificate in self._partners.get(node, ()):
+        for certificate, _ in self._partners.get(node, ()):
             if certificate.not_before <= now <= certificate.not_after:
                 return certificate.public_key
         return None
@@ -79,14 +82,18 @@ class NodeKeys:
         if node == self._node:
             key = self.mine.public.get(key_id) if self.mine is not None else None
         else:
-            key = next((c.public_key for c in self._partners.get(node, ()) if c.key_id == key_id), None)
+            key = next((c.public_key for c, _ in self._partners.get(node, ()) if c.key_id == key_id), None)
         if key is None:
             raise SignerUnknown(node=node, key_id=key_id[:64])
         return key
 
-    def certificate(self, node: str, key_id: str) -> NodeCertificate | None:
-        """A certificate of a partner by its key id, for a proof."""
-        return next((c for c in self._partners.get(node, ()) if c.key_id == key_id), None)
+    def certificate(self, node: str, key_id: str) -> str | None:
+        """A certificate of a partner with its chain, PEM, by its key id: for a proof."""
+        return next((pem for c, pem in self._partners.get(node, ()) if c.key_id == key_id), None)
+
+    def known(self, node: str) -> tuple[str, ...]:
+        """All that is believed of a node, PEM: what to keep for the next start."""
+        return tuple(pem for _, pem in self._partners.get(node, ()))
 
     def knows(self, node: str) -> bool:
         """Whether any certificate of a node is known."""
@@ -94,17 +101,22 @@ class NodeKeys:
 
     def introduction(self) -> tuple[str, ...]:
         """Our certificates, the active one first."""
+        self.mine = self._refresh(self.mine)
         return () if self.mine is None else self.mine.certificates
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """Believe what can be believed; whether the key to wrap for has changed."""
-        before = self.receiver(node)
+        before, now = self.receiver(node), self._clock.wall()
         believed = []
         for pem in certificates[:CERTIFICATES_MAX]:
             try:
-                believed.append(self._believed(parse_address(node), pem))
+                believed.append((self._believed(parse_address(node), pem), pem))
             except SemqError as error:
                 log.warning("certificate_not_believed", node=node, error=str(error))
+        # One that has run out is no longer named; it still says who signed what it signed while it was valid.
+        there = {one.fingerprint for one, _ in believed}
+        over = [pair for pair in self._partners.get(node, ()) if pair[0].not_after < now]
+        believed += [pair for pair in over if pair[0].fingerprint not in there][:CERTIFICATES_MAX]
         if believed:
             self._partners[node] = believed
         else:

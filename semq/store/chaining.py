@@ -125,18 +125,25 @@ def oldest(connection: psycopg.Connection[Any]) -> date | None:
     return None if row is None else ledger.day_of(row[0])
 
 
-def verify(connection: psycopg.Connection[Any], first: date, last: date, head: Link | None = None) -> Verified:
+def verify(
+    connection: psycopg.Connection[Any],
+    first: date,
+    last: date,
+    head: Link | None = None,
+    known: tuple[int, bytes] | None = None,
+) -> Verified:
     """Read the lines of these days and their links in one snapshot and compare.
 
-    ``head``: the end of the chain that is known from elsewhere; the database must have come at least that far. Raises
-    LedgerChanged with the day and the numbers of the lines between which the difference lies."""
+    ``head``: the end of the chain as the running node knows it; the database must have come at least that far.
+    ``known``: number and hash of a line that an earlier check has printed; it must still be so. Raises LedgerChanged
+    with the day and the numbers of the lines between which the difference lies."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         ((store_uuid,),) = connection.execute("SELECT store_uuid::text FROM semq_meta").fetchall()
         links = [_link(row) for row in connection.execute(LINKS, (first, last))]
         # Closed before anything else is asked: a COPY that is left half-read blocks its connection.
         with closing(_lines(connection, first, last)) as lines:
-            total = _compare(store_uuid, links, lines)
+            total = _compare(store_uuid, links, lines, known)
         _check_order(connection, links)
         newest_row = connection.execute(NEWEST).fetchone()
     end = None if newest_row is None else _link(newest_row)
@@ -145,8 +152,10 @@ def verify(connection: psycopg.Connection[Any], first: date, last: date, head: L
     return Verified(total, len(links), end)
 
 
-def _compare(store_uuid: str, links: Sequence[Link], lines: Iterator[tuple[int, str, bytes]]) -> int:
-    total = 0
+def _compare(
+    store_uuid: str, links: Sequence[Link], lines: Iterator[tuple[int, str, bytes]], known: tuple[int, bytes] | None
+) -> int:
+    total, is_met = 0, known is None
     line = next(lines, None)
     for link in links:
         if line is not None and line[0] < link.first:
@@ -156,12 +165,15 @@ def _compare(store_uuid: str, links: Sequence[Link], lines: Iterator[tuple[int, 
             if line[1] != link.day:
                 raise LedgerChanged("A line stands in another day than its link.", day=line[1], number=line[0])
             found = add(found, ((line[0], line[2]),))
+            is_met = is_met or (line[0], found.hash) == known
             line = next(lines, None)
         total += found.count
         if found != link:
             raise LedgerChanged(day=link.day, from_number=link.first, to_number=link.last)
     if line is not None:
         raise LedgerChanged("A line stands in no link.", day=line[1], number=line[0])
+    if not is_met:
+        raise LedgerChanged("The chain does not lead through the hash that is known from before.", known=known)
     return total
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from semq.store.rows import Event, Side
+from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
+from semq.store.rows import Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
@@ -85,6 +86,26 @@ def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
+
+
+def certificates(connection: Connection) -> dict[str, list[str]]:
+    """What the directory last said: certificates by node, PEM."""
+    return {row.node: list(row.pems) for row in connection.execute(select(semq_certificate))}
+
+
+def receipts(connection: Connection, number: int) -> KeptReceipts | None:
+    """What a partner signed once for many receipts."""
+    c = semq_receipts.c
+    query = select(c.number, c.source, c.signature, c.leaves).where(c.number == number)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else KeptReceipts(row.number, row.source, row.signature, bytes(row.leaves))
+
+
+def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
+    """A session key of ours, wrapped for ourselves."""
+    c = semq_session_key.c
+    row = connection.execute(select(c.id, c.peer, c.key_id, c.alg, c.kept).where(c.id == id_)).one_or_none()
+    return None if row is None else KeptKey(bytes(row.id), row.peer, row.key_id, row.alg, row.kept)
 
 
 def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:

@@ -151,3 +151,14 @@ async def test_days_that_are_no_longer_kept_do_not_break_the_chain(database: str
         first = oldest(connection_)
     assert first is not None
     assert check(database, head, first).lines == (18 if first == TODAY else 19)
+
+
+async def test_a_head_that_was_printed_earlier_is_found_again_or_missed(database: str) -> None:
+    head = await filled(database)
+    async with opened(database) as store:
+        await write(store, [line("later")])
+    with psycopg.connect(database) as connection:
+        assert verify(connection, FIRST, LAST, None, (head.last, head.hash)).lines == 20
+        for known in ((head.last, bytes(32)), (head.last + 7_000_000, head.hash)):
+            with pytest.raises(LedgerChanged):
+                verify(connection, FIRST, LAST, None, known)

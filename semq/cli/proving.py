@@ -1,0 +1,114 @@
+"""What proves something: ``semq msg prove``, ``semq verify`` (offline, for anybody), ``semq ledger verify``."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.desk import Desk, JsonOption, on_node
+from semq.cli.errors import UnreadableFile
+from semq.cli.msg import Id
+from semq.cli.msg import group as msg
+from semq.cli.output import Output
+from semq.errors import BadInput
+from semq.pki import TrustStore, read_certificate
+from semq.seal.errors import ProofWrong
+from semq.seal.proof import check_document, check_proof, read_proof
+from semq.service.keyring import split
+from semq.umx_t.address import parse_address
+
+group = typer.Typer()
+
+
+class NoTrust(BadInput):
+    """The file alone does not say whose authority stands behind it."""
+
+    code = "SEMQ-2220"
+    remedy = "Give --trust FILE with the authority's certificate (`semq cert trust`), or --any-authority."
+
+
+@msg.command()
+@on_node
+async def prove(
+    desk: Desk,
+    id: Id,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.")] = None,
+) -> None:
+    """The file that proves to anybody that the receiver has a message: its signed receipt. See `semq verify`."""
+    told = await desk.ask("msg.prove", id=id)
+    if out is None:
+        typer.echo(told["proof"], nl=False)
+        return
+    try:
+        out.write_text(told["proof"], "utf-8")
+    except OSError as error:
+        raise UnreadableFile(file=str(out), fault=error.strerror) from error
+    if desk.out.as_json:
+        desk.out.data({"lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)})
+    else:
+        desk.out.line(f"{told['lk0']}  {told['receiver']}  {out}")
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `semq msg prove` wrote.")],
+    document: Annotated[
+        Path | None, typer.Option("--document", metavar="FILE", help="Is it about this very document?")
+    ] = None,
+    trust: Annotated[Path | None, typer.Option("--trust", metavar="FILE", help="Authorities to believe, PEM.")] = None,
+    any_authority: Annotated[bool, typer.Option("--any-authority", help="Do not ask who signed the key.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Verify a proof of delivery, offline: semq verify proof.json --document order.xml --trust authority.pem"""
+    if trust is None and not any_authority:
+        raise NoTrust(file=str(file))
+    proof = read_proof(_read(file))
+    stated = datetime.fromtimestamp(proof.at / 1000, UTC)
+    first, chain = split(proof.certificates[0])
+    certificate = read_certificate(first.encode())
+    if certificate.node != parse_address(proof.receiver):
+        raise ProofWrong("The certificate is not the receiver's.", receiver=proof.receiver, found=str(certificate.node))
+    if trust is not None:
+        # As it was when it was signed: a proof outlives the certificate.
+        TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
+    check_proof(proof, certificate.public_key)
+    if document is not None:
+        check_document(proof, _read(document))
+    told = {
+        "proved": True, "receiver": proof.receiver, "sender": proof.sender, "lk0": proof.lk0, "status": proof.status,
+        "stated_at": stated.isoformat(), "document": document is not None, "sealed": proof.salt is not None,
+        "certificate": certificate.fingerprint, "authority_checked": trust is not None,
+    }  # fmt: skip
+    out = Output(as_json=json)
+    if json:
+        out.data(told)
+    else:
+        out.line(f"{proof.receiver} has stated at {stated:%Y-%m-%d %H:%M:%S} UTC that it has recorded {proof.lk0}.")
+        out.line("The document is the one." if document is not None else "Give --document to compare the document.")
+
+
+@group.command("verify")
+@on_node
+async def verify_ledger(
+    desk: Desk,
+    since: Annotated[str | None, typer.Option("--from", metavar="DATE", help="First day; the oldest kept.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day.")] = None,
+    head: Annotated[
+        str | None, typer.Option(metavar="NUMBER:HASH", help="What an earlier check printed: it must still hold.")
+    ] = None,
+) -> None:
+    """Read the node's ledger and its chain of hashes: any line that was changed, removed, added or moved is found."""
+    days: dict[str, Any] = {"from": since, "to": until}
+    told = await desk.ask("ledger.verify", head=head, **days)
+    if desk.out.as_json:
+        desk.out.data(told)
+    else:
+        desk.out.line(f"{told['lines']} lines since {told['from']} are as they were written; the chain ends with")
+        desk.out.line(told["head"])
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(file=str(path), fault=error.strerror) from error

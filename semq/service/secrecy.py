@@ -1,0 +1,42 @@
+"""Sealing for a running node: its identity, the certificates that its store remembers, its configuration.
+
+Made once for the life of a process, since session keys live in it; ``None`` for a node without certificates, which then
+refuses what should be sealed. Used by the wiring of local nodes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from semq.clock import Clock, draw_secret
+from semq.config.settings import Settings
+from semq.engine.sealing import Policy, Sealing
+from semq.seal.session import Limits
+from semq.service.identity import NodeIdentity
+from semq.service.keyring import NodeKeys, Own
+from semq.umx_t.address import Address
+
+
+def sealing_of(
+    who: NodeIdentity, address: Address, settings: Settings, clock: Clock, known: Mapping[str, Sequence[str]]
+) -> Sealing:
+    """Sealing under an identity; ``known`` are the certificates of partners from the node's store."""
+
+    def refresh(own: Own | None) -> Own:
+        return own if own is not None and own.identity is who.current else own_of(who, clock)
+
+    keys = NodeKeys(address, clock, who.trust, own_of(who, clock), settings.secrecy.pins, refresh)
+    for node, certificates in known.items():
+        keys.heard(node, certificates)
+    s = settings.secrecy
+    limits = Limits(s.session_messages, s.session_bytes, s.session_s)
+    return Sealing(address, keys, clock, draw_secret, Policy(tuple(s.required_with), limits))
+
+
+def own_of(who: NodeIdentity, clock: Clock) -> Own:
+    """Our side: keys of all slots, and the certificates that are valid now, the active one first."""
+    slots, now = who.ring.slots(), clock.wall()
+    shown = []
+    for name in (slots.active, slots.next, slots.previous):
+        certificate = who.ring.certificate(name) if name is not None else None
+        if name is not None and certificate is not None and certificate.not_after > now:
+            shown.append(who.ring.certificate_path(name).read_text("ascii"))
+    return Own(who.current, tuple(shown))

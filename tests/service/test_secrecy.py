@@ -1,0 +1,173 @@
+"""Nodes with certificates of their hub, on real databases and sockets: sealed documents, proofs, no secrets."""
+
+import asyncio
+import json
+from base64 import b64encode
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.cli.main import run
+from tests.service.inprocess import InProcess, ask, until
+
+SECRET = "PLANTED 4711 crates of quince brandy"
+
+
+async def pair(inprocess: InProcess) -> tuple[PlatformNode, LocalNode, LocalNode]:
+    """A hub and two institutions that know each other's certificates."""
+    hub = await inprocess.secure_platform()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+
+    async def is_known() -> bool:
+        return bool(a.sealing and a.sealing.keys.knows("1.56001") and b.sealing and b.sealing.keys.knows("1.10008"))
+
+    await until(is_known)
+    return hub, a, b
+
+
+async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
+    """A document that was delivered."""
+    admin = await inprocess.client(a)
+    document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()} | more
+    answer = await ask(admin, "msg.submit", document)
+    assert answer["ok"], answer
+
+    async def is_delivered() -> bool:
+        events = (await ask(admin, "msg.trace", {"id": answer["result"]["lk0"]}))["result"]["events"]
+        return any(event["event"] == "DELIVERED" for event in events)
+
+    await until(is_delivered)
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+def everything_in(database: str) -> bytes:
+    """All rows of all tables, as text and octets."""
+    found = b""
+    with psycopg.connect(database) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        for (table,) in tables:
+            for (row,) in connection.execute(f'SELECT t::text FROM "{table}" t'.encode()).fetchall():
+                found += row.encode()
+    return found
+
+
+def command_lines() -> str:
+    """What every process of this machine was started with."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            found.append(file.read_bytes().decode("utf-8", "replace"))
+    return " ".join(found)
+
+
+async def test_a_sealed_document_is_delivered_proved_and_lies_nowhere_in_clear_but_at_its_receiver(
+    inprocess: InProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hub, a, b = await pair(inprocess)
+    told = await sent(inprocess, a)
+
+    for node in (hub, a):
+        rows = await asyncio.to_thread(everything_in, node.store.url)
+        for form in (SECRET.encode(), SECRET.encode().hex().encode(), b"PRIVATE KEY"):
+            assert form not in rows
+    assert SECRET.encode().hex().encode() in await asyncio.to_thread(everything_in, b.store.url)
+
+    admin = await inprocess.client(a)
+    proof = (await ask(admin, "msg.prove", {"id": told["lk0"]}))["result"]["proof"]
+    file, document, trust = tmp_path / "proof.json", tmp_path / "document", tmp_path / "trust.pem"
+    file.write_text(proof)
+    document.write_text(SECRET)
+    assert a.who is not None
+    trust.write_bytes(a.who.trust.pem)
+
+    def verify(*arguments: str) -> int:
+        return run(["verify", str(file), *arguments])
+
+    assert verify("--document", str(document), "--trust", str(trust), "--json") == 0
+    logged = capfd.readouterr().out
+    shown = json.loads(logged[logged.index('{"proved"') :])
+    assert shown["proved"]
+    assert shown["sealed"]
+    assert shown["lk0"] == told["lk0"]
+    assert verify("--trust", str(trust)) == verify("--any-authority") == 0
+    assert verify() == 1
+    document.write_text(SECRET + ".")
+    assert verify("--document", str(document), "--trust", str(trust)) == 1
+    file.write_text(proof.replace('"RECV"', '"SETTLED"'))
+    assert verify("--trust", str(trust)) == 1
+    file.write_text(proof.replace("1.56001", "1.88001"))
+    assert verify("--trust", str(trust)) == 1
+
+    counted = (await ask(admin, "ledger.verify"))["result"]
+    assert counted["lines"] > 0
+    assert (await ask(admin, "ledger.verify", {"head": counted["head"]}))["ok"]
+    with psycopg.connect(a.store.url) as connection:
+        connection.execute("UPDATE semq_ledger SET target = '1.88001' WHERE event = 1")
+    changed = await ask(admin, "ledger.verify")
+    assert changed["error"]["code"] == "SEMQ-5212"
+    assert (await ask(await inprocess.client(hub), "ledger.verify"))["ok"]
+
+    rest = capfd.readouterr()
+    for text in (logged, rest.out, rest.err, command_lines(), json.dumps(changed)):
+        assert SECRET not in text
+        assert "PRIVATE KEY" not in text
+
+
+async def test_a_message_without_a_receipt_cannot_be_proved(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    admin = await inprocess.client(a)
+    document = {"target": "56001", "body_base64": b64encode(b"x").decode()}
+    lk0 = (await ask(admin, "msg.submit", document))["result"]["lk0"]
+    assert (await ask(admin, "msg.prove", {"id": lk0}))["error"]["code"] == "SEMQ-1260"
+    sealed = await ask(admin, "msg.submit", document | {"encrypt": True})
+    assert sealed["error"]["code"] == "SEMQ-5207"
+
+
+async def test_certificates_are_remembered_when_the_hub_is_away(inprocess: InProcess) -> None:
+    hub, a, _ = await pair(inprocess)
+
+    async def is_kept() -> bool:
+        with psycopg.connect(a.store.url) as connection:
+            return connection.execute("SELECT count(*) FROM semq_certificate").fetchall() == [(1,)]
+
+    await until(is_kept)
+    await a.stop()
+    await hub.stop()
+    again = await inprocess.started(a.settings)
+    admin = await inprocess.client(again)
+    document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()}
+    assert (await ask(admin, "msg.submit", document))["ok"]
+    assert SECRET.encode().hex().encode() not in await asyncio.to_thread(everything_in, again.store.url)
+
+
+async def test_a_renewed_certificate_is_told_to_partners_and_a_revoked_one_is_not_sealed_for(
+    inprocess: InProcess,
+) -> None:
+    hub, a, b = await pair(inprocess)
+    assert a.sealing is not None
+    before = a.sealing.keys.receiver("1.56001")
+    assert (await ask(await inprocess.client(b), "cert.renew"))["ok"]
+
+    async def is_told() -> bool:
+        assert a.sealing is not None
+        now = a.sealing.keys.receiver("1.56001")
+        return now is not None and now != before
+
+    await until(is_told)
+    await sent(inprocess, a)
+    await hub.registry.revoke("56001", "test")
+    hub.revoked()
+
+    async def is_gone() -> bool:
+        return a.sealing is not None and a.sealing.keys.receiver("1.56001") is None
+
+    await until(is_gone)
+    document = {"target": "56001", "encrypt": True, "body_base64": b64encode(b"x").decode()}
+    assert (await ask(await inprocess.client(a), "msg.submit", document))["error"]["code"] == "SEMQ-5207"
