@@ -32,7 +32,7 @@ ORIGINS_MAX = 100  # how often one document may have been sealed again
 class NoReceipt(BadInput):
     """The ledger holds no signed receipt for this message."""
 
-    code = "SEMQ-1260"
+    code = "SEMQ-2230"
     remedy = "Only a delivered message of a partner with a certificate has one; `semq msg trace` tells what happened."
 
 

@@ -125,7 +125,7 @@ async def test_a_message_without_a_receipt_cannot_be_proved(inprocess: InProcess
     admin = await inprocess.client(a)
     document = {"target": "56001", "body_base64": b64encode(b"x").decode()}
     lk0 = (await ask(admin, "msg.submit", document))["result"]["lk0"]
-    assert (await ask(admin, "msg.prove", {"id": lk0}))["error"]["code"] == "SEMQ-1260"
+    assert (await ask(admin, "msg.prove", {"id": lk0}))["error"]["code"] == "SEMQ-2230"
     sealed = await ask(admin, "msg.submit", document | {"encrypt": True})
     assert sealed["error"]["code"] == "SEMQ-5207"
 
