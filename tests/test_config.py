@@ -47,6 +47,16 @@ def faults(file: Path, text: str, **env: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "kind", "port"), [("platform", "platform", 5670), ("a", "local", 5671), ("b", "local", 5672)]
 )
+def test_the_secure_examples_are_valid(name: str, kind: str, port: int) -> None:
+    settings = load(EXAMPLES / "secure" / f"{name}.toml", {})
+    assert (settings.node.kind, settings.amqp.port) == (kind, port)
+    assert settings.pki_dir == EXAMPLES.parents[1] / "var" / f"secure-{settings.node.id}" / "pki"
+    assert settings.hub is None or settings.hub.url == "amqps://127.0.0.1:5670"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "port"), [("platform", "platform", 5670), ("a", "local", 5671), ("b", "local", 5672)]
+)
 def test_the_examples_are_valid(name: str, kind: str, port: int) -> None:
     settings = load(EXAMPLES / f"{name}.toml", {})
     assert (settings.node.kind, settings.amqp.port) == (kind, port)

@@ -17,6 +17,7 @@ class Options:
     keep: bool = False
     stay: bool = False
     json: bool = False
+    secure: bool = False  #: TLS and certificates
     patience_s: float = 180.0
 
 
@@ -36,6 +37,7 @@ def read_options(argv: list[str] | None = None) -> Options:
     add("--data-dir", type=Path, metavar="DIR", help="work here instead of in a temporary folder, and keep it")
     add("--keep", action="store_true", help="leave configuration, logs, databases and received files")
     add("--stay", action="store_true", help="leave the nodes running at the end, until Ctrl-C")
+    add("--secure", action="store_true", help="links by TLS; the institutions enrol at the hub and show certificates")
     add("--json", action="store_true", help="talk on standard error, one JSON object on standard output")
     add("--patience", type=float, default=180.0, metavar="S", help="longest wait for anything, in seconds")
     given = parser.parse_args(argv)
@@ -46,6 +48,7 @@ def read_options(argv: list[str] | None = None) -> Options:
         keep=given.keep or given.data_dir is not None,
         stay=given.stay,
         json=given.json,
+        secure=given.secure,
         patience_s=given.patience,
     )
 

@@ -26,6 +26,7 @@ from semq.demo.errors import TookTooLong
 from semq.demo.listening import Ears, Reader
 from semq.demo.options import Options, read_options
 from semq.demo.papers import read_folder
+from semq.demo.passports import give
 from semq.demo.programme import hints, introduction
 from semq.demo.stage import HUB, RECEIVER, SENDER, build
 from semq.demo.verdict import Verdict, count
@@ -81,12 +82,12 @@ class Play:
         self._exits = exits
         self._clock = SystemClock()
         self._board = Board()
-        self._places = build(folder)
+        self._places = build(folder, secure=options.secure)
         introduction(console, options, folder)
         self._audience = seat(console, self._board)
         exits.callback(self._audience.close)
         self._actors = {name: Actor(place, self._audience.say) for name, place in self._places.items()}
-        self._clients = {name: Client(place.url, patience_s=options.patience_s) for name, place in self._places.items()}
+        self._clients: dict[str, Client] = {}
 
     async def perform(self) -> Verdict:
         """The scenes in their order."""
@@ -108,16 +109,17 @@ class Play:
         self._audience.say("starting the hub and the institutions 10008 and 56001, each with a database of its own")
         for actor in self._actors.values():
             self._exits.push_async_callback(actor.clear)
-        # Awaited one by one if one of them fails: a half-started one must not be left behind.
-        started = await asyncio.gather(*(actor.start() for actor in self._actors.values()), return_exceptions=True)
-        for failure in started:
-            if isinstance(failure, BaseException):
-                raise failure
+        names = list(self._actors)
+        if self._options.secure:
+            names.remove(HUB)
+            await self._start(HUB)
+            await self._enrol(names)
+        await self._start(*names)
         for name, actor in self._actors.items():
             place = self._places[name]
             self._audience.say(f"{name:5} is process {actor.pid}, port {place.port}, log {place.log}")
-        for client in self._clients.values():
-            self._exits.push_async_callback(client.close)
+        for name in self._places:
+            self._client(name)
         await self._wait("10008 to see 56001 online", self._is_receiver_online)
         reader = Reader(self._clients[RECEIVER], self._board, self._folder / "received", self._audience.received)
         ears = Ears(self._clients[SENDER], self._board, self._clock, self._audience.show)
@@ -125,6 +127,25 @@ class Play:
             self._exits.push_async_callback(_cancel, asyncio.create_task(listening))
         await ears.ready.wait()
         await reader.ready.wait()
+
+    async def _start(self, *names: str) -> None:
+        # Awaited one by one if one of them fails: a half-started one must not be left behind.
+        started = await asyncio.gather(*(self._actors[name].start() for name in names), return_exceptions=True)
+        for failure in started:
+            if isinstance(failure, BaseException):
+                raise failure
+
+    def _client(self, name: str) -> Client:
+        """A client of a node; of one with TLS only after it has made its authority."""
+        if name not in self._clients:
+            client = self._clients[name] = Client(self._places[name].url, patience_s=self._options.patience_s)
+            self._exits.push_async_callback(client.close)
+        return self._clients[name]
+
+    async def _enrol(self, names: list[str]) -> None:
+        for name in names:
+            made = await give(self._client(HUB), self._places[HUB], self._places[name])
+            self._audience.say(f"{name} has a certificate of the hub's authority, valid until {made.not_after:%F}")
 
     async def _send_online(self) -> None:
         self._audience.say("10008 sends while 56001 is online")

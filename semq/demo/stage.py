@@ -49,6 +49,7 @@ class Place:
     kind: str
     folder: Path
     port: int
+    tls: bool = False  #: on its port
 
     @property
     def config(self) -> Path:
@@ -68,23 +69,42 @@ class Place:
     @property
     def url(self) -> str:
         """For its applications."""
-        return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
+        if not self.tls:
+            return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
+        return f"amqps://{USER}:{PASSWORD}@127.0.0.1:{self.port}?cafile={self.data_dir / 'pki' / 'trust.pem'}"
 
 
-def build(folder: Path) -> dict[str, Place]:
-    """Write the configuration of hub and institutions into a folder; where they are, by name."""
+def build(folder: Path, *, secure: bool = False) -> dict[str, Place]:
+    """Write the configuration of hub and institutions into a folder; where they are, by name.
+
+    ``secure``: links by TLS and certificate; the institutions have no passwords at the hub, and have to enrol.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     ports = free_ports(3)
     kinds = {HUB: "platform", SENDER: "local", RECEIVER: "local"}
-    places = {name: Place(name, kind, folder, port) for (name, kind), port in zip(kinds.items(), ports, strict=True)}
+    places = {
+        name: Place(name, kind, folder, port, tls=secure and name == HUB)
+        for (name, kind), port in zip(kinds.items(), ports, strict=True)
+    }
     for place in places.values():
         text = _NODE.format(kind=place.kind, name=place.name, port=place.port, user=USER, password=PASSWORD)
         if place.kind == "platform":
             text += _PLATFORM.format(SENDER=SENDER, RECEIVER=RECEIVER)
         else:
             text += _LOCAL.format(name=place.name, hub=places[HUB].port)
+        if secure:
+            text = _secured(text, place.kind)
         place.config.write_text(text, "utf-8")
     return places
+
+
+def _secured(text: str, kind: str) -> str:
+    without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password"))
+    return (
+        without.replace("[amqp]\n", "[amqp]\ntls = true\n")
+        if kind == "platform"
+        else without.replace('url = "amqp://', 'url = "amqps://')
+    )
 
 
 def free_ports(count: int) -> list[int]:

@@ -46,6 +46,18 @@ def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> Non
         stream.close()
 
 
+def test_the_demo_with_certificates_ends_well_too(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [*DEMO, "--json", "--secure", "--count", "2", "--data-dir", str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout.splitlines()[-1])["delivered"] == 4
+    assert "10008 has a certificate" in told.stderr
+    log = (tmp_path / "hub.log").read_text()
+    assert log.count("node_enrolled") == 2
+
+
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     command = [*DEMO, "--data-dir", str(tmp_path)]
     demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

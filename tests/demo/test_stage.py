@@ -18,5 +18,18 @@ def test_the_configurations_are_right(tmp_path: Path) -> None:
         assert settings[name].data_dir == places[name].data_dir.resolve()
 
 
+def test_with_certificates_nobody_has_a_password_at_the_hub(tmp_path: Path) -> None:
+    places = build(tmp_path, secure=True)
+    settings = {name: load(place.config, {}) for name, place in places.items()}
+    assert settings[HUB].amqp.tls
+    assert {account.password for account in settings[HUB].nodes.values()} == {None}
+    for name in (SENDER, RECEIVER):
+        hub = settings[name].hub
+        assert hub is not None
+        assert (hub.is_tls, hub.password) == (True, None)
+    assert places[HUB].url.startswith("amqps://")
+    assert places[SENDER].url.startswith("amqp://")
+
+
 def test_ports_are_different() -> None:
     assert len(set(free_ports(50))) == 50
