@@ -62,7 +62,10 @@ class NoIdentity(Misconfigured):
     """The node has no certificate."""
 
     code = "SEMQ-5111"
-    remedy = "Enrol it: `semq node enroll --config FILE --hub HOST:PORT --fingerprint SHA256 --token TOKEN`."
+    remedy = (
+        "Enrol it: `semq node enroll --config FILE --hub HOST:PORT --fingerprint SHA256 --token TOKEN`;"
+        " under an authority of your own: `semq cert request`, then `semq cert install`."
+    )
 
 
 class TrustUnreadable(Misconfigured):
