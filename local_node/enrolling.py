@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from local_node.errors import NoSuchFingerprint, RefusedByHub
 from semq.amqp.client import ClientConnection
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
@@ -34,20 +35,6 @@ from semq.transport.turn import Turn
 AUTHORITY = "authority"  # of the server properties in the greeting
 PATIENCE_S = 30.0
 GREETING_MAX = 64 * 1024
-
-
-class NoSuchFingerprint(BadInput):
-    """The hub has another authority than the fingerprint names: perhaps it is not the hub."""
-
-    code = "SEMQ-2401"
-    remedy = "Compare with `semq cert trust` at the hub, over a way that nobody can alter. No token was shown."
-
-
-class RefusedByHub(BadInput):
-    """The hub refused."""
-
-    code = "SEMQ-2402"
-    remedy = "The hub's log has the reason; a token serves once, for one node, for a limited time."
 
 
 class HubAddress(msgspec.Struct, frozen=True):

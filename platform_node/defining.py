@@ -11,12 +11,11 @@ import structlog
 
 from platform_node.definitions import (
     Definitions,
-    DefinitionsChanged,
-    DefinitionsRefused,
     changes,
     read_definitions,
     written_from,
 )
+from platform_node.errors import DefinitionsChanged, DefinitionsRefused
 from semq.service.admin import Handler
 from semq.store import identities
 

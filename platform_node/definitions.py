@@ -26,26 +26,12 @@ from typing import Any
 
 import msgspec
 
-from semq.errors import BadInput
+from platform_node.errors import DefinitionsRefused
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
 
 DOCUMENT_MAX = 4 * 1024 * 1024
 NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-class DefinitionsRefused(BadInput):
-    """The definitions are not put in force."""
-
-    code = "SEMQ-1260"
-    remedy = "Correct the document; `semq definitions export` shows the one that is in force."
-
-
-class DefinitionsChanged(BadInput):
-    """Somebody else has changed the definitions meanwhile."""
-
-    code = "SEMQ-1261"
-    remedy = "Look at `semq definitions diff` again, then import with the version that it names."
 
 
 class Institution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

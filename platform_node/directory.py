@@ -4,14 +4,14 @@ From the configuration (``[nodes]``) and from the definitions that were imported
 both speak. One object for the whole life of the process, so that an import changes it for everybody at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from platform_node.certificates import KnownCertificates
 from platform_node.definitions import Definitions
 from semq.clock import Clock
 from semq.config.sections import Account
 from semq.engine.agreements import DAY_MINUTES, Meter, check
-from semq.engine.errors import SealRequired, TargetNotAllowed, TooFast, UnknownTarget
+from semq.engine.errors import QuotaReached, SealRequired, TargetNotAllowed, TooFast, UnknownTarget
 from semq.errors import SemqError
 from semq.seal.session import OVERHEAD
 from semq.store.rows import Reason
@@ -28,6 +28,7 @@ class HubDirectory:
         self._certificates = known
         self._clock = clock
         self._meter = Meter(DAY_MINUTES)
+        self.waiting: Callable[[str, str], int] = lambda source, target: 0  #: what the hub holds of one pair
         self.version = 0
         self.definitions = Definitions()
         self.apply(0, self.definitions)
@@ -86,15 +87,19 @@ class HubDirectory:
         return None if agreed is None else self._breach(envelope, agreed, size)
 
     def _breach(self, envelope: Envelope, agreed: Sequence[Terms], size: int) -> Reason | None:
-        pair = f"{envelope.lk0.node} {envelope.target.node}"
+        source, target = envelope.lk0.node, envelope.target.node
+        pair = f"{source} {target}"
         sealed = bool(envelope.session_key)
         try:
             # What is sealed is a little longer than what was agreed on.
-            terms = check(agreed, str(envelope.target.node), envelope.attributes.app_key, size - OVERHEAD * sealed)
+            terms = check(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
             if terms.encrypt and not sealed:
-                raise SealRequired(target=str(envelope.target.node))
+                raise SealRequired(target=str(target))
+            waiting = self.waiting(str(source), str(target)) if terms.waiting_max else 0
+            if envelope.att <= 1 and waiting and waiting >= terms.waiting_max:
+                raise QuotaReached(target=str(target), waiting=waiting)
             if envelope.att <= 1 and not self._meter.take(pair, terms, self._clock.monotonic()):
-                raise TooFast(target=str(envelope.target.node), per_minute=terms.per_minute)
+                raise TooFast(target=str(target), per_minute=terms.per_minute)
         except SemqError as error:
             return error.code, error.text
         return None

@@ -30,7 +30,7 @@ from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.proving import ledger_handlers
 from semq.service.reading import reading_handlers
-from semq.store.reading import certificates
+from semq.store.reading import certificates, held_by_pair
 from semq.store.unit import Recovered
 from semq.umx_t.address import Address, NodeType, parse_address
 
@@ -66,9 +66,11 @@ class PlatformNode(Node[HubEngine]):
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
     def build_engine(self, recovered: Recovered) -> HubEngine:
-        return HubEngine(
+        engine = HubEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory, self.clockwork.on_mail
         )
+        self.directory.waiting = engine.holding.waiting
+        return engine
 
     def authenticator(self) -> Authenticator:
         # A link's user is the node's own address: what it publishes is compared with it.
@@ -154,6 +156,7 @@ class PlatformNode(Node[HubEngine]):
         self.who.rotate()
 
     async def began(self) -> None:
+        self.engine.holding.by_pair.update(await self.store.read(held_by_pair))
         # The new engine knows no sessions: the nodes come again, and ask about what is in doubt.
         self.links.end_all(ConnectionForced("the platform has opened its store anew"))
 

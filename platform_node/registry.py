@@ -12,9 +12,9 @@ from typing import Any
 
 import structlog
 
+from platform_node.errors import NoSuchCertificate, SecondStore
 from semq.clock import Clock
 from semq.config.settings import Settings
-from semq.errors import BadInput
 from semq.pki.authority import Authority, create_authority, key_of_request, read_authority
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import NoAuthority, Revoked, TokenRefused, WrongName
@@ -29,20 +29,6 @@ from semq.umx_t.address import Address, parse_address
 log = structlog.get_logger("semq.registry")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # whoever connects on the node's own machine
 Read = Callable[..., Awaitable[Any]]  # PostgresStore.read
-
-
-class SecondStore(BadInput):
-    """The node comes with another store than before."""
-
-    code = "SEMQ-1250"
-    remedy = "Two nodes may have one identity. If the store was made anew on purpose: `semq hub nodes rebind NODE`."
-
-
-class NoSuchCertificate(BadInput):
-    """The hub has issued no such certificate."""
-
-    code = "SEMQ-1251"
-    remedy = "`semq cert list` at the hub shows serial numbers and nodes."
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:

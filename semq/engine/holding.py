@@ -7,7 +7,7 @@ receiver, and every acknowledgement must echo the identity of the row (rules R9,
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -36,6 +36,8 @@ from semq.umx_t.status import Direction
 if TYPE_CHECKING:
     from semq.engine.relaying import Session
 
+K = TypeVar("K")
+
 
 class Holding:
     """The copies in this platform store."""
@@ -44,6 +46,7 @@ class Holding:
         self.core = core
         self.sessions = sessions
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
+        self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
         self._storing: dict[str, int] = {}  #: on their way into the store
         self.unanswered: dict[int, int] = {}  #: sends of a row since its target last answered anything about it
         self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
@@ -79,16 +82,27 @@ class Holding:
         for dest in new:
             self.held[dest] = self.held.get(dest, 0) + 1
 
+    def taken(self, rows: Sequence[Outbound]) -> None:
+        """Copies are new in the store: counted by pair, for agreements."""
+        for row in rows:
+            pair = str(row.lk0.node), row.dest
+            self.by_pair[pair] = self.by_pair.get(pair, 0) + 1
+
+    def waiting(self, source: str, dest: str) -> int:
+        """How many copies of one node's messages wait here for another."""
+        return self.by_pair.get((source, dest), 0)
+
     def released(self, row: Outbound) -> None:
         """A copy is gone from the store."""
         self._less(self.held, row.dest)
+        self._less(self.by_pair, (str(row.lk0.node), row.dest))
         self.unanswered.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
         self.pump.run(lane)
 
     @staticmethod
-    def _less(counts: dict[str, int], dest: str) -> None:
+    def _less(counts: dict[K, int], dest: K) -> None:
         counts[dest] = counts.get(dest, 1) - 1
         if counts[dest] <= 0:
             del counts[dest]
@@ -231,6 +245,7 @@ class _Store(Step):
     def decide(self, unit: Unit) -> None:
         self._rows: list[Outbound] = []
         self._new: list[str] = []
+        self._taken: list[Outbound] = []
         self._again: list[Outbound] = []
         for message in self._messages:
             row = unit.relayed.get(message.envelope.ident)
@@ -254,6 +269,7 @@ class _Store(Step):
         lk1 = str(self._core.lk1(row.object_id))
         unit.ledger.append(self._core.line(Side.HUB, Event.STORED, row, lk1=lk1, digest=row.digest, size=row.size))
         self._new.append(row.dest)
+        self._taken.append(row)
         return row
 
     def _known(self, unit: Unit, row: Outbound, message: Data) -> None:
@@ -282,6 +298,7 @@ class _Store(Step):
     def committed(self) -> None:
         holding = self._holding
         holding.stored(self._messages, self._new)
+        holding.taken(self._taken)
         self._core.count("stored", len(self._new))
         for row in self._rows:
             holding.note_stored(row.lk0.node, row)

@@ -145,6 +145,13 @@ def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
     ]
 
 
+def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
+    """At a hub: how many copies it holds, by source and target."""
+    source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
+    query = select(source, OUT.dest, func.count()).where(OUT.direction == Direction.RELAYED).group_by(source, OUT.dest)
+    return {(node, dest): count for node, dest, count in connection.execute(query)}
+
+
 def stuck_candidates(connection: Connection, before_ms: int, limit: int) -> list[dict[str, Any]]:
     """Rows that may be stuck: old ones, and those that only a person can move. Why they are is decided elsewhere."""
     late = func.to_timestamp(before_ms / 1000)

@@ -5,7 +5,8 @@ import ssl
 
 import pytest
 
-from local_node.enrolling import HubAddress, RefusedByHub, enrol, renew
+from local_node.enrolling import HubAddress, enrol, renew
+from local_node.errors import RefusedByHub
 from platform_node.node import PlatformNode
 from semq.app import Client
 from semq.clock import SystemClock

@@ -116,6 +116,32 @@ def was_told(heard: list[str], code: str, lk0: str) -> bool:
     return any(code in one and lk0 in one for one in heard)
 
 
+async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    app = await inprocess.client(a)
+    for _ in range(2):
+        assert (await ask(app, "msg.submit", document("slow")))["ok"]
+    await until(lambda: hub.engine.holding.waiting("1.10008", "1.56001") == 2)
+    with psycopg.connect(hub.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )
+    await until(lambda: hub.lives == 2 and hub.engine.holding.waiting("1.10008", "1.56001") == 2)
+    await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
+    said = Attributes(app_key=parse_app_key("trade/slow//S1"))
+    refused = hub.directory.refuse(
+        Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=said, att=1), 1
+    )
+    assert refused is not None
+    assert refused[0] == "SEMQ-1204"
+    b = await inprocess.local("56001", hub.port)
+    await linked(b)
+    await until(lambda: not hub.engine.holding.by_pair)
+
+
 @pytest.mark.parametrize("name", ["definitions.diff", "definitions.import"])
 async def test_an_operation_without_a_document(inprocess: InProcess, name: str) -> None:
     hub = await inprocess.platform()

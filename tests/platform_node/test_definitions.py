@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_node.definitions import Definitions, DefinitionsRefused, changes, read_definitions, written_from
+from platform_node.definitions import Definitions, changes, read_definitions, written_from
+from platform_node.errors import DefinitionsRefused
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from local_node.enrolling import HubAddress, NoSuchFingerprint, RefusedByHub, enrol
+from local_node.enrolling import HubAddress, enrol
+from local_node.errors import NoSuchFingerprint, RefusedByHub
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import Limits
 from semq.amqp.server import ServerConnection

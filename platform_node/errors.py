@@ -1,0 +1,31 @@
+"""What the hub refuses of nodes, certificates and definitions, beside what ``semq.pki.errors`` has. Codes 1250–1269."""
+
+from semq.errors import BadInput
+
+
+class SecondStore(BadInput):
+    """The node comes with another store than before."""
+
+    code = "SEMQ-1250"
+    remedy = "Two nodes may have one identity. If the store was made anew on purpose: `semq hub nodes rebind NODE`."
+
+
+class NoSuchCertificate(BadInput):
+    """The hub has issued no such certificate."""
+
+    code = "SEMQ-1251"
+    remedy = "`semq cert list` at the hub shows serial numbers and nodes."
+
+
+class DefinitionsRefused(BadInput):
+    """The definitions are not put in force."""
+
+    code = "SEMQ-1260"
+    remedy = "Correct the document; `semq definitions export` shows the one that is in force."
+
+
+class DefinitionsChanged(BadInput):
+    """Somebody else has changed the definitions meanwhile."""
+
+    code = "SEMQ-1261"
+    remedy = "Look at `semq definitions diff` again, then import with the version that it names."
