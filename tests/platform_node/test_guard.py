@@ -1,13 +1,19 @@
 """Revocation and renewal on a live system, while documents are on their way."""
 
 import asyncio
+from datetime import datetime, timedelta
 
 import psycopg
+import pytest
 import structlog
 
+from semq.clock import SystemClock
 from semq.pki.certificate import NodeCertificate
+from semq.pki.errors import OutOfDate, Revoked, WrongAuthority, WrongName
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
+from semq.umx_t.address import Address
+from tests.pki.people import authority, issued
 from tests.service.inprocess import InProcess, ask, linked, until
 
 
@@ -86,3 +92,45 @@ async def test_renewal_at_two_thirds_of_life(inprocess: InProcess) -> None:
         first: NodeCertificate = a.who.certificate
         await until(lambda: a.who is not None and a.who.certificate.serial != first.serial)
     assert any(one["event"] == "certificate_active" for one in logs)
+
+
+class Later(SystemClock):
+    """A clock that is three months ahead."""
+
+    def wall(self) -> datetime:
+        return super().wall() + timedelta(days=91)
+
+
+async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    session = hub.links.links["1.10008"].session
+    hub.guard.look()
+    assert hub.links.links["1.10008"].session is session
+    hub.guard._clock = Later()
+    hub.guard.look()
+    hub.guard._clock = SystemClock()
+    await until(lambda: "1.10008" not in hub.links.links or hub.links.links["1.10008"].session is not session)
+    await until(lambda: "1.10008" in hub.links.links)
+
+
+async def test_the_directory_takes_no_certificate_that_nobody_stands_behind(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    authority_ = hub.registry.authority
+    assert authority_ is not None
+    node, now = Address(1, "10008"), hub.clock.wall()
+    good = issued(authority_, at=now)
+    assert hub.directory.introduce(node, [good.pem.decode()])
+    for bad, error in (
+        (issued(authority(), at=now), WrongAuthority),
+        (issued(authority_, "1.56001", at=now), WrongName),
+        (issued(authority_, at=now - timedelta(days=9), days=1), OutOfDate),
+    ):
+        with pytest.raises(error):
+            hub.directory.introduce(node, [bad.pem.decode()])
+    hub.registry.revoked.add(good.serial_text)
+    hub.revoked()
+    assert hub.directory.certificates(node) == ()
+    with pytest.raises(Revoked):
+        hub.directory.introduce(node, [good.pem.decode()])
