@@ -1,7 +1,7 @@
 """What the arguments of queue.declare mean: one table of names, allowed values and fields. Pure; used by ``vhost``.
 
 Arguments that are not in the table are kept, shown and otherwise ignored, as RabbitMQ does with most; they are not
-compared when a queue is declared again.
+compared when a queue is declared again. Reasons are in the words of RabbitMQ.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from semq.broker.refusals import field_type
+
 _TIMER_MAX_MS = 2**32 - 1
 
 
 class BadArgumentError(ValueError):
     """An argument of a declaration has a value that it cannot have."""
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, *, is_type: bool = False) -> None:
+        """``is_type``: its type is wrong, and ``reason`` is the name of that type."""
         super().__init__(f"invalid arg '{name}': {reason}")
-        self.name, self.reason = name, reason
+        self.name, self.reason, self.is_type = name, reason, is_type
 
 
 class Overflow(Enum):
@@ -43,69 +46,88 @@ class QueueSettings:
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     queue_type: str = "classic"
+    queue_mode: str = "default"
 
 
-def _integer(value: Any, least: int, most: int) -> int:
+def _integer(value: Any, most: int, beyond: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("expected an integer")
-    if not least <= value <= most:
-        raise ValueError(f"{value} is not between {least} and {most}")
+        raise ValueError(f'"expected integer, got {field_type(value)}"')
+    if value < 0:
+        raise ValueError(f"{{value_negative,{value}}}")
+    if value > most:
+        raise ValueError(f"{{{beyond},{value}}}")
     return value
 
 
 def _milliseconds(value: Any) -> int:
-    return _integer(value, 0, _TIMER_MAX_MS)
+    return _integer(value, _TIMER_MAX_MS, "value_too_big")
 
 
 def _positive_milliseconds(value: Any) -> int:
-    return _integer(value, 1, _TIMER_MAX_MS)
+    if value == 0 and not isinstance(value, bool):
+        raise ValueError("{value_zero,0}")
+    return _milliseconds(value)
 
 
 def _count(value: Any) -> int:
-    return _integer(value, 0, 2**63 - 1)
+    return _integer(value, 2**63 - 1, "value_too_big")
 
 
 def _priority(value: Any) -> int:
-    return _integer(value, 0, 255)
+    return _integer(value, 255, "max_value_exceeded")
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("expected a string")
+        raise ValueError(f"{{unacceptable_type,{field_type(value)}}}")
+    return value
+
+
+def _exchange(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(field_type(value))
     return value
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("expected a boolean")
+        raise ValueError(f"{{unacceptable_type,{field_type(value)}}}")
     return value
 
 
 def _overflow(value: Any) -> Overflow:
-    return Overflow(_text(value))
+    try:
+        return Overflow(value)
+    except ValueError:
+        raise ValueError("invalid_overflow") from None
 
 
-def _queue_type(value: Any) -> str:
-    # A quorum queue is for us a durable queue: the store gives what a quorum gives elsewhere. Streams are another
-    # model.
-    if _text(value) not in ("classic", "quorum"):
-        raise ValueError(f"queues of type '{value}' are not offered here")
-    return str(value)
+def _one_of(what: str, *offered: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in offered:
+            raise ValueError(f"\"unsupported {what} '{value}'\"")
+        return str(value)
+
+    return check
 
 
+# In RabbitMQ's order, which shows in what is found different first.
 QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     # argument: (field of QueueSettings, check and conversion)
-    "x-message-ttl": ("message_ttl", _milliseconds),
     "x-expires": ("expires", _positive_milliseconds),
+    "x-dead-letter-exchange": ("dead_letter_exchange", _exchange),
+    "x-dead-letter-routing-key": ("dead_letter_routing_key", _text),
+    "x-message-ttl": ("message_ttl", _milliseconds),
     "x-max-length": ("max_length", _count),
     "x-max-length-bytes": ("max_length_bytes", _count),
-    "x-overflow": ("overflow", _overflow),
     "x-max-priority": ("max_priority", _priority),
-    "x-dead-letter-exchange": ("dead_letter_exchange", _text),
-    "x-dead-letter-routing-key": ("dead_letter_routing_key", _text),
+    "x-overflow": ("overflow", _overflow),
+    # Where messages lie is our own business: lazy or not makes no difference.
+    "x-queue-mode": ("queue_mode", _one_of("queue mode", "default", "lazy")),
     "x-single-active-consumer": ("single_active_consumer", _flag),
+    # A quorum queue is a durable queue here: the store gives what a quorum gives elsewhere. Streams are a model apart.
+    "x-queue-type": ("queue_type", _one_of("queue type", "classic", "quorum")),
     "x-delivery-limit": ("delivery_limit", _count),
-    "x-queue-type": ("queue_type", _queue_type),
 }
 
 
@@ -116,10 +138,10 @@ def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
         if name in arguments:
             try:
                 fields[field] = check(arguments[name])
-            except ValueError as error:
-                raise BadArgumentError(name, str(error)) from None
+            except (ValueError, TypeError) as error:
+                raise BadArgumentError(name, str(error), is_type=isinstance(error, TypeError)) from None
     if "dead_letter_routing_key" in fields and "dead_letter_exchange" not in fields:
-        raise BadArgumentError("x-dead-letter-routing-key", "there is no x-dead-letter-exchange")
+        raise BadArgumentError("x-dead-letter-routing-key", "routing_key_but_no_dlx_defined")
     return QueueSettings(**fields)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from semq.amqp import methods as m
-from semq.amqp.errors import AmqpError
+from semq.amqp.errors import AmqpError, NotFound
 from semq.broker import refusals
 from semq.broker.channel import Channel
 from semq.broker.definitions import AnyQueue
@@ -94,7 +94,7 @@ def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
         _declare_reply_queue(channel, ask)
         return
     if ask.passive:
-        queue, must_wait = queue_for(channel, name), False
+        queue, must_wait = session.vhost.find_queue(name, session), False
     else:
         name = name or made_name("amq.gen-", session.clock)
         session.require(Right.CONFIGURE, "queue", name)
@@ -141,9 +141,15 @@ def queue_bind(channel: Channel, ask: m.QueueBind) -> None:
 
 
 def queue_unbind(channel: Channel, ask: m.QueueUnbind) -> None:
-    """queue.unbind; undoing what is not there is no error."""
-    exchange, queue, key = _queue_ends(channel, ask)
-    must_wait = channel.session.vhost.unbind(exchange, queue, key, ask.arguments)
+    """queue.unbind; undoing what is not there is no error, whichever part of it is missing."""
+    try:
+        exchange, queue, key = _queue_ends(channel, ask)
+    except NotFound:
+        if not (ask.queue or channel.last_queue):
+            raise
+        must_wait = False
+    else:
+        must_wait = channel.session.vhost.unbind(exchange, queue, key, ask.arguments)
     channel.reply_when_saved(m.QueueUnbindOk(), False, must_wait)
 
 
@@ -154,8 +160,8 @@ def _queue_ends(channel: Channel, ask: "m.QueueBind | m.QueueUnbind") -> tuple[A
     key = name if not (ask.queue or ask.routing_key) else ask.routing_key
     session.require(Right.WRITE, "queue", name)
     session.require(Right.READ, "exchange", ask.exchange)
-    queue = session.vhost.find_queue(name, session)
-    return session.vhost.find_exchange(ask.exchange), queue, key
+    exchange = session.vhost.find_exchange(ask.exchange)  # first, as RabbitMQ: when both are missing, it is named
+    return exchange, session.vhost.find_queue(name, session), key
 
 
 def queue_purge(channel: Channel, ask: m.QueuePurge) -> None:

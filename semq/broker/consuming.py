@@ -27,12 +27,12 @@ def basic_qos(channel: Channel, ask: m.BasicQos) -> None:
     """basic.qos: how much may be out and not yet acknowledged."""
     if ask.prefetch_size:
         raise refusals.not_implemented(f"prefetch_size!=0 ({ask.prefetch_size})")
+    channel.send(m.BasicQosOk())
     if ask.global_:
         channel.prefetch_global = ask.prefetch_count
         channel.wake(channel.consumers.values())
     else:
         channel.prefetch = ask.prefetch_count  # of consumers started from here on, as RabbitMQ has it
-    channel.send(m.BasicQosOk())
 
 
 def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
@@ -138,8 +138,8 @@ def _get_from_service(channel: Channel, source: ServiceQueue, no_ack: bool) -> N
 
 def basic_recover(channel: Channel, ask: m.BasicRecover) -> None:
     """basic.recover: deliver again all that is out on this channel."""
-    channel.recover(ask.requeue)
     channel.send(m.BasicRecoverOk())
+    channel.recover(ask.requeue)
 
 
 def basic_recover_async(channel: Channel, ask: m.BasicRecoverAsync) -> None:

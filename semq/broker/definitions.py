@@ -128,10 +128,14 @@ class Definitions:
             ("durable", durable, found.durable),
             ("auto_delete", auto_delete, found.auto_delete),
             ("internal", internal, found.internal),
-            ("alternate-exchange", arguments.get("alternate-exchange"), found.alternate),
         ):
             if received != current:
                 raise refusals.inequivalent(name, "exchange", found.name, self.name, received, current)
+        alternate = arguments.get("alternate-exchange")
+        if alternate != found.alternate:
+            raise refusals.inequivalent_argument(
+                "alternate-exchange", "exchange", found.name, self.name, alternate, found.alternate
+            )
 
     def delete_exchange(self, name: str, if_unused: bool) -> bool:
         """Delete an exchange and all bindings from and to it; one that is not there is no error. True: must be
@@ -142,7 +146,7 @@ class Definitions:
         if found.is_service:
             raise refusals.service("exchange", name, self.name, "it cannot be deleted")
         if name.startswith("amq."):
-            raise refusals.reserved("exchange", name)
+            raise refusals.system_exchange(name, self.name)
         if if_unused and found.bindings:
             raise refusals.in_use("exchange", name, self.name)
         self._remove_exchange(found)
@@ -200,6 +204,8 @@ class Definitions:
         try:
             settings = read_queue_arguments(arguments)
         except BadArgumentError as error:
+            if error.is_type:
+                raise refusals.bad_argument_type(error.reason, error.name, "queue", name, self.name) from None
             raise refusals.bad_argument(error.name, "queue", name, self.name, error.reason) from None
         frozen = encode_table(arguments)
         self._check_room(name, frozen)
@@ -234,7 +240,7 @@ class Definitions:
         different = first_difference(arguments, found.arguments)
         if different is not None:
             asked, kept = arguments.get(different), found.arguments.get(different)
-            raise refusals.inequivalent(different, "queue", found.name, self.name, asked, kept)
+            raise refusals.inequivalent_argument(different, "queue", found.name, self.name, asked, kept)
 
     def delete_queue(self, queue: AnyQueue, if_unused: bool, if_empty: bool) -> tuple[int, bool]:
         """Delete a queue; the number of messages that went with it, and whether something must be stored."""

@@ -2,11 +2,13 @@
 
 Rule (AMQP 0-9-1, 3.1.3.4, with RabbitMQ's reading): ``x-match`` says whether all or any of the other arguments must
 fit; an argument without a value fits a header of that name whatever its value; names with ``x-`` are left out unless
-``x-match`` ends in ``-with-x``. A value of another type does not fit; the widths of integers are not told apart.
+``x-match`` ends in ``-with-x``. A value of another type does not fit, but all numbers are of one type.
 """
 
 from collections.abc import Mapping
 from typing import Any
+
+from semq.broker.refusals import field_type
 
 X_MATCH = {
     # value: (every argument must fit, names with x- count)
@@ -24,8 +26,11 @@ class HeadersPattern:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         mode = arguments.get("x-match", "all")
-        if not isinstance(mode, str) or mode not in X_MATCH:
-            raise ValueError(f"Invalid x-match field value {mode!r}; expected {', '.join(X_MATCH)}")
+        if not isinstance(mode, str):
+            raise ValueError(f"Invalid x-match field type {field_type(mode)} (value {mode}); expected longstr")
+        if mode not in X_MATCH:
+            expected = "all, any, all-with-x, or any-with-x"
+            raise ValueError(f'Invalid x-match field value <<"{mode}">>; expected {expected}')
         self._every, with_x = X_MATCH[mode]
         self._wanted = [
             (name, value)
@@ -40,4 +45,8 @@ class HeadersPattern:
 
 
 def _same(wanted: Any, given: Any) -> bool:
-    return wanted is None or (type(wanted) is type(given) and wanted == given)
+    return wanted is None or (wanted == given and _kind(wanted) is _kind(given))
+
+
+def _kind(value: Any) -> type:
+    return int if type(value) is float else type(value)

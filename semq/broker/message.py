@@ -5,6 +5,7 @@ of headers is decoded once, because a malformed one must hurt who sent it and no
 stays raw. Made by ``channel`` for each publish and by ``deadletter``; shared by all queues that it goes to.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,17 +121,30 @@ def names_somebody(header: ContentHeader) -> bool:
 
 def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
     keys = headers.get(name, [])
-    if not (isinstance(keys, list) and all(isinstance(key, str) for key in keys)):
-        raise refusals.bad_request(
-            f"Unsupported sender-selected distribution: header {name} is not an array of strings"
-        )
-    return keys
+    if not isinstance(keys, list):
+        kind = refusals.field_type(keys)
+        raise refusals.bad_request(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+    return [key for key in keys if isinstance(key, str)]
 
 
 def read_expiration(value: str | None) -> int | None:
     """Milliseconds of the expiration property; raises PreconditionFailed unless it is a number in decimal digits."""
     if value is None:
         return None
-    if not (value.isascii() and value.isdigit() and int(value) < 2**32):
-        raise refusals.bad_request(f"invalid expiration '{value}'")
-    return int(value)
+    number, rest = _NUMBER.match(value).groups()  # type: ignore[union-attr] # it fits everything
+    fault = ""
+    if not number:
+        fault = "no_integer"
+    elif rest:
+        fault = f'{{leftover_string,"{rest}"}}'
+    elif number.startswith("-") and int(number):
+        fault = f"{{value_negative,{int(number)}}}"
+    elif len(number) > _DIGITS_MAX or int(number) >= 2**32:
+        fault = f"{{value_too_big,{number}}}"
+    if fault:
+        raise refusals.bad_request(f"invalid expiration '{value}': {fault}")
+    return int(number)
+
+
+_NUMBER = re.compile(r"((?:[+-]?[0-9]+)?)(.*)", re.DOTALL)
+_DIGITS_MAX = 20  # a short string may have 255, which costs nothing to refuse

@@ -209,7 +209,7 @@ class Queue:
                 living = entry
             else:
                 self._bury(entry, DeathReason.EXPIRED)
-        self._arm_for_head()
+        self._bury_expired(now)
         return living
 
     def _hand_out(self, consumer: Taker, entry: Entry) -> None:
@@ -311,7 +311,11 @@ class Queue:
 
     def _expire(self) -> None:
         self.ttl_timer = None
-        for entry in self.ready.pop_expired(self.env.clock.monotonic()):
+        self._bury_expired(self.env.clock.monotonic())
+
+    def _bury_expired(self, now: float) -> None:
+        """Those that have come to the head and are dead already."""
+        for entry in self.ready.pop_expired(now):
             self._bury(entry, DeathReason.EXPIRED)
         self._arm_for_head()
 

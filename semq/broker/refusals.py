@@ -6,10 +6,12 @@ and the people who use them recognise those. Each row is called with its facts i
 ``session`` adds class and method id. Used by ``vhost``, ``channel`` and the modules of methods.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from semq.amqp import errors as amqp
+from semq.amqp.wire import Timestamp
 
 _Refusal = Callable[..., amqp.AmqpError]
 
@@ -34,6 +36,7 @@ login_refused = _says(
 )
 forbidden = _says(amqp.AccessRefused, "access to {} '{}' in vhost '{}' refused for user '{}'")
 reserved = _says(amqp.AccessRefused, "{} name '{}' contains reserved prefix 'amq.*'")
+system_exchange = _says(amqp.AccessRefused, "deletion of system exchange '{}' in vhost '{}' not allowed")
 default_exchange = _says(amqp.AccessRefused, "operation not permitted on the default exchange")
 service = _says(amqp.AccessRefused, "{} '{}' in vhost '{}' belongs to the node: {}")
 internal_exchange = _says(amqp.AccessRefused, "cannot publish to internal exchange '{}' in vhost '{}'")
@@ -42,6 +45,7 @@ exclusive_use = _says(amqp.AccessRefused, "queue '{}' in vhost '{}' in exclusive
 in_use = _says(amqp.PreconditionFailed, "{} '{}' in vhost '{}' in use")
 not_empty = _says(amqp.PreconditionFailed, "queue '{}' in vhost '{}' not empty")
 bad_argument = _says(amqp.PreconditionFailed, "invalid arg '{}' for {} '{}' in vhost '{}': {}")
+bad_argument_type = _says(amqp.PreconditionFailed, "invalid type '{}' for arg '{}' in {} '{}' in vhost '{}'")
 bad_request = _says(amqp.PreconditionFailed, "{}")
 unknown_tag = _says(amqp.PreconditionFailed, "unknown delivery tag {}")
 
@@ -57,14 +61,48 @@ not_stored = _says(amqp.InternalError, "the store did not accept the change")
 
 
 def inequivalent(argument: str, kind: str, name: str, vhost: str, received: Any, current: Any) -> amqp.AmqpError:
-    """A second declaration differs from the first in this argument."""
+    """A second declaration differs from the first in this property."""
+    return _inequivalent(argument, kind, name, vhost, f"'{_word(received)}'", f"'{_word(current)}'")
+
+
+def inequivalent_argument(
+    argument: str, kind: str, name: str, vhost: str, received: Any, current: Any
+) -> amqp.AmqpError:
+    """A second declaration differs from the first in this entry of its table; None: it has none."""
+    if None not in (received, current) and field_type(received) == field_type(current):
+        return inequivalent(argument, kind, name, vhost, received, current)
+    return _inequivalent(argument, kind, name, vhost, _typed(received), _typed(current))
+
+
+def _inequivalent(argument: str, kind: str, name: str, vhost: str, received: str, current: str) -> amqp.AmqpError:
     return amqp.PreconditionFailed(
         f"inequivalent arg '{argument}' for {kind} '{name}' in vhost '{vhost}':"
-        f" received {_shown(received)} but current is {_shown(current)}"
+        f" received {received} but current is {current}"
     )
 
 
-def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    return f"'{str(value).lower() if isinstance(value, bool) else value}'"
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _typed(value: Any) -> str:
+    return "none" if value is None else f"the value '{_word(value)}' of type '{field_type(value)}'"
+
+
+def field_type(value: Any) -> str:
+    """The type of a field value in the words of RabbitMQ."""
+    if isinstance(value, int) and not isinstance(value, bool | Timestamp):
+        return "signedint" if -(2**31) <= value < 2**31 else "long"
+    return next((name for kind, name in _FIELD_TYPES if isinstance(value, kind)), "void")
+
+
+_FIELD_TYPES: tuple[tuple[type, str], ...] = (
+    (bool, "bool"),
+    (Timestamp, "timestamp"),
+    (str, "longstr"),
+    (bytes, "binary"),
+    (float, "double"),
+    (Decimal, "decimal"),
+    (list, "array"),
+    (Mapping, "table"),
+)

@@ -13,6 +13,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
+def _words(text: str) -> list[str]:
+    return text.split(".") if text else []  # as RabbitMQ: an empty key has no word, so ``*`` does not fit it
+
+
 class _Node(Generic[T]):
     """One word of the patterns that pass through here; ``ends`` are the destinations whose pattern stops here."""
 
@@ -64,7 +68,7 @@ class TopicIndex(Generic[T]):
 
     def add(self, pattern: str, destination: T) -> None:
         node = self._root
-        for word in pattern.split("."):
+        for word in _words(pattern):
             node = node.grow(word)
         node.ends[destination] = None
 
@@ -72,7 +76,7 @@ class TopicIndex(Generic[T]):
         """Take a pair out and cut the branches that nothing passes any more; an unknown pair is no error."""
         path = [(self._root, "")]
         node: _Node[T] | None = self._root
-        for word in pattern.split("."):
+        for word in _words(pattern):
             node = node.child(word) if node else None
             if node is None:
                 return
@@ -86,7 +90,7 @@ class TopicIndex(Generic[T]):
 
     def match(self, key: str) -> Iterator[T]:
         """Every destination with a pattern that fits ``key``; one with several such patterns may come several times."""
-        words = key.split(".")
+        words = _words(key)
         count = len(words)
         todo: list[tuple[_Node[T], int]] = [(self._root, 0)]
         # Several hashes in one pattern reach the same place in exponentially many ways: each place is entered once.

@@ -58,7 +58,7 @@ def test_bad_values_are_named(name: str, value: Any) -> None:
 
 
 def test_a_routing_key_for_the_dead_needs_an_exchange() -> None:
-    with pytest.raises(BadArgumentError, match="x-dead-letter-exchange"):
+    with pytest.raises(BadArgumentError, match="routing_key_but_no_dlx_defined"):
         read_queue_arguments({"x-dead-letter-routing-key": "k"})
     assert (
         read_queue_arguments({"x-dead-letter-routing-key": "k", "x-dead-letter-exchange": "e"}).dead_letter_routing_key

@@ -18,7 +18,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     ({"a": None}, {"b": "whatever"}, False),
     ({"a": 1}, {"a": True}, False),
     ({"a": 1}, {"a": "1"}, False),
-    ({"a": 1}, {"a": 1.0}, False),
+    ({"a": 1}, {"a": 1.0}, True),
     ({"x-colour": "red"}, {}, True),
     ({"x-match": "any", "x-colour": "red"}, {"x-colour": "red"}, False),
     ({"x-match": "all-with-x", "x-colour": "red"}, {}, False),

@@ -65,8 +65,8 @@ def test_blind_copies_are_not_passed_on() -> None:
     assert message.headers() == {"CC": ["a"], "n": 1}
 
 
-@pytest.mark.parametrize("headers", [{"CC": "a"}, {"BCC": [1]}, {"CC": {"a": 1}}])
-def test_copies_must_be_lists_of_keys(headers: dict[str, Any]) -> None:
+@pytest.mark.parametrize("headers", [{"CC": "a"}, {"BCC": 1}, {"CC": {"a": 1}}])
+def test_copies_must_be_lists(headers: dict[str, Any]) -> None:
     with pytest.raises(PreconditionFailed):
         message_of(headers=headers)
 
