@@ -12,6 +12,7 @@ from local_node.admin import LocalOperations
 from local_node.certificates import certificate_handlers
 from local_node.enrolling import HubAddress
 from local_node.events import EVENTS, EventExchange
+from local_node.failing import FailedOperations
 from local_node.inbox import Inboxes, QueuesWithInboxes
 from local_node.renewing import LOOK_S, Renewing
 from local_node.submissions import SqlSubmissions
@@ -160,6 +161,7 @@ class LocalNode(Node[LocalEngine]):
             "node.status": self.status,
             "msg.inquire": inquire,
             **operations.table(),
+            **FailedOperations(self).table(),
             **certificate_handlers(self),
             **proving_handlers(self),
             **reading_handlers(self),

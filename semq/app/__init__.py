@@ -17,6 +17,8 @@ commits::
         connection.execute(orders.insert().values(...))
         send(connection, "56001", body, app_key="trade/order/standard/S0001")
 
+``Handlers`` registers functions for what arrives; ``semq worker`` runs them.
+
 ``receive`` and ``done`` are the same for what arrives. Everything else here is a part of these: ``link`` keeps one
 connection up, ``requests`` asks a node and gets answers, ``subscription`` is what ``receive`` and ``events`` return,
 ``values`` are the results, ``errors`` what can go wrong. The library knows AMQP and the words of UMX-T, nothing of
@@ -37,6 +39,7 @@ from semq.app.errors import (
     NotYetKnown,
     RefusedByNode,
 )
+from semq.app.handlers import GiveUp, Handlers
 from semq.app.values import Document, Event, Fate, Sent
 from semq.umx_t.app_key import AppKey
 
@@ -51,6 +54,8 @@ __all__ = [
     "Document",
     "Event",
     "Fate",
+    "GiveUp",
+    "Handlers",
     "LoginRefused",
     "NoAnswer",
     "NodeBusy",

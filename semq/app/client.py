@@ -116,12 +116,14 @@ class Client:
 
     # Receiving.
 
-    def receive(self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None) -> Subscription[Document]:
+    def receive(
+        self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None, consumer_tag: str = ""
+    ) -> Subscription[Document]:
         """Documents for this institution, or for a user of it, in their order; acknowledge each one.
 
         An iterator and a context manager: ``async with client.receive() as documents: async for document in
         documents``. ``prefetch`` documents are under way at most; iteration ends when none has come for ``idle_s``
-        seconds.
+        seconds. ``consumer_tag`` is what the node calls this consumer.
         """
         queue = f"{INBOX}.{user}" if user else INBOX
 
@@ -130,7 +132,13 @@ class Client:
 
         return self._subscribed(
             Subscription(
-                self._link, prepare, read_document, prefetch=prefetch, idle_s=idle_s, patience_s=self._patience_s
+                self._link,
+                prepare,
+                read_document,
+                prefetch=prefetch,
+                idle_s=idle_s,
+                patience_s=self._patience_s,
+                consumer_tag=consumer_tag,
             )
         )
 

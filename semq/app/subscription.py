@@ -40,6 +40,7 @@ class Subscription(Generic[T]):
         idle_s: float | None,
         patience_s: float,
         settles: bool = False,
+        consumer_tag: str = "",
     ) -> None:
         self._link = link
         self._prepare = prepare
@@ -48,6 +49,7 @@ class Subscription(Generic[T]):
         self._idle_s = idle_s
         self._patience_s = patience_s
         self._settles = settles
+        self._consumer_tag = consumer_tag
         self._arrived: asyncio.Queue[Delivered | None] = asyncio.Queue()
         self._channel: ClientChannel | None = None
         self._unsettled: int | None = None
@@ -129,6 +131,6 @@ class Subscription(Generic[T]):
 
         channel.on_closed = lambda _: arrived.put_nowait(None)
         channel.on_cancelled = lambda _: channel.close_soon()
-        await channel.consume(queue, on_delivered)
+        await channel.consume(queue, on_delivered, consumer_tag=self._consumer_tag)
         self._channel = channel
         self.opened += 1

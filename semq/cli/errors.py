@@ -50,3 +50,17 @@ class NoSpark(Misconfigured):
 
     code = "SEMQ-2207"
     remedy = "`./run setup spark` installs them (about 500 MB), or `pip install semq[spark]`."
+
+
+class NothingNamed(BadInput):
+    """It was not said which of the failed documents are meant."""
+
+    code = "SEMQ-2211"
+    remedy = "Name some, give a filter (--partner, --type, --key), or --all."
+
+
+class NoApplication(Misconfigured):
+    """The module that was named cannot be imported, or has no handlers."""
+
+    code = "SEMQ-2212"
+    remedy = "Name a module that Python finds from here and that makes a semq.app.Handlers: --app module[:name]."

@@ -12,6 +12,7 @@ from semq.cli import (
     db,
     definitions,
     errors_list,
+    failed,
     hub,
     msg,
     node,
@@ -20,6 +21,7 @@ from semq.cli import (
     reconcile,
     running,
     stuck,
+    worker,
 )
 from semq.cli import acting as acting  # registers its commands with msg
 from semq.cli import enrolling as enrolling  # the same with node
@@ -29,6 +31,7 @@ GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
     ("msg", msg.group, "Send, receive, look at and act on messages.", False),
     ("queue", queue.group, "How many messages stand where.", False),
     ("stuck", stuck.group, "Messages that do not move, why, and what to do.", False),
+    ("failed", failed.group, "What keeps failing: look, requeue, remove.", False),
     ("node", node.group, "What a node is and how it does.", False),
     ("hub", hub.group, "A hub's authority and the institutions that enrol.", False),
     ("cert", cert.group, "Certificates: look, renew, rotate, revoke.", False),
@@ -45,6 +48,7 @@ GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
 TOP: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
     (proving.verify, {}),
     (reconcile.reconcile, {"context_settings": reconcile.PASSED_ON}),
+    (worker.worker, {}),
     (about.version, {}),
     (about.completion, {}),
 )

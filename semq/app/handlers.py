@@ -1,0 +1,135 @@
+"""Functions for what arrives: which one is for which document, how a body is read, how often it is tried.
+
+An application's module makes a ``Handlers`` and decorates functions, which ``worker`` runs for ``semq worker``::
+
+    handlers = Handlers()
+
+    @handlers.on("trade", "order", "standard", retries=5, time_limit_s=30)
+    async def order(document: Document, body: Any) -> None: ...
+
+Domain, type and subtype may be left empty: then they fit everything, and the closest fit is taken. A plain function
+runs in a thread of its own. No sockets here.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from xml.etree import ElementTree as ET
+
+from semq.app.values import Document
+from semq.errors import BadInput
+from semq.umx_t.app_key import AppKey
+
+Function: TypeAlias = Callable[[Document, Any], Awaitable[None] | None]
+Reader: TypeAlias = Callable[[bytes], Any]
+
+
+class CannotRead(BadInput):
+    """The body is not what its content type says."""
+
+    code = "SEMQ-1330"
+    remedy = "Ask the sender for the document in the form that its content type names, then remove this one."
+
+
+class NoHandler(BadInput):
+    """No function is registered for documents of this kind."""
+
+    code = "SEMQ-1331"
+    remedy = "Register a function for its domain, type and subtype, start the worker anew and requeue the document."
+
+
+class GiveUp(BadInput):
+    """Raised by a handler: the document will never be done; it is set aside without another try."""
+
+    code = "SEMQ-1332"
+    remedy = "Read what the handler says, and decide about the document with semq failed."
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A registered function with its numbers; times in seconds."""
+
+    function: Function
+    retries: int
+    time_limit_s: float
+    backoff_s: float
+    backoff_s_max: float
+
+
+# content type | how a body of it is read; whatever is not here stays bytes
+READERS: dict[str, Reader] = {
+    "application/json": json.loads,
+    "text/json": json.loads,
+    "application/xml": ET.fromstring,
+    "text/xml": ET.fromstring,
+    "text/plain": lambda body: body.decode("utf-8"),
+}
+
+
+class Handlers:
+    """The functions of one application."""
+
+    def __init__(self) -> None:
+        self._functions: dict[tuple[str, str, str], Handler] = {}
+        self._readers: dict[str, Reader] = dict(READERS)
+
+    def on(
+        self,
+        domain: str = "",
+        type: str = "",
+        subtype: str = "",
+        *,
+        retries: int = 3,
+        time_limit_s: float = 60.0,
+        backoff_s: float = 1.0,
+        backoff_s_max: float = 60.0,
+    ) -> Callable[[Function], Function]:
+        """Register a function for documents whose AppKey has these parts; an empty part fits all.
+
+        ``retries`` further tries after the first, each after a pause that doubles from ``backoff_s`` to
+        ``backoff_s_max``. Raises ValueError for a kind that has a function already, and for numbers below 0.
+        """
+        kind = (domain, type, subtype)
+        if kind in self._functions:
+            raise ValueError(f"a function is registered for {'/'.join(kind)} already")
+        if min(retries, backoff_s, backoff_s_max) < 0 or time_limit_s <= 0:
+            raise ValueError("retries and pauses are not negative, a time limit is more than 0")
+
+        def register(function: Function) -> Function:
+            self._functions[kind] = Handler(function, retries, time_limit_s, backoff_s, backoff_s_max)
+            return function
+
+        return register
+
+    def read_as(self, content_type: str, reader: Reader) -> None:
+        """Read bodies of this content type with ``reader`` from now on."""
+        self._readers[content_type.lower()] = reader
+
+    @property
+    def kinds(self) -> Mapping[tuple[str, str, str], Handler]:
+        """What is registered."""
+        return self._functions
+
+    def find(self, app_key: AppKey) -> Handler:
+        """The closest fit: exact parts count more from left to right. Raises NoHandler."""
+        whole = (app_key.domain, app_key.type, app_key.subtype)
+        fits = [
+            kind
+            for kind in self._functions
+            if all(mine in ("", theirs) for mine, theirs in zip(kind, whole, strict=True))
+        ]
+        if not fits:
+            raise NoHandler(app_key=str(app_key))
+        return self._functions[max(fits, key=lambda kind: [bool(part) for part in kind])]
+
+    def read(self, document: Document) -> Any:
+        """The body as its content type says; bytes if no reader is known. Raises CannotRead."""
+        content_type = document.content_type.partition(";")[0].strip().lower()
+        reader = self._readers.get(content_type)
+        if reader is None:
+            return document.payload
+        try:
+            return reader(document.payload)
+        except Exception as error:  # readers come from the application: whatever they raise, the body is at fault
+            raise CannotRead(content_type=content_type, cause=f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,158 @@
+"""Runs an application's handlers over what arrives: fair, in parallel, with retries, until it is told to stop.
+
+A document is acknowledged when its function has returned. One that fails is tried again after a pause, while others go
+on; what keeps failing, or can never be done, is set aside at the node with error, traceback and attempts. A worker that
+dies gives back what it had in hand. Started by ``semq worker``; the functions are in ``handlers``.
+"""
+
+import asyncio
+import inspect
+import logging
+import os
+import socket
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from semq.app.client import Client
+from semq.app.errors import AlreadyGone
+from semq.app.handlers import CannotRead, GiveUp, Handler, Handlers, NoHandler
+from semq.app.values import Document
+from semq.errors import SemqError
+
+log = logging.getLogger(__name__)
+
+TRACEBACK_MAX = 6000  # characters of a traceback that are kept: its end
+FINAL = (CannotRead, GiveUp, NoHandler)  # another try would end the same way
+
+
+def worker_tag() -> str:
+    """The consumer tag: host and process id."""
+    return f"{socket.gethostname()}.{os.getpid()}"
+
+
+class Worker:
+    """One process's worth of handlers. ``concurrency`` functions run at once; prefetch is twice that."""
+
+    def __init__(
+        self, client: Client, handlers: Handlers, *, concurrency: int = 4, user: str = "", tag: str = ""
+    ) -> None:
+        self._client = client
+        self._handlers = handlers
+        self._user = user
+        self._prefetch = 2 * concurrency
+        self._free = asyncio.Semaphore(concurrency)
+        self._threads = ThreadPoolExecutor(concurrency, "handler")
+        self._stop = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self.tag = tag or worker_tag()
+        self.done = 0
+        self.failed = 0
+
+    def stop(self) -> None:
+        """Take nothing more; ``run`` ends when what is being worked on has ended."""
+        self._stop.set()
+
+    async def run(self, grace_s: float = 30.0) -> None:
+        """Work until ``stop``; then wait ``grace_s`` for what runs. What has not ended by then goes back to its queue.
+
+        Raises NodeUnreachable, LoginRefused, RefusedByNode.
+        """
+        async with self._client.receive(self._user, prefetch=self._prefetch, consumer_tag=self.tag) as documents:
+            stopped = asyncio.create_task(self._stop.wait())
+            try:
+                while not self._stop.is_set():
+                    coming = asyncio.ensure_future(anext(documents))
+                    await asyncio.wait((coming, stopped), return_when=asyncio.FIRST_COMPLETED)
+                    if not coming.done():
+                        coming.cancel()
+                        await asyncio.gather(coming, return_exceptions=True)
+                        break
+                    self._begin(coming.result())
+            finally:
+                stopped.cancel()
+                await self._wind_up(grace_s)
+
+    def _begin(self, document: Document) -> None:
+        task = asyncio.get_running_loop().create_task(self._work(document))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _wind_up(self, grace_s: float) -> None:
+        if self._running:
+            await asyncio.wait(self._running, timeout=grace_s)
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # One document.
+
+    async def _work(self, document: Document) -> None:
+        try:
+            if await self._tried(document):
+                await document.ack()
+                self.done += 1
+        except AlreadyGone:
+            log.warning("%s: the connection ended while it was worked on; it comes again", document.lk0)
+        except SemqError as error:
+            log.error("%s: cannot be settled now, it comes again: %s", document.lk0, error)
+
+    async def _tried(self, document: Document) -> bool:
+        """Whether a try has come through; False: it has been set aside, or we are stopping."""
+        attempt = 0
+        while True:
+            attempt += 1
+            handler: Handler | None = None
+            try:
+                handler = self._handlers.find(document.app_key)
+                async with self._free:
+                    await self._call(handler, document, self._handlers.read(document))
+                return True
+            except Exception as error:  # noqa: BLE001 - a handler may raise anything
+                log.warning("%s: try %d failed: %s", document.lk0, attempt, describe(error))
+                if handler is None or isinstance(error, FINAL) or attempt > handler.retries:
+                    await self._set_aside(document, attempt, error)
+                    return False
+            pause_s = min(handler.backoff_s * 2 ** (attempt - 1), handler.backoff_s_max)
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._stop.wait()
+            except TimeoutError:
+                continue
+            await document.requeue()  # we are stopping: somebody else tries it
+            return False
+
+    async def _call(self, handler: Handler, document: Document, body: Any) -> None:
+        if inspect.iscoroutinefunction(handler.function):
+            async with asyncio.timeout(handler.time_limit_s):
+                await handler.function(document, body)
+            return
+        # A thread cannot be ended from outside: after the limit the try has failed, and its thread is lost until it
+        # returns.
+        running = asyncio.get_running_loop().run_in_executor(self._threads, handler.function, document, body)
+        async with asyncio.timeout(handler.time_limit_s):
+            answer = await asyncio.shield(running)
+        if inspect.isawaitable(answer):
+            async with asyncio.timeout(handler.time_limit_s):
+                await answer
+
+    async def _set_aside(self, document: Document, attempts: int, error: Exception) -> None:
+        self.failed += 1
+        await self._client.request(
+            "failed.park", {"id": document.lk0, "error": report(error, attempts, document.deliveries, self.tag)}
+        )
+        await document.reject()
+
+
+def describe(error: BaseException) -> str:
+    """One line."""
+    if isinstance(error, TimeoutError):
+        return "TimeoutError: the time limit has passed"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def report(error: BaseException, attempts: int, deliveries: int, tag: str) -> str:
+    """What is kept of a failure: a line with error, attempts and who tried; then the end of its traceback."""
+    trace = "".join(traceback.format_exception(error))[-TRACEBACK_MAX:]
+    return f"{describe(error)} (attempts {attempts}, deliveries {deliveries}, by {tag})\n{trace}"

@@ -1,0 +1,103 @@
+"""``semq failed list|show|requeue|remove``: documents that keep failing, and own ones that were refused.
+
+Looking never consumes or reorders. Requeue moves a document back to its application, remove ends it; both by name, by
+filter or all, and both are noted in the ledger.
+"""
+
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.acting import Why
+from semq.cli.desk import Desk, on_node
+from semq.cli.errors import NothingNamed
+from semq.cli.msg import Id
+from semq.cli.output import brief
+from semq.cli.shown import document, facts_of
+
+group = typer.Typer()
+BATCH = 500
+Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Locators, numbers or AppKeys.")]
+All = Annotated[bool, typer.Option("--all", help="Everything that has failed.")]
+Partner = Annotated[str | None, typer.Option(help="The institution at the other end.")]
+Type = Annotated[str | None, typer.Option("--type", help="Data type of the AppKey.")]
+Key = Annotated[str | None, typer.Option(help="Beginning of the key of the AppKey.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000)]
+
+
+@group.command("list")
+@on_node
+async def list_(desk: Desk, partner: Partner = None, type: Type = None, key: Key = None, limit: Limit = 100) -> None:
+    """What has failed, the newest first; exit status 0 also when there is something."""
+    rows: list[dict[str, Any]] = await desk.ask("failed.list", partner=partner, type=type, key=key, limit=limit)
+    if desk.out.as_json:
+        desk.out.data(rows)
+        return
+    columns = (("number", ">"), ("failed", "<"), ("document", "<"), ("from or to", "<"), ("error", "<"))
+    desk.out.table(
+        columns, ((row["id"], brief(row["failed_at"]), document(row), _other(row), _line(row)) for row in rows)
+    )
+
+
+@group.command()
+@on_node
+async def show(desk: Desk, id: Id) -> None:
+    """One that has failed: origin, attempts, the error with its traceback."""
+    row = await desk.ask("failed.show", id=id)
+    if desk.out.as_json:
+        desk.out.data(row)
+        return
+    error = row.pop("error")
+    desk.out.facts(facts_of(row))
+    desk.out.line("")
+    for line in error.splitlines():
+        desk.out.line(line)
+
+
+@group.command()
+@on_node
+async def requeue(
+    desk: Desk, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
+    key: Key = None, why: Why = "",
+) -> None:  # fmt: skip
+    """Give parked documents to their application again: each is moved, none is copied."""
+    await _act(desk, "failed.requeue", ids, everything, {"partner": partner, "type": type, "key": key}, why)
+
+
+@group.command()
+@on_node
+async def remove(
+    desk: Desk, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
+    key: Key = None, why: Why = "",
+) -> None:  # fmt: skip
+    """Let go what a person has dealt with; the ledger keeps its story."""
+    await _act(desk, "failed.remove", ids, everything, {"partner": partner, "type": type, "key": key}, why)
+
+
+async def _act(
+    desk: Desk, operation: str, ids: list[str] | None, everything: bool, wanted: dict[str, Any], why: str
+) -> None:
+    side = "inbound" if operation == "failed.requeue" else None  # what was refused elsewhere has no application here
+    if ids:
+        rows = [row for name in ids for row in [await desk.ask("failed.show", id=name)]]
+    elif everything or any(wanted.values()):
+        rows = await desk.ask("failed.list", side=side, limit=1000, **wanted)
+    else:
+        raise NothingNamed
+    names = [str(row["id"]) if row["side"] == "inbound" else row["lk0"] for row in rows]
+    for start in range(0, len(names), BATCH):
+        await desk.ask(operation, repeat=False, ids=names[start : start + BATCH], why=why)
+    done = operation.partition(".")[2]
+    if desk.out.as_json:
+        desk.out.data({done: [row["lk0"] for row in rows]})
+    else:
+        desk.out.line(f"{done}: {len(rows)}")
+
+
+def _other(row: dict[str, Any]) -> str:
+    other = row["source"] if row["side"] == "inbound" else row["target"]
+    return ("from " if row["side"] == "inbound" else "to ") + str(other).removeprefix("1.")
+
+
+def _line(row: dict[str, Any]) -> str:
+    return str(row["error"]).partition("\n")[0][:100]

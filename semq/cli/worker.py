@@ -1,0 +1,59 @@
+"""``semq worker``: runs Python functions over what arrives at a node, until SIGTERM or Ctrl-C."""
+
+import asyncio
+import importlib
+import logging
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from semq.app import Client, Handlers
+from semq.app.worker import Worker
+from semq.cli.desk import ConfigOption, NodeOption, url_of
+from semq.cli.errors import NoApplication
+
+
+def worker(
+    app: Annotated[str, typer.Option(metavar="MODULE[:NAME]", help="Where the handlers are.")],
+    node: NodeOption = None,
+    config: ConfigOption = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Functions that run at once.")] = 4,
+    user: Annotated[str, typer.Option(help="A user of the institution; its own inbox without.")] = "",
+    grace: Annotated[float, typer.Option(metavar="S", min=0.0, help="Time for what runs, when told to stop.")] = 30.0,
+) -> None:
+    """Run the functions of an application over what arrives; what keeps failing goes to `semq failed list`."""
+    handlers = find_handlers(app)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    asyncio.run(_run(url_of(node, config), handlers, concurrency, user, grace))
+
+
+async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_s: float) -> None:
+    async with Client(url) as client:
+        running = Worker(client, handlers, concurrency=concurrency, user=user)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, running.stop)
+        typer.echo(f"ready {running.tag}: " + ", ".join("/".join(kind) for kind in handlers.kinds))
+        await running.run(grace_s)
+    typer.echo(f"stopped: {running.done} done, {running.failed} set aside")
+
+
+def find_handlers(app: str) -> Handlers:
+    """The handlers that ``MODULE`` or ``MODULE:NAME`` means. Raises NoApplication."""
+    module_name, _, name = app.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # the caller's folder, as `python -m` has it
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise NoApplication(f"{module_name} cannot be imported: {error}.") from error
+    found = getattr(module, name, None) if name else _only(module)
+    if not isinstance(found, Handlers):
+        raise NoApplication(f"{app} has no semq.app.Handlers.")
+    return found
+
+
+def _only(module: object) -> Handlers | None:
+    return next((value for value in vars(module).values() if isinstance(value, Handlers)), None)

@@ -1,0 +1,60 @@
+"""Registering functions: the closest fit, how bodies are read, what is refused."""
+
+from typing import Any
+
+import pytest
+
+from semq.app.handlers import CannotRead, Handlers, NoHandler
+from semq.app.values import Document
+from semq.umx_t.app_key import AppKey
+
+
+def document(content_type: str, payload: bytes) -> Document:
+    return Document("1.a.1.1.1.1", "1.a", "1.b", AppKey(), payload, "", content_type)
+
+
+def test_the_closest_fit_is_taken() -> None:
+    handlers = Handlers()
+    kinds = ["//", "trade//", "trade/order/", "trade//standard", "/order/standard"]
+    for kind in kinds:
+        handlers.on(*kind.split("/"))(lambda _document, _body: None)
+    for key, kind in [
+        (AppKey("trade", "order", "standard", "1"), ("trade", "order", "")),
+        (AppKey("trade", "invoice", "standard"), ("trade", "", "standard")),
+        (AppKey("trade", "invoice", "other"), ("trade", "", "")),
+        (AppKey("health", "order", "standard"), ("", "order", "standard")),
+        (AppKey(), ("", "", "")),
+    ]:
+        assert handlers.find(key) is handlers.kinds[kind]
+
+
+def test_what_nobody_is_for() -> None:
+    handlers = Handlers()
+    handlers.on("trade")(lambda _document, _body: None)
+    with pytest.raises(NoHandler, match="health"):
+        handlers.find(AppKey("health", "order"))
+
+
+@pytest.mark.parametrize("numbers", [{"retries": -1}, {"time_limit_s": 0}, {"backoff_s": -1.0}])
+def test_numbers_that_cannot_be(numbers: Any) -> None:
+    with pytest.raises(ValueError, match="negative"):
+        Handlers().on(**numbers)
+
+
+def test_a_kind_has_one_function() -> None:
+    handlers = Handlers()
+    handlers.on("trade")(lambda _document, _body: None)
+    with pytest.raises(ValueError, match="already"):
+        handlers.on("trade")
+
+
+def test_bodies_are_read_by_their_content_type() -> None:
+    handlers = Handlers()
+    assert handlers.read(document("application/json; charset=utf-8", b'{"a": 1}')) == {"a": 1}
+    assert handlers.read(document("text/XML", b"<a>b</a>")).text == "b"
+    assert handlers.read(document("text/plain", "ü".encode())) == "ü"
+    assert handlers.read(document("", b"\xff")) == b"\xff"
+    handlers.read_as("text/csv", lambda body: body.decode().split(","))
+    assert handlers.read(document("text/csv", b"a,b")) == ["a", "b"]
+    with pytest.raises(CannotRead, match="JSONDecodeError"):
+        handlers.read(document("application/json", b"{"))

@@ -1,0 +1,145 @@
+"""``semq worker`` and ``semq failed``: functions run over what arrives; what keeps failing is kept for a person."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from semq.app.worker import report
+from tests.app.network import Network
+from tests.cli.command import environment, semq
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def working(network: Network, book: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A worker beside the receiver's node."""
+    command = [sys.executable, "-m", "semq.cli", "worker", "--app", "tests.cli.handling", "--user", "worker"]
+    command += ["--node", network.receiver.url]
+    variables = environment({"HANDLED": str(book), "PYTHONPATH": str(ROOT)})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables, cwd=ROOT) as worker:
+        assert worker.stdout is not None
+        try:
+            ready = worker.stdout.readline()
+            assert ready.startswith(f"ready {socket.gethostname()}.{worker.pid}: "), ready
+            assert "work/order/" in ready
+            yield worker
+        finally:
+            worker.kill()
+
+
+def send(network: Network, kind: str, key: str, body: bytes, content_type: str = "") -> str:
+    said = semq(
+        "msg", "send", "--node", network.sender.url, "--json", "--to", "56001/worker", "--domain", "work",
+        "--type", kind, "--key", key, "--content-type", content_type, "--file", "-", stdin=body,
+    )  # fmt: skip
+    return str(said.data["lk0"])
+
+
+def until(book: Path, *lines: str) -> None:
+    deadline = time.monotonic() + 60
+    while not set(lines) <= set(book.read_text().splitlines() if book.exists() else []):
+        assert time.monotonic() < deadline, book.read_text() if book.exists() else "nothing"
+        time.sleep(0.05)
+
+
+def failed(network: Network, count: int) -> list[dict[str, Any]]:
+    """The failed documents of the receiver, once there are so many."""
+    deadline = time.monotonic() + 60
+    while True:
+        rows: list[dict[str, Any]] = semq("failed", "list", "--node", network.receiver.url, "--json").data
+        rows = [row for row in rows if row["app_key"].startswith("work/")]
+        if len(rows) == count:
+            return rows
+        assert time.monotonic() < deadline, rows
+        time.sleep(0.05)
+
+
+def test_documents_are_done_tried_again_or_set_aside(network: Network, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    node = ("--node", network.receiver.url)
+    with working(network, book) as worker:
+        orders = {"good": 0, "tired": 2, "bad": 9}
+        for key, failures in orders.items():
+            send(network, "order", key, json.dumps({"failures": failures}).encode(), "application/json")
+        send(network, "order", "torn", b"{", "application/json")
+        send(network, "slow", "quick", b"now")
+        send(network, "slow", "late", b"never")
+        send(network, "hopeless", "lost", b"")
+        send(network, "nothing", "strange", b"")
+        until(book, "done good 1", "done tired 3", "done quick")
+        rows = {row["app_key"].rpartition("/")[2]: row for row in failed(network, 5)}
+        assert {key: row["error"].partition(" (")[0].partition(":")[0] for key, row in rows.items()} == {
+            "bad": "ValueError", "torn": "CannotRead", "late": "TimeoutError", "lost": "GiveUp", "strange": "NoHandler",
+        }  # fmt: skip
+        assert "(attempts 3, deliveries 1, by " in rows["bad"]["error"]
+        assert 'raise ValueError(f"bad total' in rows["bad"]["error"]
+
+        shown = semq("failed", "show", *node, "work/order//bad")
+        assert "ValueError: bad total in bad" in shown.out
+        assert "1.10008" in shown.out  # where it came from
+        listed = semq("failed", "list", *node, "--type", "order")
+        assert listed.out.count("from 10008") == 2
+        assert len(failed(network, 5)) == 5  # looking has consumed nothing
+
+        assert semq(
+            "failed", "remove", *node, "--json", "--type", "order", "--key", "to", "--why", "sent anew"
+        ).data == {"remove": [rows["torn"]["lk0"]]}
+        semq("failed", "requeue", *node, rows["bad"]["lk0"])  # fails again: its tries are counted by key
+        assert {row["lk0"] for row in failed(network, 4)} >= {rows["lost"]["lk0"]}
+        semq("failed", "remove", *node, "--all")
+        failed(network, 0)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+
+
+def test_a_worker_that_is_told_to_stop_ends_what_it_has_begun(network: Network, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    with working(network, book) as worker:
+        send(network, "held", "one", b"")
+        until(book, "holds one")
+        worker.send_signal(signal.SIGINT)
+        (tmp_path / "go").touch()
+        assert worker.stdout is not None
+        assert worker.stdout.read() == "stopped: 1 done, 0 set aside\n"
+        assert worker.wait(60) == 0
+    assert book.read_text().splitlines() == ["holds one", "done one"]
+
+
+def test_what_a_dead_worker_had_in_hand_comes_again(network: Network, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    with working(network, book) as worker:
+        send(network, "held", "again", b"")
+        until(book, "holds again")
+        worker.kill()
+    (tmp_path / "go").touch()
+    with working(network, book):
+        until(book, "done again")
+    assert book.read_text().splitlines().count("done again") == 1
+
+
+def test_what_cannot_be_asked(network: Network) -> None:
+    node = ("--node", network.receiver.url)
+    semq("worker", "--app", "no.such.module", *node).fails(78, "SEMQ-2212", "cannot be imported")
+    semq("worker", "--app", "json", *node).fails(78, "SEMQ-2212")
+    semq("worker", "--app", "tests.cli.handling:BOOK", *node).fails(78, "SEMQ-2212")
+    semq("failed", "requeue", *node).fails(1, "SEMQ-2211")
+    assert semq("failed", "show", *node, "1.none.1.1.1.1").status == 1
+
+
+def test_a_report_has_error_attempts_and_the_end_of_the_traceback() -> None:
+    told = report(ValueError("x" * 10), 3, 2, "host.1")
+    assert told.startswith("ValueError: xxxxxxxxxx (attempts 3, deliveries 2, by host.1)\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        os.getpid() / 0
+    assert "os.getpid() / 0" in report(caught.value, 1, 1, "")
