@@ -16,8 +16,8 @@ def document(content_type: str, payload: bytes) -> Document:
 def test_the_closest_fit_is_taken() -> None:
     handlers = Handlers()
     kinds = ["//", "trade//", "trade/order/", "trade//standard", "/order/standard"]
-    for kind in kinds:
-        handlers.on(*kind.split("/"))(lambda _document, _body: None)
+    for each in kinds:
+        handlers.on(*each.split("/"))(lambda _document, _body: None)
     for key, kind in [
         (AppKey("trade", "order", "standard", "1"), ("trade", "order", "")),
         (AppKey("trade", "invoice", "standard"), ("trade", "", "standard")),
