@@ -20,7 +20,7 @@ import msgspec
 from semq.clock import Clock, SystemClock
 from semq.errors import Misconfigured, SemqError, Unavailable
 from spark_reconcile import runs
-from spark_reconcile.days import parse_date
+from spark_reconcile.days import parse_date, which_date
 from spark_reconcile.errors import BadRequest
 from spark_reconcile.settings import Settings, load
 from spark_reconcile.storage import Place
@@ -46,7 +46,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--zone": {"metavar": "ZONE", "help": "time zone of business dates"},
     "--cutoff": {"metavar": "HH:MM", "help": "when one business date ends and the next begins"},
     "--json": {"action": "store_true", "help": "end with one JSON object"},
-    "--business-date": {"metavar": "DATE", "help": "such as 2026-11-20; the last that is over when not given"},
+    "--business-date": {"metavar": "DATE", "help": "such as 2026-11-20, or today; the last that is over if not given"},
     "--from": {"metavar": "DATE", "dest": "first", "required": True, "help": "first business date"},
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
     "--only-missing": {"action": "store_true", "help": "leave dates alone that are published"},
@@ -204,6 +204,16 @@ def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
     }
 
 
+def _plant(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.plant import plant
+
+    day = _date(arguments, settings, clock)
+    done = plant(Place.at(settings.extracts), day, settings.calendar, clock)
+    for one in done:
+        _say(f"{one.verdict:<20}{one.lk0}  {one.how}")
+    return 0, {"business_date": day.isoformat(), "planted": [one._asdict() for one in done]}
+
+
 COMMANDS = (
     Command("run", _run, ("--business-date", *_RUN), "reconcile one business date and publish the report"),
     Command("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN), "reconcile dates, oldest first"),
@@ -216,6 +226,7 @@ COMMANDS = (
             "mend exceptions at a node by the ordinary protocol; without --yes only say what would be done"),
     Command("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
             "invent ledgers with known defects"),
+    Command("plant", _plant, ("--business-date",), "plant a few defects in small extracts, to see that they are found"),
 )  # fmt: skip
 
 
@@ -269,6 +280,4 @@ def _settings(given: Arguments) -> Settings:
 
 
 def _date(given: Arguments, settings: Settings, clock: Clock) -> date:
-    if given.business_date:
-        return parse_date(given.business_date)
-    return settings.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
+    return which_date(given.business_date, settings.calendar, clock)

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from semq.clock import Clock
 from spark_reconcile.errors import BadRequest, BadSettings
 
 _NOON = time(12)
@@ -83,6 +84,14 @@ def parse_date(text: str) -> date:
     if not 2000 <= day.year <= 9000:  # neighbours of a date must be dates too
         raise BadRequest("A business date lies between the years 2000 and 9000.", given=text)
     return day
+
+
+def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
+    """The date that a person names: one like 2026-11-20, ``today``, or the last that is over. Raises BadRequest."""
+    today = calendar.date_of(int(clock.wall().timestamp() * 1000))
+    if text == "today":
+        return today
+    return parse_date(text) if text else today - _DAY
 
 
 def neighbours(day: date, before: int = 1, after: int = 1) -> list[date]:

@@ -154,7 +154,7 @@ def _carried(settings: Settings, day: date) -> Run | None:
 def _fingerprint(settings: Settings, day: date, found: Sequence[Source], carried: Run | None) -> str:
     judged_by = {
         name: getattr(settings, name)
-        for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max")
+        for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max", "names")
     }
     facts = {
         "version": VERSION,

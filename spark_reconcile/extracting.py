@@ -25,7 +25,7 @@ from semq.config import Settings as NodeSettings
 from semq.config import load as load_node
 from semq.config.reach import url_of
 from semq.store.embedded import EmbeddedPostgres
-from spark_reconcile.days import Calendar, parse_date
+from spark_reconcile.days import Calendar, which_date
 from spark_reconcile.delivery import PIECE_BYTES, Collector, deliver
 from spark_reconcile.errors import BadExtract, BadRequest, BadSettings, LedgerAway
 from spark_reconcile.extract import Origin, extract_ledger
@@ -68,7 +68,7 @@ def extract(arguments: Arguments, settings: Settings, clock: Clock, say: Say) ->
         if arguments.nightly:
             days = list(_missing_nights(task, connection, yesterday))
         else:
-            days = [parse_date(arguments.business_date) if arguments.business_date else yesterday]
+            days = [which_date(arguments.business_date, task.calendar, clock)]
         for day in days:
             made.append(
                 extract_ledger(connection, task.root, task.origin, day, task.calendar, clock,

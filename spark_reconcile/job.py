@@ -140,7 +140,7 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
     with progress.step("gather facts by message"):
         facts = stages.facts(lines, carried, staging / "facts")
     with progress.step("compare the clocks"):
-        skews = clocks.estimate(facts, names)
+        skews = clocks.estimate(facts, names, evidence.rows)
         ground = evidence.ground(clocks.applied(skews, evidence.stated_skew))
     with progress.step("judge"):
         judged = stages.judged(judging.judged(spark, facts, names, ground), staging / "judged")

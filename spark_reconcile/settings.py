@@ -56,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     plausible_weeks: int = 4  #: so many earlier dates of the same weekday tell what is usual
     plausible_low: float = 0.5  #: fewer messages than this part of their median are not believed
     plausible_high: float = 2.0
+    names: dict[str, str] = {}  #: of institutions, for the report, such as "1.10008" = "上海凌云贸易"
     csv_rows_max: int = 1_000_000  #: a spreadsheet ends at 1,048,576
     stories_max: int = 12  #: messages shown with their story, per finding
 

@@ -27,15 +27,12 @@ _DEED = " ".join(f"WHEN '{finding}' THEN '{deed}'" for finding, (_, _, deed) in 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
     """How many lines each node wrote, by side, event and target: who takes part, and what else happened."""
-    counted = lines.groupBy(
-        "node",
-        "store",
-        "side",
-        "event",
-        F.expr("substring_index(target, '/', 1)").alias("target"),
-        F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date"),
-    ).agg(F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside"))
-    return _stage(counted, place)
+    on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
+    counted = lines.groupBy("node", "store", "side", "event", "target", on_date).agg(
+        F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
+    )
+    # Of a target only its node counts; cut off here, where there are a few thousand rows instead of all lines.
+    return _stage(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, kept=False)
 
 
 def who_takes_part(survey: DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
@@ -65,17 +62,17 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
 
 def facts(lines: DataFrame, carried: DataFrame | None, place: Place) -> DataFrame:
     """One row per message."""
-    return _stage(lines_to_facts.gather(lines, carried), place)
+    return _stage(lines_to_facts.gather(lines, carried), place, kept=False)
 
 
 def judged(judged: DataFrame, place: Place) -> DataFrame:
     """The facts with what they mean, so that the tables below only choose and count."""
-    return _stage(judged, place)
+    return _stage(judged, place, kept=False)
 
 
 def cells(judged: DataFrame, place: Place) -> DataFrame:
     """Counts by pair and situation."""
-    return _stage(judging.cells(judged), place)
+    return _stage(judging.cells(judged), place, kept=False)
 
 
 def verdicts(judged: DataFrame, findings: DataFrame, place: Place) -> DataFrame:
@@ -172,8 +169,9 @@ def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
     return sorted((row.asDict() for row in rows), key=lambda row: (row["pair"], row["verdict"]))
 
 
-def _stage(frame: DataFrame, place: Place) -> DataFrame:
-    frame.write.parquet(place.uri)
+def _stage(frame: DataFrame, place: Place, *, kept: bool = True) -> DataFrame:
+    # What the run removes again is not worth the time of a good compression.
+    frame.write.parquet(place.uri, compression="zstd" if kept else "snappy")
     return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
 
 

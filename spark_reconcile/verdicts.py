@@ -181,7 +181,11 @@ FINDINGS = {
     "parked_by_application": ("The receiver's application failed on it too often.", "", ""),
     "parked_at_hub": ("The target never answered the hub.", "hub", "inquire"),
     "reack_not_noted": ("Only the last confirmation is missing.", "receiver", "inquire"),
-    "hub_has_no_trace": ("The receiver has it, but the hub through which it came has no line.", "", ""),
+    "hub_has_no_trace": (
+        "The receiver has it, the hub has no line: passed on just before a hub was killed, or altered.",
+        "",
+        "",
+    ),
     "hub_not_told": ("The hub still keeps a copy that the receiver has recorded.", "receiver", "reack"),
     "sender_not_told": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
     "settled_without_record": ("The sender was told an outcome; the receiver has no record of it.", "", ""),

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from semq.demo.board import STATES, Board, Item
+from semq.demo.reckoning import Reckoning
 from semq.demo.verdict import Verdict
 
 ROWS = 16  # of the live table: what moved last
@@ -165,3 +166,18 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
     good = "Nothing lost, nothing duplicated, every queue clean."
     title = good if verdict.is_good else "Not as it should be: see the numbers."
     console.print(Panel(drawn, title=title, border_style="green" if verdict.is_good else "red", expand=False))
+
+
+def print_reckoning(console: Console, reckoning: Reckoning) -> None:
+    """What the reconciliation says, and where its report lies."""
+    if not reckoning.report:
+        console.print(f"Reconciliation: {reckoning.outcome}. {reckoning.said}", markup=False, soft_wrap=True)
+        return
+    counts = ", ".join(f"{count} {name}" for name, count in reckoning.verdicts.items())
+    console.print(f"Reconciliation: {reckoning.messages} documents: {counts}.", markup=False, soft_wrap=True)
+    if reckoning.planted:
+        found, planted = max(reckoning.found, 0), len(reckoning.planted)
+        console.print(
+            f"{found} of {planted} planted defects were found.", style="green" if reckoning.is_good else "red"
+        )
+    console.print(f"Report (kept): {reckoning.report}", markup=False, soft_wrap=True)

@@ -19,6 +19,8 @@ class Options:
     json: bool = False
     secure: bool = False  #: TLS and certificates
     patience_s: float = 180.0
+    reconcile: bool = True
+    inject: bool = False  #: defects into what the reconciliation reads
 
 
 def read_options(argv: list[str] | None = None) -> Options:
@@ -27,9 +29,9 @@ def read_options(argv: list[str] | None = None) -> Options:
         prog="./run demo",
         description="A hub and two institutions, 10008 and 56001, as processes of their own with databases of their "
         "own. 10008 sends a folder of documents while 56001 is online, then once more while it is away; 56001 comes "
-        "back, and in the end 10008 knows that 56001 holds every one of them.",
+        "back, and in the end 10008 knows that 56001 holds every one of them. Then the three ledgers are compared.",
         epilog="exit status: 0 nothing lost or duplicated and every queue clean; 1 otherwise; 2 usage; 69 a node does "
-        "not start; 130 interrupted",
+        "not start; 130 interrupted. Without the packages of the reconciliation that scene is left out",
     )
     add = parser.add_argument
     add("--documents", type=_folder, default=SAMPLES, metavar="DIR", help="any folder of files to send")
@@ -40,7 +42,11 @@ def read_options(argv: list[str] | None = None) -> Options:
     add("--secure", action="store_true", help="links by TLS; the institutions enrol at the hub and show certificates")
     add("--json", action="store_true", help="talk on standard error, one JSON object on standard output")
     add("--patience", type=float, default=180.0, metavar="S", help="longest wait for anything, in seconds")
+    add("--no-reconcile", action="store_true", help="leave out the reconciliation on Spark at the end")
+    add("--inject", action="store_true", help="plant a few defects in what the reconciliation reads: it must find them")
     given = parser.parse_args(argv)
+    if given.inject and given.no_reconcile:
+        parser.error("--inject is for the reconciliation, which --no-reconcile leaves out")
     return Options(
         documents=given.documents,
         count=given.count,
@@ -50,6 +56,8 @@ def read_options(argv: list[str] | None = None) -> Options:
         json=given.json,
         secure=given.secure,
         patience_s=given.patience,
+        reconcile=not given.no_reconcile,
+        inject=given.inject,
     )
 
 

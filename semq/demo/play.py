@@ -20,7 +20,7 @@ from rich.console import Console
 from semq.app import Client, RefusedByNode
 from semq.clock import SystemClock
 from semq.demo.actor import Actor
-from semq.demo.audience import print_verdict, seat
+from semq.demo.audience import print_reckoning, print_verdict, seat, stamp
 from semq.demo.board import Board, Item
 from semq.demo.errors import TookTooLong
 from semq.demo.listening import Ears, Reader
@@ -28,7 +28,8 @@ from semq.demo.options import Options, read_options
 from semq.demo.papers import read_folder
 from semq.demo.passports import give
 from semq.demo.programme import hints, introduction
-from semq.demo.stage import HUB, RECEIVER, SENDER, build
+from semq.demo.reckoning import Reckoning, reckon
+from semq.demo.stage import HUB, RECEIVER, REPORTS, SENDER, build
 from semq.demo.verdict import Verdict, count
 from semq.errors import BadInput, SemqError
 
@@ -45,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     options = read_options(argv)
     console = Console(stderr=options.json, highlight=False)
     try:
-        verdict = asyncio.run(_run(options, console))
+        verdict, reckoning = asyncio.run(_run(options, console))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("interrupted; the nodes have been stopped")
         return EXIT_INTERRUPTED
@@ -53,11 +54,14 @@ def main(argv: list[str] | None = None) -> int:
         print(f"demo: {error.advice()}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, BadInput) else EXIT_UNAVAILABLE
     if options.json:
-        print(json.dumps(verdict.as_json()), flush=True)
-    return EXIT_GOOD if verdict.is_good else EXIT_BAD
+        told = verdict.as_json()
+        if reckoning is not None:
+            told |= {"ok": verdict.is_good and reckoning.is_good, "reconcile": reckoning.as_json()}
+        print(json.dumps(told), flush=True)
+    return EXIT_GOOD if verdict.is_good and (reckoning is None or reckoning.is_good) else EXIT_BAD
 
 
-async def _run(options: Options, console: Console) -> Verdict:
+async def _run(options: Options, console: Console) -> tuple[Verdict, Reckoning | None]:
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell started us with SIGINT ignored
@@ -69,7 +73,16 @@ async def _run(options: Options, console: Console) -> Verdict:
             return await Play(options, console, folder.resolve(), exits).perform()
     finally:
         if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+            _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    """Remove all but the report, whose path was told."""
+    for one in folder.iterdir():
+        if one.name != REPORTS:
+            shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink()
+    if not (folder / REPORTS).exists():
+        folder.rmdir()
 
 
 class Play:
@@ -82,14 +95,14 @@ class Play:
         self._exits = exits
         self._clock = SystemClock()
         self._board = Board()
-        self._places = build(folder, secure=options.secure)
+        self._places = build(folder, self._clock.wall().hour, secure=options.secure)
         introduction(console, options, folder)
         self._audience = seat(console, self._board)
         exits.callback(self._audience.close)
         self._actors = {name: Actor(place, self._audience.say) for name, place in self._places.items()}
         self._clients: dict[str, Client] = {}
 
-    async def perform(self) -> Verdict:
+    async def perform(self) -> tuple[Verdict, Reckoning | None]:
         """The scenes in their order."""
         await self._raise_curtain()
         await self._send_online()
@@ -98,10 +111,11 @@ class Play:
         verdict = await self._look_into_the_queues()
         self._audience.close()
         print_verdict(self._console, verdict)
+        reckoning = await self._reckon() if self._options.reconcile else None
         hints(self._console, self._options, self._places)
         if self._options.stay:
             await self._stay()
-        return verdict
+        return verdict, reckoning
 
     # The scenes.
 
@@ -176,6 +190,15 @@ class Play:
 
         await self._wait("every queue to be clean", are_clean)
         return count(self._board, left, sum(actor.deaths for actor in self._actors.values()))
+
+    async def _reckon(self) -> Reckoning:
+        def tell(text: str) -> None:
+            self._console.print(f"{stamp()} {text}", markup=False, soft_wrap=True)
+
+        died = self._actors[HUB].deaths > 0
+        reckoning = await reckon(self._places, tell, inject=self._options.inject, hub_died=died)
+        print_reckoning(self._console, reckoning)
+        return reckoning
 
     async def _stay(self) -> None:
         stop = asyncio.Event()

@@ -15,6 +15,7 @@ What to try next
     ./run semq msg list --node {sender}
   ./run demo --count 500                     more documents; kill -9 any of the three processes meanwhile
   ./run demo --documents FOLDER              your own files
+  ./run demo --inject                        a few defects planted, which the reconciliation must find
   ./run node platform --config examples/config/platform.toml    the first of three nodes of your own: README.md
 """
 _NEXT_STAYING = """\
@@ -28,7 +29,7 @@ What to try next, in another terminal
 def introduction(console: Console, options: Options, folder: Path) -> None:
     """Where it takes place."""
     source = "the sample documents of examples/documents" if options.documents == SAMPLES else str(options.documents)
-    fate = "kept" if options.keep else "removed at the end; --keep leaves it"
+    fate = "kept" if options.keep else "removed at the end but for the report; --keep leaves it"
     console.print(f"SEMQ demo: 10008 sends {source} to 56001 through a hub.", markup=False)
     console.print(f"Everything lies in {folder} ({fate}).", markup=False, soft_wrap=True)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SENDER, RECEIVER, HUB = "10008", "56001", "hub"
+REPORTS = "reports"  # folder of the reconciliation's runs
 USER = PASSWORD = "demo"  # of an application on the loopback address of a demo
 
 _NODE = """\
@@ -22,6 +23,10 @@ users = {{ {user} = "{password}" }}
 inquiry_s = 2.0     # 15 by default: the demo has no time
 cleanup_s = 0.2
 
+[extract]
+folder = "extracts"
+cutoff = "{cutoff}"  # far from now, so that all of the demo lies in one business date
+
 [log]
 format = "json"
 """
@@ -38,6 +43,12 @@ password = "demo-{SENDER}"
 
 [nodes."{RECEIVER}"]
 password = "demo-{RECEIVER}"
+
+[reconcile]
+extracts = "extracts"
+reports = "{REPORTS}"
+cutoff = "{cutoff}"
+in_flight_s = 5  # 900 by default
 """
 
 
@@ -74,22 +85,26 @@ class Place:
         return f"amqps://{USER}:{PASSWORD}@127.0.0.1:{self.port}?cafile={self.data_dir / 'pki' / 'trust.pem'}"
 
 
-def build(folder: Path, *, secure: bool = False) -> dict[str, Place]:
+def build(folder: Path, hour: int = 12, *, secure: bool = False) -> dict[str, Place]:
     """Write the configuration of hub and institutions into a folder; where they are, by name.
 
-    ``secure``: links by TLS and certificate; the institutions have no passwords at the hub, and have to enrol.
+    ``hour``: which it is now, UTC. ``secure``: links by TLS and certificate; the institutions have no passwords at the
+    hub, and have to enrol.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ports = free_ports(3)
     kinds = {HUB: "platform", SENDER: "local", RECEIVER: "local"}
+    cutoff = f"{(hour + 12) % 24:02d}:00"
     places = {
         name: Place(name, kind, folder, port, tls=secure and name == HUB)
         for (name, kind), port in zip(kinds.items(), ports, strict=True)
     }
     for place in places.values():
-        text = _NODE.format(kind=place.kind, name=place.name, port=place.port, user=USER, password=PASSWORD)
+        text = _NODE.format(
+            kind=place.kind, name=place.name, port=place.port, user=USER, password=PASSWORD, cutoff=cutoff
+        )
         if place.kind == "platform":
-            text += _PLATFORM.format(SENDER=SENDER, RECEIVER=RECEIVER)
+            text += _PLATFORM.format(SENDER=SENDER, RECEIVER=RECEIVER, REPORTS=REPORTS, cutoff=cutoff)
         else:
             text += _LOCAL.format(name=place.name, hub=places[HUB].port)
         if secure:

@@ -38,7 +38,7 @@ def bars(rows: Rows, label: str, value: str, title: str, *, kind: str) -> Markup
         title,
         width=_WIDTH,
         height={"step": 22},
-        encoding={"y": _named(label, labelLimit=260), "x": _counted(value)},
+        encoding={"y": _named(label, labelLimit=320), "x": _counted(value)},
         layer=[
             {"mark": {"type": "bar", "height": 15}, "encoding": {"color": colour}},
             _numbers(value, align="left", dx=4),
@@ -76,8 +76,8 @@ def heat(rows: Rows, title: str) -> Markup:
     most = max((row["exceptions"] for row in rows), default=0)
     shade = {"field": "exceptions", "type": "quantitative", "legend": None,
              "scale": {"domain": [0, max(most, 1)], "range": ["#ffffff", "#e08a80"]}}  # fmt: skip
-    sender = {**_named("sender"), "title": "sender"}
-    receiver = {**_named("receiver", labelAngle=-35, orient="top"), "title": "receiver"}
+    sender = {**_named("sender", labelLimit=240, titlePadding=12), "title": "sender"}
+    receiver = {**_named("receiver", labelAngle=-35, labelLimit=240, orient="top"), "title": "receiver"}
     return _draw(
         rows,
         title,
@@ -103,6 +103,8 @@ def _numbers(field: str, **mark: Any) -> Spec:
 
 def _draw(rows: Rows, title: str, **spec: Any) -> Markup:
     """The picture, named by its title for those who do not see it. The renderer escapes what the rows say."""
-    whole = {"data": {"values": list(rows)}, "background": "transparent", "config": _CONFIG, **spec}
+    # The renderer measures text by a font of its own, and a browser's may be wider: room is left around the picture.
+    room = {"left": 24, "right": 12, "top": 5, "bottom": 5}
+    whole = {"data": {"values": list(rows)}, "background": "transparent", "config": _CONFIG, "padding": room, **spec}
     svg = vl_convert.vegalite_to_svg(whole)
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1))

@@ -15,7 +15,7 @@ from spark_reconcile.judging import AGES, LATENCIES
 from spark_reconcile.report import charts
 from spark_reconcile.report.exceptions import Written
 from spark_reconcile.report.findings import JUDGED, Findings
-from spark_reconcile.report.words import duration, event_words, side_word
+from spark_reconcile.report.words import CHINESE, duration, event_words, side_word
 from spark_reconcile.settings import Settings
 from spark_reconcile.verdicts import FINDINGS, VERDICT, VERDICTS
 
@@ -46,9 +46,11 @@ def render(
         duration=duration,
         young_ms=settings.in_flight_s * 1000,
         verdicts=_verdicts(findings, settings),
-        sources=_sources(findings),
+        sources=_sources(findings, settings),
         lines=_lines(findings),
-        pairs=_pairs(findings),
+        chinese=CHINESE,
+        named=lambda node: _named(settings, node),
+        pairs=_pairs(findings, settings),
         trend=_trend(findings, facts, history),
         ages=_ages(findings),
         latency=_latency(findings),
@@ -98,12 +100,16 @@ def _verdicts(findings: Findings, settings: Settings) -> dict[str, Any]:
         for verdict in VERDICTS
     ]  # fmt: skip
     shown = [
-        {"verdict": row["verdict"].name, "messages": row["messages"], "kind": row["verdict"].kind}
+        {"verdict": _both(row["verdict"].name), "messages": row["messages"], "kind": row["verdict"].kind}
         for row in rows
         if row["messages"] and row["verdict"].name != "MATCHED"
     ]
     chart = charts.bars(shown, "verdict", "messages", "Messages by verdict, without MATCHED", kind="kind")
     return {"rows": rows, "chart": chart if shown else None}
+
+
+def _both(verdict: str) -> str:
+    return f"{verdict} {CHINESE[verdict]}"
 
 
 def _limit_words(settings: Settings, verdict: str) -> str:
@@ -120,7 +126,7 @@ def _limit_words(settings: Settings, verdict: str) -> str:
     return ", ".join(words)
 
 
-def _sources(findings: Findings) -> list[dict[str, Any]]:
+def _sources(findings: Findings, settings: Settings) -> list[dict[str, Any]]:
     rows = []
     for source in findings.sources:
         if source.day != findings.day and source.is_used:
@@ -129,7 +135,9 @@ def _sources(findings: Findings) -> list[dict[str, Any]]:
         skew = findings.skews.get(m.node) if m else None
         rows.append(
             {"source": source, "state": STATE[source.state], "rows": m.rows if m else None,
-             "until": findings.calendar.local(m.watermark)[:19] if m else "", "skew": _skew_words(skew),
+             "until": findings.calendar.local(m.watermark)[:19] if m else "",
+             "name": settings.names.get(m.node, "") if m else "",
+             "skew": "the reference" if m and m.role == "platform" else _skew_words(skew),
              "sha": m.files[0].sha256[:12] if m and m.files else "", "signed": bool(m and m.signature)}
         )  # fmt: skip
     return rows
@@ -156,17 +164,23 @@ def _lines(findings: Findings) -> list[dict[str, Any]]:
     ]
 
 
-def _pairs(findings: Findings) -> dict[str, Any]:
+def _named(settings: Settings, node: str) -> str:
+    """A node with the name of its institution, where one is configured."""
+    return f"{node} {settings.names[node]}" if node in settings.names else node or "?"
+
+
+def _pairs(findings: Findings, settings: Settings) -> dict[str, Any]:
     nodes: dict[str, int] = {}
     for pair in findings.pairs:
         for node in (pair["sender"], pair["receiver"]):
             nodes[node] = nodes.get(node, 0) + pair["exceptions"]
     shown = set(sorted(nodes, key=lambda node: (-nodes[node], node))[:HEAT_NODES])
     cells = [
-        {"sender": pair["sender"] or "?", "receiver": pair["receiver"] or "?", "exceptions": pair["exceptions"]}
+        {"sender": _named(settings, pair["sender"]), "receiver": _named(settings, pair["receiver"]),
+         "exceptions": pair["exceptions"]}
         for pair in findings.pairs
         if pair["sender"] in shown and pair["receiver"] in shown
-    ]
+    ]  # fmt: skip
     chart = charts.heat(cells, "Exceptions by sender and receiver") if cells else None
     return {"rows": findings.pairs, "chart": chart}
 

@@ -39,6 +39,27 @@ EVENTS: dict[tuple[Side | None, Event], str] = {
     (None, Event.OPERATOR): "operator acted",
 }
 
+# The verdicts in Chinese, shown beside their names.
+CHINESE = {
+    "MATCHED": "一致",
+    "IN_FLIGHT": "在途",
+    "WAITING_OFFLINE": "对方离线待投",
+    "DROPPED_BY_POLICY": "按策略丢弃",
+    "REFUSED": "已拒收",
+    "LOST_BEST_EFFORT": "尽力而为未达",
+    "PARKED": "已搁置",
+    "MISSING_AT_HUB": "中心缺失",
+    "NOT_DELIVERED": "未送达",
+    "ACK_NOT_RETURNED": "确认未返回",
+    "REACK_NOT_RETURNED": "再确认未返回",
+    "DUPLICATE_DELIVERED": "重复送达",
+    "DIGEST_MISMATCH": "摘要不符",
+    "UNKNOWN_ORIGIN": "来源不明",
+    "STATE_CONTRADICTION": "状态矛盾",
+    "QUARANTINED": "已隔离",
+    "SOURCE_MISSING": "缺少来源",
+}
+
 
 def event_words(side: int | None, event: int | None) -> str:
     """What a line says; a number that is not known is shown as it is."""

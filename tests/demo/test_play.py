@@ -18,7 +18,7 @@ KILLS = (("  20 ", "hub"), ("  40 ", "56001"), ("  60 ", "10008"))
 def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
-    options = ["--json", "--documents", str(tmp_path), "--count", "40"]
+    options = ["--json", "--documents", str(tmp_path), "--count", "40", "--inject"]
     demo = subprocess.Popen([*DEMO, *options], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert demo.stdout is not None
     assert demo.stderr is not None
@@ -42,6 +42,12 @@ def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> Non
     }
     assert verdict | expected == verdict
     assert verdict["restarts"] == len(KILLS)
+    reckoning = verdict["reconcile"]
+    assert (reckoning["messages"], len(reckoning["planted"])) == (80, 6)
+    assert (reckoning["found"], reckoning["strange"]) == (6, 0), reckoning
+    report = Path(reckoning["report"])
+    assert report.read_text().startswith("<!DOCTYPE html>")
+    assert [one.name for one in report.parents[2].parent.iterdir()] == ["reports"]  # all else is gone
     for stream in (demo.stdout, demo.stderr):
         stream.close()
 

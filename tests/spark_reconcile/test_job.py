@@ -65,6 +65,7 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     root = tmp_path_factory.mktemp("published")
     settings = Settings(
         extracts=str(root / "extracts"), reports=str(root / "reports"), zone="Asia/Shanghai", stories_max=2,
+        names={"1.10001": "上海凌云贸易", "1.10002": "<b>津南物流</b>"},
         pair_thresholds={"1.10001>1.10002": {"MATCHED": Limit(max_count=0)}},
     )  # fmt: skip
     clock = StandingClock()
@@ -134,6 +135,10 @@ def test_the_page_stands_alone_and_tells_what_to_do(published: Published) -> Non
         assert name in page
         assert f"{count:,}" in page
     assert "stored copy sent to the receiver" in page
+    assert {"上海凌云贸易", "&lt;b&gt;津南物流", "摘要不符"} <= set(
+        re.findall("上海凌云贸易|&lt;b&gt;津南物流|摘要不符", page)
+    )
+    assert "<b>" not in page
     assert len(page) < 500_000
 
 

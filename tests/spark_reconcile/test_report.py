@@ -13,9 +13,10 @@ from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
 from spark_reconcile.report import charts
 from spark_reconcile.report.exceptions import write_csv
-from spark_reconcile.report.words import duration, event_words, side_word
+from spark_reconcile.report.words import CHINESE, duration, event_words, side_word
 from spark_reconcile.schema import EVENTS_OF
 from spark_reconcile.storage import Place
+from spark_reconcile.verdicts import VERDICT
 from tests.spark_reconcile.office import MIDNIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -33,6 +34,7 @@ def test_every_line_that_can_be_written_has_words() -> None:
             assert "unreadable" not in words
     assert event_words(Side.HUB, Event.STORED) != event_words(Side.SENDER, Event.STORED)
     assert event_words(7, 99) == "unreadable: side 7, event 99"
+    assert CHINESE.keys() == VERDICT.keys()
     assert (side_word(2), side_word(9), side_word(None)) == ("hub", "?", "?")
 
 
