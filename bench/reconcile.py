@@ -4,11 +4,13 @@
 
 Spark does the whole job (validation, verdicts, tables, report), the other two only the comparison and a table of
 verdicts. All three must find the verdicts of the truth, else the exit status is 1. Memory is that of the whole process
-tree, shared pages counted once (the sum of proportional set sizes), sampled twice a second.
+tree, shared pages counted once (the sum of proportional set sizes), sampled twice a second; so is the processor time,
+which tells more than the clock on a machine that does other things too.
 """
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -28,7 +30,7 @@ ENGINES = ("spark", "duckdb", "postgres")
 SAMPLE_S = 0.5
 SUMMARY = """
 {messages:,} messages, {rows:,} ledger rows
-  engine      seconds   µs a message   peak MiB   verdicts right
+  engine      seconds   µs a message    CPU s   peak MiB   verdicts right
 """
 
 
@@ -73,6 +75,7 @@ def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str
         said, peak = _watched(engine, folder, day, mib)
         right = said["verdicts"] == truth.verdicts
         found[f"{engine}_s"] = round(said["seconds"], 2)
+        found[f"{engine}_cpu_s"] = round(said["cpu_s"], 1)
         found["memory_mib"][engine] = peak
         found["agree"] = found["agree"] and right
         if "load_s" in said:
@@ -88,13 +91,16 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
     """Run one engine in a process of its own; what it says, and the most memory that its processes had together."""
     command = [sys.executable, "-P", "-m", "bench.reconcile_engines", engine, str(folder), day.isoformat(), str(mib)]
     peak = 0
+    spent: dict[int, float] = {}  #: by process: a tree loses members
     done = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
         def watch() -> None:
             nonlocal peak
             while not done.wait(SAMPLE_S):
-                peak = max(peak, sum(map(_pss_kib, _family(process.pid))))
+                family = _family(process.pid)
+                peak = max(peak, sum(map(_pss_kib, family)))
+                spent.update({pid: max(_cpu_s(pid), spent.get(pid, 0.0)) for pid in family})
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -104,7 +110,7 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
     if process.returncode:
         raise SystemExit(f"{engine} failed with {process.returncode}")
     result: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return result, peak >> 10
+    return result | {"cpu_s": sum(spent.values())}, peak >> 10
 
 
 def _family(pid: int) -> list[int]:
@@ -116,6 +122,15 @@ def _family(pid: int) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor time that a process has used; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _pss_kib(pid: int) -> int:
@@ -131,7 +146,8 @@ def _summary(found: dict[str, Any], engines: list[str]) -> str:
     for engine in engines:
         seconds = found[f"{engine}_s"]
         each = 1_000_000 * seconds / found["messages"]
-        lines.append(f"  {engine:<10}{seconds:>9.1f}{each:>15.1f}{found['memory_mib'][engine]:>11}   {found['agree']}")
+        cpu, peak = found[f"{engine}_cpu_s"], found["memory_mib"][engine]
+        lines.append(f"  {engine:<10}{seconds:>9.1f}{each:>15.1f}{cpu:>9.0f}{peak:>11}   {found['agree']}")
     if "postgres_load_s" in found:
         lines.append(f"  (Postgres first loads the rows: {found['postgres_load_s']:.1f} s more)")
     return "\n".join(lines)

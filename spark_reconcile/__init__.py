@@ -4,7 +4,10 @@
 |-------------------------|----------------------------------------------------------|
 | verdicts situation      | the verdict table, the grid, the words it reads: pure    |
 | schema manifest storage | what an extract is; where extracts and runs lie          |
-| ledger extract parcel   | a node's part: its ledger as Parquet, its way to the hub |
+| ledger extract          | a node's part: its ledger as Parquet                     |
+| parcel delivery         | an extract on its way to the hub, as documents           |
+| extracting applying     | the commands that work beside a node                     |
+| node vouching           | the node's configuration, its signatures                 |
 | inputs evidence         | what a run believes                                      |
 | facts clocks judging    | lines to facts to verdicts, in Spark                     |
 | stages job runs limits  | one run, its folder, whether it is good                  |
@@ -12,7 +15,7 @@
 | repair diff             | what to mend; how two runs differ                        |
 | java session progress   | the machine under it                                     |
 | settings days errors    | what can be set; business dates; what can go wrong       |
-| generate                | invented ledgers with known defects                      |
+| generate plant          | invented ledgers with known defects; defects in others   |
 
 README.md says how to run it and how large a cluster must be, DESIGN.md what stands in the files.
 """

@@ -7,25 +7,23 @@ administration (``semq.admin``) and its engine, which notes it in the ledger, so
 
 import argparse
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
 from semq.app import Client, RefusedByNode
-from semq.config import load as load_node
-from semq.config.reach import url_of
+from semq.clock import Clock
 from spark_reconcile import runs
-from spark_reconcile.errors import BadRequest
 from spark_reconcile.manifest import Verify
+from spark_reconcile.node import node_url
 from spark_reconcile.repair import HUB, Deed, read_repair
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
+from spark_reconcile.vouching import authorities, verifier
 
 Say = Callable[[str], None]
 TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # not there any more, or ended: it has resolved itself meanwhile
-NODE = "SEMQ_NODE"
 CLASS_3 = 3
 
 
@@ -60,10 +58,14 @@ class Applied(NamedTuple):
     note: str
 
 
-def apply(arguments: argparse.Namespace, settings: Settings, day: date | None, say: Say) -> tuple[int, Any]:
+def apply(
+    arguments: argparse.Namespace, settings: Settings, day: date | None, clock: Clock, say: Say
+) -> tuple[int, Any]:
     """Read this node's repair list and do what it asks, or say what would be done."""
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
-    done = asyncio.run(_apply(_url(arguments), place, is_real=arguments.yes))
+    trust = authorities(settings.trust, arguments.config)
+    verify = verifier(trust, clock) if trust is not None else None
+    done = asyncio.run(_apply(node_url(arguments.node, arguments.config), place, verify, is_real=arguments.yes))
     for one in done:
         say(f"{one.result:<9}{one.deed:<8}{one.lk0}  {one.note}")
     counts = dict(Counter(one.result for one in done))
@@ -82,16 +84,7 @@ def _repair_of(settings: Settings, day: date, run: str) -> Place:
     return runs.find(Place.at(settings.reports), day, run).place / "repair"
 
 
-def _url(arguments: argparse.Namespace) -> str:
-    url = arguments.node or os.environ.get(NODE, "")
-    if not url and arguments.config is not None:
-        url = url_of(load_node(arguments.config, {n: v for n, v in os.environ.items() if n != "SEMQ_DATABASE_URL"}))
-    if not url:
-        raise BadRequest("Which node? Give --node amqp://user:password@host:port, or --config.")
-    return url
-
-
-async def _apply(url: str, place: Place, *, is_real: bool, verify: Verify | None = None) -> list[Applied]:
+async def _apply(url: str, place: Place, verify: Verify | None, *, is_real: bool) -> list[Applied]:
     async with Client(url) as client:
         status = await client.request("node.status")
         name = HUB if status["kind"] == "platform" else str(status["node"])

@@ -95,9 +95,16 @@ def _reconcile(day: date, arguments: Arguments, settings: Settings, clock: Clock
     # Spark is imported when it is needed: `status` and `--help` answer at once.
     from spark_reconcile.job import Request, run
     from spark_reconcile.progress import Progress
+    from spark_reconcile.vouching import signer_of, verifier
 
     request = Request(
-        day, arguments.allow_partial, arguments.require_all, master=arguments.master, memory=arguments.memory
+        day,
+        arguments.allow_partial,
+        arguments.require_all,
+        verify=verifier(Path(settings.trust), clock) if settings.trust else None,
+        sign=signer_of(arguments.config),
+        master=arguments.master,
+        memory=arguments.memory,
     )
     return run(settings, request, clock, Progress(clock))
 
@@ -182,7 +189,7 @@ def _apply(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int,
     from spark_reconcile.applying import apply
 
     day = None if arguments.list else _date(arguments, settings, clock)
-    return apply(arguments, settings, day, _say)
+    return apply(arguments, settings, day, clock, _say)
 
 
 def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:

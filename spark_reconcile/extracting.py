@@ -22,19 +22,18 @@ from semq import __version__
 from semq.app import Client
 from semq.clock import Clock
 from semq.config import Settings as NodeSettings
-from semq.config import load as load_node
-from semq.config.reach import url_of
 from semq.store.embedded import EmbeddedPostgres
 from spark_reconcile.days import Calendar, which_date
 from spark_reconcile.delivery import PIECE_BYTES, Collector, deliver
 from spark_reconcile.errors import BadExtract, BadRequest, BadSettings, LedgerAway
 from spark_reconcile.extract import Origin, extract_ledger
 from spark_reconcile.ledger import Disclosure
-from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, date_folder, folder_of, read_manifest
+from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Sign, date_folder, folder_of, read_manifest
+from spark_reconcile.node import DATABASE, node_settings, node_url
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
+from spark_reconcile.vouching import signer
 
-DATABASE, NODE = "SEMQ_DATABASE_URL", "SEMQ_NODE"  # variables that a running node gives its child
 NIGHTS = 7  # dates that are made up for
 PATIENCE_S = 60.0
 Say = Callable[[str], None]
@@ -53,6 +52,7 @@ class Task:
     deliver_to: str = ""
     node_url: str = ""
     piece_bytes: int = PIECE_BYTES
+    sign: Sign | None = None
 
     def folder(self, day: date) -> Place:
         """Where the extract of a date lies."""
@@ -72,7 +72,7 @@ def extract(arguments: Arguments, settings: Settings, clock: Clock, say: Say) ->
         for day in days:
             made.append(
                 extract_ledger(connection, task.root, task.origin, day, task.calendar, clock,
-                               disclosure=task.disclosure)
+                               disclosure=task.disclosure, sign=task.sign)
             )  # fmt: skip
             say(f"{day}: {made[-1].rows:,} lines of {made[-1].source} in {task.folder(day)}")
     due = days if not arguments.nightly else [yesterday - timedelta(days=back) for back in range(NIGHTS)]
@@ -120,7 +120,7 @@ def _task(arguments: Arguments, settings: Settings) -> Task:
         return Task(origin, database, Place.at(settings.extracts), settings.calendar, disclosure)
     if arguments.config is None:
         raise BadRequest("Whose ledger? Give --config with the node's file, or --node and --database-url.")
-    node = load_node(arguments.config, {n: v for n, v in os.environ.items() if n not in (DATABASE, NODE)})
+    node = node_settings(arguments.config)
     own = node.extract
     salt, in_clear = arguments.salt_file or own.salt_file, arguments.type_in_clear or own.type_in_clear
     return Task(
@@ -130,8 +130,9 @@ def _task(arguments: Arguments, settings: Settings) -> Task:
         calendar=Calendar(arguments.zone or own.zone, arguments.cutoff or own.cutoff),
         disclosure=Disclosure(_salt(salt), in_clear),
         deliver_to=own.deliver_to,
-        node_url=os.environ.get(NODE) or url_of(node),
+        node_url=node_url(None, arguments.config),
         piece_bytes=own.piece_bytes,
+        sign=signer(node),
     )
 
 
@@ -175,11 +176,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 
 def collect(arguments: Arguments, settings: Settings, clock: Clock, say: Say) -> tuple[int, Any]:
     """Take delivered extracts out of an inbox into the hub's storage, until none has come for ``--idle`` seconds."""
-    url = arguments.node or os.environ.get(NODE, "")
-    if not url and arguments.config is not None:
-        url = url_of(load_node(arguments.config, {n: v for n, v in os.environ.items() if n != DATABASE}))
-    if not url:
-        raise BadRequest("Whose inbox? Give --node amqp://user:password@host:port, or --config.")
+    url = node_url(arguments.node, arguments.config)
     collector = Collector(Place.at(settings.extracts))
     refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, say))
     sources = [f"{one.business_date} {one.source}" for one in collector.received]

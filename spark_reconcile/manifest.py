@@ -34,11 +34,12 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """Who vouches for a manifest: key, algorithm, and the signature over ``Manifest.signed_bytes``, base64."""
+    """Who vouches for a manifest: key, algorithm, signature over ``Manifest.signed_bytes`` in base64, certificate."""
 
     key_id: str
     algorithm: str
     value: str
+    certificate: str = ""  #: of the key, DER in base64
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     days_before: int = 1  #: neighbouring dates whose extracts are read too
     days_after: int = 1
     required: tuple[str, ...] = ()  #: nodes without which nothing is published; the hub's role is always required
+    trust: str = ""  #: PEM file of authorities: every extract must then carry its node's signature
     carry_days: int = 90  #: how long an open message of an earlier date is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; added to the defaults
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
@@ -100,7 +101,7 @@ def load(path: Path | None) -> Settings:
     if not isinstance(table, dict):
         raise BadSettings("[reconcile] is not a table.", file=str(path))
     settings = from_table(table)
-    beside = {name: _beside(path, table[name]) for name in ("extracts", "reports") if name in table}
+    beside = {name: _beside(path, table[name]) for name in ("extracts", "reports", "trust") if table.get(name)}
     return msgspec.structs.replace(settings, **beside)
 
 

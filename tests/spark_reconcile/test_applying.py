@@ -11,6 +11,7 @@ import pytest
 
 from local_node.node import LocalNode
 from semq.app import Client
+from semq.clock import SystemClock
 from spark_reconcile import commands
 from spark_reconcile.applying import ACTS, Applied, apply, apply_one
 from spark_reconcile.errors import BadExtract
@@ -46,7 +47,7 @@ def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
 async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str, Any], list[str]]:
     told: list[str] = []
     arguments = Namespace(node=url(node), config=None, list=str(folder), yes=yes)
-    code, said = await asyncio.to_thread(apply, arguments, Settings(), None, told.append)
+    code, said = await asyncio.to_thread(apply, arguments, Settings(), None, SystemClock(), told.append)
     return code, said, told
 
 
