@@ -57,9 +57,8 @@ class LocalNode(Node[LocalEngine]):
             log.warning("link_without_tls", hub=hub.url, text="anybody on the way can read what is sent")
 
         if self.who is None and ring_of(self.settings).is_enrolled:
-            self.who = NodeIdentity(
-                self.settings, self.clock
-            )  # the link is plain; documents can be sealed all the same
+            # The link is plain; documents can be sealed all the same.
+            self.who = NodeIdentity(self.settings, self.clock)
         if self.who is not None:
             known = await self.store.read(certificates)
             self.sealing = sealing_of(self.who, self.address, self.settings, self.clock, known)
@@ -181,7 +180,11 @@ class LocalNode(Node[LocalEngine]):
         if self.who is not None:
             base["certificate"] = self.who.status()
         base["partners"] = {
-            node: {"online": self.engine.partners.online.get(node, False), "allowed": allowed}
+            node: {
+                "online": self.engine.partners.online.get(node, False),
+                "allowed": allowed,
+                "sealable": self.sealing is not None and self.sealing.keys.receiver(node) is not None,
+            }
             for node, allowed in self.engine.partners.allowed.items()
         }
         return base

@@ -8,10 +8,14 @@ anyway: a hub that lies here can keep documents from being sealed, and can open 
 
 from collections.abc import Callable, Mapping, Sequence
 
+import structlog
+
 from semq.errors import BadInput, SemqError
+from semq.pki.errors import OutOfDate, Revoked
 from semq.umx_t.address import Address, parse_address
 
 CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
+log = structlog.get_logger("semq.directory")
 Check = Callable[[Address, str], None]
 
 
@@ -34,13 +38,21 @@ class KnownCertificates:
         """What a node says; what is now known of it, or None if that is no news. Raises what ``check`` raises."""
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))
-        said = tuple(certificates)
-        for pem in said:
-            self._check(node, pem)
+        said = tuple(pem for pem in certificates if self._is_good(node, pem))
         if self._known.get(str(node)) == said:
             return None
         self._known[str(node)] = said
         return said
+
+    def _is_good(self, node: Address, pem: str) -> bool:
+        """Whether to pass a certificate on: one that is over is left out. Raises what a false one deserves."""
+        try:
+            self._check(node, pem)
+        except (Revoked, OutOfDate) as error:
+            # A node that has enrolled again still has its revoked certificate in slot previous, and says so.
+            log.info("certificate_not_passed_on", node=str(node), error=str(error))
+            return False
+        return True
 
     def of(self, node: Address) -> tuple[str, ...] | None:
         """The certificates of a node; None where nothing is known."""

@@ -27,6 +27,7 @@ from semq.service.admin import Handler
 from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity
 from semq.service.inquiring import inquire_handler
+from semq.service.keyring import split
 from semq.service.node import APPLICATIONS, Node
 from semq.service.proving import ledger_handlers
 from semq.service.reading import reading_handlers
@@ -128,7 +129,8 @@ class PlatformNode(Node[HubEngine]):
     def _check_certificate(self, node: Address, pem: str) -> None:
         """Whether the directory may pass a certificate on. Raises Untrusted and its kinds."""
         if self.who is not None:
-            self.registry.check(self.who.trust.verify(pem.encode(), self.clock.wall(), node=node))
+            first, chain = split(pem)
+            self.registry.check(self.who.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain))
 
     async def _look_at_links(self) -> None:
         if await self.registry.refresh():

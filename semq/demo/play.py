@@ -226,7 +226,11 @@ class Play:
         self._board.sending(item, body, self._clock.monotonic())
         try:
             sent = await self._clients[SENDER].send(
-                RECEIVER, body, app_key=item.paper.app_key(item.number), content_type=item.paper.content_type
+                RECEIVER,
+                body,
+                app_key=item.paper.app_key(item.number),
+                content_type=item.paper.content_type,
+                encrypt=self._options.secure,
             )
         except RefusedByNode as error:
             self._board.refused(item, str(error), self._clock.monotonic())
@@ -260,7 +264,7 @@ class Play:
     async def _is_receiver_online(self) -> bool:
         status = await self._clients[SENDER].request("node.status")
         partner = status.get("partners", {}).get(f"1.{RECEIVER}", {})
-        return bool(partner.get("online"))
+        return bool(partner.get("online") and (partner.get("sealable") or not self._options.secure))
 
     async def _left(self) -> dict[str, int]:
         """Rows in the queues of the three nodes."""

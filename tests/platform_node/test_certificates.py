@@ -3,7 +3,7 @@
 import pytest
 
 from platform_node.certificates import CERTIFICATES_MAX, KnownCertificates, TooManyCertificates
-from semq.pki.errors import Revoked
+from semq.pki.errors import Revoked, WrongAuthority
 from semq.umx_t.address import Address
 
 A = Address(1, "10008")
@@ -26,11 +26,15 @@ def test_what_is_not_believed_is_not_passed_on() -> None:
         assert node == A
         if pem in bad:
             raise Revoked
+        if pem == "forged":
+            raise WrongAuthority
 
     known = KnownCertificates({}, check)
     known.introduce(A, ["good", "other"])
-    with pytest.raises(Revoked):
-        known.introduce(A, ["good", "bad"])
+    assert known.introduce(A, ["good", "bad"]) == ("good",)
+    known.introduce(A, ["good", "other"])
+    with pytest.raises(WrongAuthority):
+        known.introduce(A, ["good", "forged"])
     with pytest.raises(TooManyCertificates):
         known.introduce(A, ["good"] * (CERTIFICATES_MAX + 1))
     assert known.of(A) == ("good", "other")
