@@ -24,7 +24,7 @@ from bench import disk, floor, phases
 from bench.network import Network
 
 # name | module with ``main(argv) -> exit status``: measurements of their own
-OTHERS = {"broker": "bench.broker", "reconcile": "bench.reconcile"}
+OTHERS = {"broker": "bench.broker", "reconcile": "bench.reconcile", "secrecy": "bench.secrecy"}
 WARM_UP = 500
 LATENCY_S = 10
 SUMMARY = """

@@ -57,8 +57,9 @@ class Application:
 class Submitter(Application):
     """Publishes documents for B at A, with confirms: a confirm means that A has committed it."""
 
-    async def begin(self) -> Self:
-        """Ask for confirms."""
+    async def begin(self, encrypt: bool = False) -> Self:
+        """Ask for confirms; ``encrypt``: the documents are to be sealed."""
+        self._more: dict[str, int] = {"@Encrypt": 1} if encrypt else {}
         await self.channel.confirm_select()
         self.channel.on_settled = self._settled
         self._settled_event = asyncio.Event()
@@ -89,7 +90,7 @@ class Submitter(Application):
             body += bytes(size - len(body))
         properties = Properties(
             content_type="application/octet-stream",
-            headers={"@AppKey": f"bench/document/plain/{number}"},
+            headers={"@AppKey": f"bench/document/plain/{number}", **self._more},
             delivery_mode=2,
         )
         header = ContentHeader.build(len(body), properties)

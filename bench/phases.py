@@ -26,6 +26,7 @@ class Bench:
     network: Network
     size: int
     next_number: int = 0
+    encrypt: bool = False
     account: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
     def numbers(self, count: int) -> range:
@@ -50,7 +51,7 @@ async def online(bench: Bench, messages: int) -> Result:
     """From the first submit at A to the last SS_ACK2 at A; B is online and its application acknowledges."""
     numbers = bench.numbers(messages)
     receiver = await (await Receiver.connect(bench.network, B)).begin(bench.size)
-    submitter = await (await Submitter.connect(bench.network, A)).begin()
+    submitter = await (await Submitter.connect(bench.network, A)).begin(bench.encrypt)
     watcher = await Watcher.connect(bench.network)
     goal = await watcher.count("delivered") + messages
     started, ended = await asyncio.gather(

@@ -78,8 +78,9 @@ class Policy:
 class Session(Seal):
     """A session key, ready for documents to one partner."""
 
-    def __init__(self, key: SessionKey, kept: KeptKey) -> None:
+    def __init__(self, key: SessionKey, kept: KeptKey, receiver: PublicKey) -> None:
         self.key = key
+        self.receiver = receiver
         self.kept: KeptKey | None = kept
 
     def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
@@ -114,12 +115,13 @@ class Sealing:
         node = target.node
         if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
             return None
-        tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
+        if attributes.user_headers:
+            tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
         name = str(node)
         receiver, session = self.keys.receiver(name), self._sessions.get(name)
         if receiver is None or self.keys.signing is None:
             raise CannotSeal(target=name, certificate_here=self.keys.signing is not None)
-        if session is None or session.key.is_over(self._clock.monotonic()) or session.key.key_id != key_id(receiver):
+        if session is None or session.key.is_over(self._clock.monotonic()) or session.receiver is not receiver:
             session = self._begin(name, self.keys.signing, receiver)
         return session
 
@@ -129,7 +131,7 @@ class Sealing:
         now = self._clock.monotonic()
         key = SessionKey(self._draw(SECRET_LENGTH), own, str(self.node), receiver, name, now, self.policy.limits)
         kept = KeptKey(key.id, name, key_id(own.public_key()), alg_of(own), key.keep(own, str(self.node)))
-        session = self._sessions[name] = Session(key, kept)
+        session = self._sessions[name] = Session(key, kept, receiver)
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:

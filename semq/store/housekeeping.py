@@ -12,6 +12,7 @@ that the writer never waits for one of them.
 | streams we send                  | while they have rows, or belong to one of the last incarnations              |
 | last positions of order keys     | while that message is not settled: a settled predecessor need not be named   |
 | lines of the ledger              | ``ledger_days``; None keeps all                                              |
+| signed receipts, session keys    | as long as the lines that they prove                                         |
 """
 
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from semq.umx_t.status import Direction
 BITE = 5000
 SEEN_KEPT = 100_000
 INCARNATIONS_KEPT = 100
+FOR_EVER_DAYS = 365_000
 
 # Each statement deletes at most one bite; it is repeated until it finds less.
 FORGET: dict[str, str] = {
@@ -62,6 +64,14 @@ FORGET: dict[str, str] = {
                     SELECT FROM tb_0031 t
                     WHERE t.dest = s.dest AND t.inc = s.inc AND t.sid >= 0 AND t.direction = {Direction.OWN:d})
             LIMIT %(bite)s FOR UPDATE SKIP LOCKED)""",
+    "receipts": """
+        DELETE FROM semq_receipts WHERE number IN (
+            SELECT number FROM semq_receipts WHERE at < now() - %(ledger_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
+    "session_keys": """
+        DELETE FROM semq_session_key WHERE id IN (
+            SELECT id FROM semq_session_key WHERE made_at < now() - %(ledger_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
 }
 
 # In two steps: the writer may move a position between them, and then the row no longer fits. In one statement the row
@@ -100,6 +110,7 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
         "token_days": keep.token_days,
         "seen_days": keep.seen_days,
         "stream_days": keep.stream_days,
+        "ledger_days": FOR_EVER_DAYS if keep.ledger_days is None else keep.ledger_days,
     }
     async with await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="semq-tidy") as connection:
         went = {name: await _in_bites(connection, statement, values) for name, statement in FORGET.items()}
