@@ -1,0 +1,344 @@
+"""Plays a script on one broker, step by step, and writes down what was heard: one line per step.
+
+A step is a method (sent on channel 1 of the first client) or one of the classes below. Each step waits for what it
+must bring: the answer of a method, the confirm of a publish in confirm mode. What comes by itself (deliveries, returns,
+cancels) is written down with the next step that waits for quiet, in the order of its channel: when exactly it comes is
+a broker's own business. Names that a server makes up are replaced by stand-ins.
+"""
+
+import re
+import select
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from semq.amqp import events as e
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import LocalMisuse
+from tests.broker.raw import RawClient
+
+PATIENCE_S = 10.0  # for an answer that must come
+QUIET_S = 0.25  # without any news: what comes by itself has come
+# header | why it is left out
+IGNORED = {
+    "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
+    "time": "of an x-death, drawn from the clock",
+}
+BARRIER = "nobody"  # a consumer tag that no script uses
+BY_ITSELF = ("basic.deliver", "basic.return", "basic.cancel ")
+MADE_UP = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
+ANSWERS: dict[type[m.Method], type[m.Method]] = {
+    kind: answer
+    for kind in m.METHODS.values()
+    if (answer := getattr(m, f"{kind.__name__}Ok", None)) is not None and kind is not m.BasicGet
+}
+
+
+class Publish(NamedTuple):
+    """basic.publish with its content."""
+
+    exchange: str
+    routing_key: str
+    body: bytes = b"x"
+    properties: Properties = Properties()
+    mandatory: bool = False
+    immediate: bool = False
+
+
+class Quiet(NamedTuple):
+    """Wait until nothing more comes."""
+
+
+class Wait(NamedTuple):
+    """Let time pass."""
+
+    seconds: float
+
+
+class HangUp(NamedTuple):
+    """Drop the socket without a word."""
+
+
+class CloseChannel(NamedTuple):
+    """channel.close, from this side."""
+
+
+class On(NamedTuple):
+    """A step on another channel, or of another client."""
+
+    client: int
+    channel: int
+    step: "Step"
+
+
+Step = m.Method | Publish | Quiet | Wait | HangUp | CloseChannel
+Script = Sequence["Step | On"]
+
+
+class Client:
+    """One connection, with what the player must remember of it."""
+
+    def __init__(self, port: int) -> None:
+        self.raw = RawClient(port).opened(0)
+        self.raw.events.clear()
+        self.open: set[int] = set()
+        self.confirming: dict[int, int] = {}  # channel to publishes so far
+        self.settled: dict[int, set[int]] = {}
+        self.passed: set[str] = set()
+        self.is_over = False
+
+
+class Player:
+    """One performance of one script."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._clients: dict[int, Client] = {}
+        self._heard: dict[tuple[int, int], list[str]] = {}
+        self._by_itself: dict[tuple[int, int], list[str]] = {}
+        self._stand_ins: dict[str, str] = {}
+
+    def play(self, script: Script) -> list[str]:
+        """The transcript."""
+        lines = []
+        try:
+            for each in [*script, Quiet()]:
+                on = each if isinstance(each, On) else On(1, 1, each)
+                self._heard = {}
+                self._perform(on)
+                if isinstance(on.step, Quiet | Wait | HangUp):
+                    for place, late in self._by_itself.items():
+                        self._heard.setdefault(place, []).extend(late)
+                    self._by_itself.clear()
+                lines.append(f"{on.client}.{on.channel} {self._plain(_brief(on.step))} -> {self._what_was_heard()}")
+        finally:
+            for client in self._clients.values():
+                client.raw.socket.close()
+        return lines
+
+    # Acting.
+
+    def _perform(self, on: On) -> None:
+        step = on.step
+        if isinstance(step, Wait):
+            self._listen(time.monotonic() + step.seconds, lambda: False)
+        elif isinstance(step, Quiet):
+            self._until_quiet()
+        elif isinstance(step, HangUp):
+            self._client(on.client).raw.socket.close()
+            del self._clients[on.client]
+            self._until_quiet()
+        else:
+            try:
+                self._act(self._ready(on), on, step)
+            except LocalMisuse:  # an error of an earlier step has closed the channel just now
+                self._act(self._ready(on), on, step)
+
+    def _client(self, number: int) -> Client:
+        if number not in self._clients:
+            self._clients[number] = Client(self._port)
+        return self._clients[number]
+
+    def _ready(self, on: On) -> Client:
+        self._listen(time.monotonic(), lambda: False)
+        client = self._client(on.client)
+        if client.is_over:  # a hard error: the next step comes from a new connection under the same number
+            client.raw.socket.close()
+            del self._clients[on.client]
+            client = self._client(on.client)
+        if on.channel not in client.open:
+            client.raw.machine.open_channel(on.channel)
+            client.raw.flush()
+            client.confirming.pop(on.channel, None)
+            self._await(lambda: on.channel in client.open)
+        return client
+
+    def _act(self, client: Client, on: On, step: Any) -> None:
+        machine, number = client.raw.machine, on.channel
+        match step:
+            case Publish():
+                header = ContentHeader.build(len(step.body), step.properties)
+                flags = {"mandatory": step.mandatory, "immediate": step.immediate}
+                machine.publish(number, step.exchange, step.routing_key, header, step.body, **flags)
+            case CloseChannel():
+                machine.close_channel(number)
+            case m.BasicAck():
+                machine.ack(number, step.delivery_tag, step.multiple)
+            case m.BasicNack():
+                machine.nack(number, step.delivery_tag, step.multiple, step.requeue)
+            case m.BasicReject():
+                machine.reject(number, step.delivery_tag, step.requeue)
+            case _:
+                machine.send(number, step)
+        client.raw.flush()
+        if isinstance(step, m.ConfirmSelect):
+            client.confirming.setdefault(number, 0)
+            client.settled.setdefault(number, set())
+        self._await_outcome(client, number, step)
+
+    def _await_outcome(self, client: Client, number: int, step: Any) -> None:
+        def is_over() -> bool:
+            return client.is_over or number not in client.open
+
+        heard = self._heard
+        place = (self._number_of(client), number)
+        if isinstance(step, Publish) and number in client.confirming:
+            client.confirming[number] += 1
+            mine = client.confirming[number]
+            self._await(lambda: mine in client.settled[number] or is_over())
+        elif isinstance(step, Publish | m.BasicAck | m.BasicNack | m.BasicReject):
+            client.raw.send(m.BasicCancel(BARRIER), number)  # its answer comes when the step has been looked at
+            self._await(lambda: BARRIER in client.passed or is_over())
+            client.passed.discard(BARRIER)
+        elif isinstance(step, m.BasicGet):
+            self._await(lambda: any(line.startswith("basic.get") for line in heard.get(place, ())) or is_over())
+        elif isinstance(step, CloseChannel):
+            self._await(is_over)
+        elif type(step) in ANSWERS and not getattr(step, "no_wait", False):
+            answer = ANSWERS[type(step)].row.name
+            self._await(lambda: any(line.startswith(answer) for line in heard.get(place, ())) or is_over())
+
+    def _number_of(self, client: Client) -> int:
+        return next(number for number, each in self._clients.items() if each is client)
+
+    # Listening.
+
+    def _await(self, holds: Any) -> None:
+        if not self._listen(time.monotonic() + PATIENCE_S, holds):
+            self._heard.setdefault((0, 0), []).append("nothing")
+
+    def _until_quiet(self) -> None:
+        while self._listen(time.monotonic() + QUIET_S, lambda: False, any_news=True):
+            pass
+
+    def _listen(self, deadline: float, holds: Any, *, any_news: bool = False) -> bool:
+        """Take notes until ``holds``, or with ``any_news`` until something came; False when time is up."""
+        while not holds():
+            sockets = {client.raw.socket: client for client in self._clients.values() if not client.is_over}
+            readable, _, _ = select.select(list(sockets), [], [], max(0.0, deadline - time.monotonic()))
+            for socket in readable:
+                self._read(sockets[socket])
+            if readable and any_news:
+                return True
+            if not readable and time.monotonic() >= deadline:
+                return False
+        return True
+
+    def _read(self, client: Client) -> None:
+        try:
+            client.raw.read()
+        except ConnectionError:
+            client.is_over = True
+        events, client.raw.events[:] = client.raw.events[:], []
+        for event in events:
+            self._note(client, event)
+
+    def _note(self, client: Client, event: e.Event) -> None:
+        number = getattr(event, "channel", 0)
+        match event:
+            case e.ChannelOpened():
+                client.open.add(number)
+                return
+            case e.ChannelReleased():
+                client.open.discard(number)
+                return
+            case e.ChannelClosed(error=error):
+                client.open.discard(number)
+                line = f"channel closed: {_error(error)}"
+            case e.ConnectionClosed(error=error):
+                client.is_over = True
+                line = f"connection closed: {_error(error)}"
+            case e.Acked() | e.Nacked():
+                self._settle(client, event)
+                return
+            case e.MethodReceived(method=m.BasicCancelOk(consumer_tag=tag)) if tag == BARRIER:
+                client.passed.add(tag)
+                return
+            case e.MethodReceived(method=method):
+                line = _brief(method)
+            case _:
+                line = _content(event)
+        notes = self._by_itself if line.startswith(BY_ITSELF) else self._heard
+        notes.setdefault((self._number_of(client), number), []).append(self._plain(line))
+
+    def _settle(self, client: Client, event: "e.Acked | e.Nacked") -> None:
+        """Confirms are told one by one or together, as it suits the broker: only who is settled how is compared."""
+        number, settled = event.channel, client.settled[event.channel]
+        first = event.delivery_tag if not event.multiple else 1
+        new = set(range(first, event.delivery_tag + 1)) - settled
+        settled |= new
+        word = "confirmed" if isinstance(event, e.Acked) else "refused"
+        self._heard.setdefault((self._number_of(client), number), []).extend(f"{word} {tag}" for tag in sorted(new))
+
+    # Writing down.
+
+    def _what_was_heard(self) -> str:
+        return " | ".join(
+            f"{client}.{channel}: {'; '.join(lines)}" for (client, channel), lines in sorted(self._heard.items())
+        )
+
+    def _plain(self, text: str) -> str:
+        """Names that a server made up differ from one performance to the next."""
+
+        def stand_in(found: re.Match[str]) -> str:
+            kind = found[1].split(".")[0]
+            return self._stand_ins.setdefault(found[0], f"<{kind} {len(self._stand_ins) + 1}>")
+
+        return MADE_UP.sub(stand_in, text)
+
+
+def _error(error: Any) -> str:
+    if error is None:
+        return "in order"
+    return f"{error.reply_code} {error.text!r} {error.class_id}.{error.method_id}"
+
+
+def _brief(step: Any) -> str:
+    """A method or step with what is not at its default."""
+    if isinstance(step, m.Method):
+        usual = _usual(type(step))
+        values = [(name, getattr(step, name)) for name in step.names]
+        fields = [f"{name}={_value(value)}" for name, value in values if usual is None or value != getattr(usual, name)]
+        return " ".join([step.row.name, *fields])
+    if isinstance(step, Publish):
+        flags = [name for name in ("mandatory", "immediate") if getattr(step, name)]
+        return " ".join(["publish", repr(step.exchange), repr(step.routing_key), _body(step.body), *flags])
+    return repr(step)
+
+
+def _usual(kind: type[m.Method]) -> m.Method | None:
+    """A method with every argument at its default; None if one has no default."""
+    try:
+        return kind()
+    except TypeError:
+        return None
+
+
+def _content(event: Any) -> str:
+    """A content, with what stands before it."""
+    names: dict[type, str] = {e.Delivered: "basic.deliver", e.Returned: "basic.return", e.Got: "basic.get-ok"}
+    name = names[type(event)]
+    front = [
+        f"{field}={getattr(event, field)!r}" for field in event.names if field not in ("channel", "header", "body")
+    ]
+    return " ".join([name, *front, _properties(event.header.properties), _body(bytes(event.body))])
+
+
+def _properties(properties: Properties) -> str:
+    present = [(name, value) for name in properties.names if (value := getattr(properties, name)) is not None]
+    shown = [(name, _value(value)) for name, value in present]
+    return "{" + ", ".join(f"{name}={value}" for name, value in shown if value != "{}") + "}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        kept: Iterable[tuple[str, Any]] = sorted((name, each) for name, each in value.items() if name not in IGNORED)
+        return "{" + ", ".join(f"{name}: {_value(each)}" for name, each in kept) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return repr(value)
+
+
+def _body(body: bytes) -> str:
+    return repr(body) if len(body) <= 20 else f"{len(body)} octets"

@@ -1,0 +1,28 @@
+"""Ports on this machine: a free one, and waiting until somebody speaks AMQP on one."""
+
+import socket
+import time
+from collections.abc import Callable
+
+from semq.amqp.spec import PROTOCOL_HEADER
+
+
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def answers(port: int, patience_s: float, goes_on: Callable[[], bool]) -> bool:
+    """Wait until an AMQP server greets on this port; False if it does not in time."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and goes_on():
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
+                client.sendall(PROTOCOL_HEADER)
+                if client.recv(1) == b"\x01":
+                    return True
+        except OSError:
+            pass
+        time.sleep(0.2)
+    return False

@@ -1,0 +1,314 @@
+"""The scripts: a name, and steps for the player. Every name of an exchange or queue begins with ``d.``.
+
+Deliveries are awaited by ``Quiet``; who of several consumers gets what is left open,
+    for brokers may choose. What must
+be removed afterwards is found by ``names_in``.
+"""
+
+from collections.abc import Iterator
+
+from semq.amqp import methods as m
+from semq.amqp.content import Properties
+from semq.amqp.wire import Table
+from tests.differential.player import CloseChannel, HangUp, On, Publish, Quiet, Script, Wait
+
+Q = m.QueueDeclare("d.q")
+PASSIVE = m.QueueDeclare("d.q", passive=True)
+CONFIRM = m.ConfirmSelect()
+QUIET = Quiet()
+
+
+def to_q(body: bytes, **properties: object) -> Publish:
+    """A message into d.q by the default exchange."""
+    return Publish("", "d.q", body, Properties(**properties))  # type: ignore[arg-type]
+
+
+def x(kind: str, name: str = "d.x", **arguments: object) -> m.ExchangeDeclare:
+    """An exchange."""
+    return m.ExchangeDeclare(name, kind, arguments=arguments)  # type: ignore[arg-type]
+
+
+def with_(**arguments: object) -> m.QueueDeclare:
+    """d.q with arguments; underscores stand for dashes."""
+    return m.QueueDeclare(
+        "d.q",
+        arguments={f"x-{name.replace('_', '-')}": value for name, value in arguments.items()},  # type: ignore[misc]
+    )
+
+
+def get(no_ack: bool = True, queue: str = "d.q") -> m.BasicGet:
+    """basic.get."""
+    return m.BasicGet(queue, no_ack=no_ack)
+
+
+def consume(tag: str = "t", queue: str = "d.q", **settings: object) -> m.BasicConsume:
+    """basic.consume."""
+    return m.BasicConsume(queue, tag, **settings)  # type: ignore[arg-type]
+
+
+def bind(key: str, exchange: str = "d.x", queue: str = "d.q", **arguments: object) -> m.QueueBind:
+    """queue.bind."""
+    return m.QueueBind(queue, exchange, key, arguments=arguments)  # type: ignore[arg-type]
+
+
+def matching(name: str, wanted: Table) -> m.QueueBind:
+    """A binding to a headers exchange."""
+    return m.QueueBind(f"d.{name}", "d.x", "", arguments=wanted)
+
+
+def bodies(count: int) -> list[Publish]:
+    """Numbered messages into d.q."""
+    return [to_q(b"%d" % number) for number in range(1, count + 1)]
+
+
+TOPICS = ["", "a", "a.b", "a.b.c", "b", "a..b", ".", "a.", ".a", "x.b.y", "a.b.c.d"]
+PATTERNS = ["#", "*", "a.*", "a.#", "#.b", "*.b.#", "a.#.b", "*.*", "", "#.#", "a.*.c"]
+MATCHES: dict[str, Table] = {
+    "all": {"x-match": "all", "a": 1, "b": "z"},
+    "any": {"x-match": "any", "a": 1, "b": "z"},
+    "none": {"a": 1},
+    "empty": {},
+    "void": {"x-match": "all", "a": None},
+    "allx": {"x-match": "all-with-x", "x-a": 1},
+    "anyx": {"x-match": "any-with-x", "x-a": 1, "c": 2},
+    "anyempty": {"x-match": "any"},
+}
+HEADERS: list[Table | None] = [
+    None, {}, {"a": 1}, {"a": 1, "b": "z"}, {"a": "1"}, {"b": "z"}, {"x-a": 1}, {"a": 1.0}, {"c": 2}, {"a": True},
+]  # fmt: skip
+EVERYTHING = Properties(
+    content_type="t/p", content_encoding="e", headers={"b": True, "i": 5, "s": "ü", "t": {"n": None}, "a": [1, "x"]},
+    delivery_mode=2, priority=3, correlation_id="c", reply_to="r", expiration="60000", message_id="m", timestamp=7,
+    type="ty", user_id="guest", app_id="ap",
+)  # fmt: skip
+BAD_ARGUMENTS: dict[str, object] = {
+    "message_ttl": -1, "expires": 0, "max_length": -1, "max_length_bytes": "x", "overflow": "explode",
+    "max_priority": 256, "dead_letter_exchange": 5, "dead_letter_routing_key": "k", "single_active_consumer": 1,
+    "queue_mode": "strange", "queue_type": "strange", "max_priority_": 5,
+}  # fmt: skip
+
+SCRIPTS: dict[str, Script] = {
+    # --- definitions
+    "queues are declared again": [
+        Q, Q, PASSIVE, m.QueueDeclare("d.q", durable=True), m.QueueDeclare("d.q", auto_delete=True),
+        m.QueueDeclare("d.q", exclusive=True), with_(max_length=5), with_(message_ttl=5), PASSIVE,
+    ],
+    "queues that are not there": [
+        PASSIVE, m.QueueDelete("d.q"), m.QueuePurge("d.q"), get(), consume(), bind("", "amq.direct"),
+        m.QueueUnbind("d.q", "amq.direct", ""), m.QueueDeclare("amq.mine"),
+            m.QueueDeclare("amq.rabbitmq.reply-to.x", passive=True),
+    ],
+    "exchanges are declared again": [
+        x("direct"), x("direct"), x("fanout"), m.ExchangeDeclare("d.x", "direct", durable=True),
+        m.ExchangeDeclare("d.x", "direct", auto_delete=True), m.ExchangeDeclare("d.x", "direct", internal=True),
+        x("direct", **{"alternate-exchange": "d.y"}), m.ExchangeDeclare("d.x", passive=True),
+            m.ExchangeDeclare("d.y", passive=True),
+        x("nonsense", "d.z"), m.ExchangeDeclare("amq.direct", "direct", durable=True),
+            m.ExchangeDeclare("amq.direct", "fanout"),
+        m.ExchangeDeclare("amq.mine", "direct"), m.ExchangeDeclare("", "direct"), m.ExchangeDeclare("", passive=True),
+    ],
+    "exchanges are deleted": [
+        m.ExchangeDelete("d.x"), x("direct"), Q, bind("k"), m.ExchangeDelete("d.x", if_unused=True),
+            m.ExchangeDelete("d.x"),
+        m.ExchangeDelete("amq.direct"), m.ExchangeDelete(""), Publish("d.x", "k"), QUIET,
+    ],
+    "an exchange that deletes itself": [
+        m.ExchangeDeclare("d.x", "fanout", auto_delete=True), Q, bind(""), m.QueueUnbind("d.q", "d.x", ""),
+        m.ExchangeDeclare("d.x", passive=True),
+    ],
+    "an exchange that deletes itself with its queue": [
+        m.ExchangeDeclare("d.x", "fanout", auto_delete=True), Q, bind(""), m.QueueDelete("d.q"),
+            m.ExchangeDeclare("d.x", passive=True),
+    ],
+    "queues are deleted on condition": [
+        Q, to_q(b"1"), QUIET, m.QueueDelete("d.q", if_empty=True), consume(), QUIET, m.QueueDelete("d.q",
+            if_unused=True),
+        m.QueueDelete("d.q"), QUIET, PASSIVE,
+    ],
+    "names that a server makes up": [m.QueueDeclare("", exclusive=True), m.QueueDeclare("", passive=True),
+        m.BasicConsume("", ""), m.QueueDelete("")],
+    "the last queue": [Q, m.QueueBind("", "amq.topic", "k"), m.QueueBind("", "amq.direct", ""),
+        Publish("amq.direct", "d.q", b"here"), QUIET, m.BasicGet("", no_ack=True), m.QueuePurge("")],
+    "no last queue": [m.BasicGet(""), m.QueueDelete(""), m.QueuePurge(""), m.BasicConsume(""), m.QueueBind("",
+        "amq.topic", "")],
+    "a queue of another connection": [
+        m.QueueDeclare("d.q", exclusive=True), On(2, 1, Q), On(2, 1, PASSIVE), On(2, 1, get()), On(2, 1, consume()),
+            On(2, 1, m.QueueDelete("d.q")),
+        On(2, 1, m.QueuePurge("d.q")), On(2, 1, bind("", "amq.fanout")), On(2, 1, to_q(b"in")), QUIET, get(),
+            HangUp(), Wait(0.3), On(2, 1, PASSIVE),
+    ],
+    "a queue that deletes itself": [
+        m.QueueDeclare("d.q", auto_delete=True), PASSIVE, consume(), On(1, 2, consume("u")), m.BasicCancel("t"),
+            PASSIVE, On(1, 2, m.BasicCancel("u")), PASSIVE,
+    ],
+    "bindings": [
+        x("direct"), Q, bind("a"), bind("a"), m.QueueUnbind("d.q", "d.x", "nothing"), bind("b"), Publish("d.x",
+            "a"), Publish("d.x", "b"), Publish("d.x", "c"),
+        m.QueueUnbind("d.q", "d.x", "a"), Publish("d.x", "a"), QUIET, PASSIVE, m.QueueBind("d.q", "d.none", ""),
+            m.QueueUnbind("d.q", "d.none", ""), bind("", ""), m.QueueUnbind("d.q", "", "d.q"),
+    ],
+    "bindings between exchanges": [
+        x("fanout"), x("topic", "d.y"), Q, m.ExchangeBind("d.y", "d.x", "k"), bind("a.*", "d.y"), Publish("d.x",
+            "a.b", b"1"), Publish("d.x", "c", b"2"), QUIET, get(), get(),
+        m.ExchangeBind("d.x", "d.y", "#"), Publish("d.x", "a.c", b"3"), QUIET, get(), get(), m.ExchangeUnbind("d.y",
+            "d.x", "k"), m.ExchangeUnbind("d.y", "d.x", "k"),
+        Publish("d.x", "a.b"), QUIET, get(), m.ExchangeBind("d.none", "d.x", ""), m.ExchangeBind("", "d.x", ""),
+            m.ExchangeBind("d.x", "", ""),
+    ],
+    "arguments that cannot be": [
+        with_(**{name.rstrip("_"): value}) for name, value in BAD_ARGUMENTS.items()
+    ],
+    "arguments of every kind": [
+        with_(message_ttl=60_000, expires=60_000, max_length=10, max_length_bytes=1000, overflow="reject-publish",
+            max_priority=5, dead_letter_exchange="", dead_letter_routing_key="k"),
+        with_(message_ttl=60_000), PASSIVE, with_(message_ttl=60_000, expires=60_000, max_length=10,
+            max_length_bytes=1000, overflow="reject-publish", max_priority=5, dead_letter_exchange="",
+            dead_letter_routing_key="k"),
+    ],
+    "no-wait": [
+        m.QueueDeclare("d.q", no_wait=True), m.QueueBind("d.q", "amq.fanout", "", no_wait=True), PASSIVE,
+            m.BasicConsume("d.q", "t", no_wait=True), to_q(b"1"), QUIET,
+        m.BasicCancel("t", no_wait=True), m.QueuePurge("d.q", no_wait=True), m.QueueDelete("d.q", no_wait=True),
+            PASSIVE,
+    ],
+    # --- routes
+    "topics": [x("topic"), *(step for key in PATTERNS for step in (m.QueueDeclare(f"d.{key}"), bind(key,
+        queue=f"d.{key}"))), *(Publish("d.x", key, key.encode()) for key in TOPICS), QUIET,
+        *(step for key in PATTERNS for step in [m.QueueDeclare(f"d.{key}", passive=True),
+            *[get(queue=f"d.{key}")] * 3])],
+    "headers": [
+        x("headers"),
+        *(step for name, wanted in MATCHES.items() for step in (m.QueueDeclare(f"d.{name}"), matching(name, wanted))),
+        *(Publish("d.x", "", b"%d" % at, Properties(headers=given)) for at, given in enumerate(HEADERS)),
+        QUIET, *(step for name in MATCHES for step in [get(queue=f"d.{name}")] * len(HEADERS)),
+        matching("none", {"x-match": "some"}), matching("nowhere", {}), matching("none", {"x-match": 5}),
+    ],
+    "fanout and direct": [
+        x("fanout"), x("direct", "d.y"), Q, m.QueueDeclare("d.r"), bind("ignored"), bind("", queue="d.r"), bind("",
+            "d.y"), bind("k", "d.y", "d.r"), Publish("d.x", "z", b"1"), Publish("d.y", "", b"2"), Publish("d.y",
+            "k", b"3"), QUIET,
+        get(), get(), get(), get(queue="d.r"), get(queue="d.r"), get(queue="d.r"),
+    ],
+    "a message goes once into each queue": [x("topic"), Q, bind("#"), bind("a"), bind("*"), Publish("d.x", "a"),
+        QUIET, PASSIVE],
+    "alternate exchanges": [
+        x("fanout", "d.a"), x("direct", **{"alternate-exchange": "d.a"}), Q, bind("", "d.a"), CONFIRM,
+            Publish("d.x", "nowhere", b"1", mandatory=True), QUIET, get(), m.ExchangeDelete("d.a"), Publish("d.x",
+            "nowhere", b"2", mandatory=True), QUIET,
+    ],
+    "internal exchanges": [m.ExchangeDeclare("d.x", "fanout", internal=True), Publish("d.x", ""), QUIET, PASSIVE],
+    "CC and BCC": [
+        Q, m.QueueDeclare("d.r"), m.QueueDeclare("d.s"), Publish("", "d.q", b"1", Properties(headers={"CC": ["d.r"],
+            "BCC": ["d.s"]})), QUIET, get(), get(queue="d.r"), get(queue="d.s"), Publish("", "d.q", b"2",
+            Properties(headers={"CC": "d.r"})), QUIET, PASSIVE,
+    ],
+    # --- content
+    "properties come back as they were": [Q, Publish("", "d.q", b"body", EVERYTHING), QUIET, get(False),
+        m.BasicReject(1, True), QUIET, get()],
+    "sizes of bodies": [Q, *(to_q(b"x" * size) for size in (0, 1, 131_064, 131_065, 300_000)), QUIET, *[get()] * 6],
+    "returns and confirms": [
+        CONFIRM, Q, Publish("", "d.q", b"1", mandatory=True), Publish("", "d.nowhere", b"2", EVERYTHING,
+            mandatory=True), Publish("", "d.nowhere", b"3"), Publish("amq.fanout", "k", b"4", mandatory=True),
+            QUIET, PASSIVE,
+    ],
+    "publishing where nothing is": [Publish("d.none", "k"), QUIET, PASSIVE, On(1, 2, Q)],
+    "immediate": [Q, Publish("", "d.q", immediate=True), QUIET, PASSIVE],
+    "a user-id that is not true": [Q, to_q(b"", user_id="somebody"), QUIET, PASSIVE],
+    "an expiration that is none": [Q, to_q(b"", expiration="soon"), QUIET, PASSIVE, to_q(b"", expiration="-1"),
+        QUIET, PASSIVE],
+    "gets": [Q, get(False), *bodies(3), QUIET, get(False), get(False), m.BasicAck(1), m.BasicNack(2, requeue=True),
+        QUIET, get(False), get(False), get(False), m.BasicAck(0, multiple=True), PASSIVE],
+    # --- deliveries
+    "a consumer": [Q, *bodies(2), QUIET, consume(), QUIET, to_q(b"3"), QUIET, m.BasicAck(2, multiple=True),
+        m.BasicCancel("t"), to_q(b"4"), QUIET, PASSIVE, CloseChannel(), QUIET, PASSIVE, get(), get()],
+    "a consumer without acks": [Q, m.BasicQos(prefetch_count=1), consume(no_ack=True), *bodies(3), QUIET,
+        m.BasicAck(1), QUIET, PASSIVE],
+    "consumer tags": [Q, consume("a"), consume("a"), PASSIVE, m.BasicCancel("none"), consume(""), QUIET],
+    "one who wants it alone": [Q, consume("a", exclusive=True), On(1, 2, consume("b")), On(2, 1, consume("b",
+        exclusive=True)), m.BasicCancel("a"), On(1, 2, consume("b")), consume("c", exclusive=True), QUIET],
+    "prefetch of a consumer": [Q, m.BasicQos(prefetch_count=2), consume("a"), *bodies(5), QUIET, m.BasicAck(1),
+        QUIET, m.BasicAck(3, multiple=True), QUIET, m.BasicQos(prefetch_size=1)],
+    "prefetch of a channel": [Q, m.BasicQos(prefetch_count=2, global_=True), consume("a"), *bodies(5), QUIET,
+        m.BasicAck(2), QUIET, m.BasicQos(prefetch_count=0, global_=True), QUIET],
+    "gets beside a prefetch": [Q, *bodies(4), QUIET, m.BasicQos(prefetch_count=1, global_=True), get(False),
+        get(False), consume(), QUIET, m.BasicAck(3), QUIET],
+    "requeued to the old place": [Q, *bodies(4), QUIET, get(False), get(False), get(False), m.BasicNack(2,
+        requeue=True), QUIET, get(False), m.BasicReject(1, True), m.BasicNack(4, multiple=True, requeue=True),
+        QUIET, *[get()] * 5],
+    "rejected for good": [Q, *bodies(3), QUIET, get(False), get(False), m.BasicReject(1, False), m.BasicNack(2,
+        requeue=False), QUIET, PASSIVE, get()],
+    "tags that are not known": [Q, *bodies(2), QUIET, get(False), m.BasicAck(1), m.BasicAck(1), QUIET, On(1, 1,
+        PASSIVE), m.BasicAck(7), QUIET, m.BasicNack(0, multiple=True), QUIET, PASSIVE, m.BasicReject(9), QUIET,
+        m.BasicAck(0), QUIET],
+    "recovered": [Q, *bodies(3), QUIET, get(False), get(False), m.BasicRecover(True), QUIET, get(False), consume(),
+        QUIET, m.BasicRecover(True), QUIET],
+    "lost with the connection": [Q, *bodies(3), QUIET, On(2, 1, consume()), QUIET, On(2, 1, m.BasicAck(1)), On(2, 1,
+        HangUp()), Wait(0.3), PASSIVE, get(), get()],
+    "priorities of consumers": [Q, m.BasicQos(prefetch_count=1), consume("low", arguments={"x-priority": -1}),
+        consume("high", arguments={"x-priority": 5}), *bodies(3), QUIET, m.BasicAck(1), QUIET],
+    "single active consumer": [with_(single_active_consumer=True), consume("a"), On(1, 2, consume("b")), *bodies(2),
+        QUIET, m.BasicCancel("a"), to_q(b"3"), QUIET, consume("c", exclusive=True), QUIET],
+    "the queue of a consumer goes": [Q, consume("a"), On(2, 1, consume("b")), m.QueueDelete("d.q"), QUIET],
+    # --- limits and ends
+    "priorities": [with_(max_priority=3), *(to_q(b"%d" % at, priority=priority) for at, priority in enumerate([0, 3,
+        1, 9, None, 2, 3])), QUIET, *[get()] * 7],
+    "too long": [with_(max_length=2), CONFIRM, *bodies(4), QUIET, PASSIVE, get(), get()],
+    "too long, refused": [with_(max_length=2, overflow="reject-publish"), CONFIRM, *bodies(4), QUIET, PASSIVE,
+        get(), to_q(b"5"), QUIET, PASSIVE],
+    "too many octets": [with_(max_length_bytes=5), CONFIRM, to_q(b"abc"), to_q(b"de"), to_q(b"f"),
+        to_q(b"0123456789"), QUIET, PASSIVE, get()],
+    "expired in the queue": [with_(message_ttl=100), *bodies(2), Wait(0.4), PASSIVE, get(), to_q(b"3"), QUIET,
+        to_q(b"4", expiration="1"), Wait(0.1), PASSIVE],
+    "expired by itself": [Q, to_q(b"1", expiration="100"), to_q(b"2"), Wait(0.4), PASSIVE, get(), get()],
+    "ttl zero": [with_(message_ttl=0), to_q(b"1"), QUIET, PASSIVE, consume(), to_q(b"2"), QUIET],
+    "a queue that expires": [with_(expires=200), Wait(0.6), PASSIVE],
+    "dead letters": [
+        m.ExchangeDeclare("d.dlx", "direct"), m.QueueDeclare("d.dead"), bind("d.q", "d.dlx", "d.dead"),
+            with_(dead_letter_exchange="d.dlx", max_length=2), *bodies(3), QUIET, get(False), m.BasicReject(1,
+            False), QUIET, to_q(b"4", expiration="50"), Wait(0.1),
+        get(queue="d.dead"), get(queue="d.dead"), get(), Wait(0.3), get(queue="d.dead"), get(),
+    ],
+    "dead letters with a key of their own": [
+        m.QueueDeclare("d.dead"), with_(dead_letter_exchange="", dead_letter_routing_key="d.dead"), to_q(b"1",
+            headers={"CC": ["d.q"], "k": 1}), QUIET, get(False), m.BasicNack(1, requeue=False), QUIET,
+            get(queue="d.dead"), get(),
+    ],
+    "dead letters in a circle": [
+        with_(dead_letter_exchange="", message_ttl=50), to_q(b"1"), Wait(0.5), PASSIVE, m.QueueDelete("d.q"),
+        with_(dead_letter_exchange="", message_ttl=60_000), to_q(b"2"), get(False), m.BasicReject(1, False), QUIET,
+        PASSIVE,
+    ],
+    "dead letters of a purged and a deleted queue": [m.QueueDeclare("d.dead"), with_(dead_letter_exchange="",
+        dead_letter_routing_key="d.dead"), *bodies(2), QUIET, m.QueuePurge("d.q"), to_q(b"3"), QUIET,
+        m.QueueDelete("d.q"), m.QueueDeclare("d.dead", passive=True)],
+    "purged": [Q, *bodies(3), QUIET, get(False), m.QueuePurge("d.q"), m.BasicReject(1, True), QUIET, PASSIVE],
+    # --- transactions, confirms, channels
+    "a transaction": [m.TxSelect(), Q, *bodies(2), QUIET, PASSIVE, m.TxCommit(), PASSIVE, get(False), m.BasicAck(1),
+        m.TxRollback(), PASSIVE, m.BasicNack(1, requeue=True), m.TxCommit(), QUIET, PASSIVE, to_q(b"3"),
+        m.TxRollback(), PASSIVE, Publish("d.none", ""), QUIET, PASSIVE],
+    "a transaction with returns": [m.TxSelect(), Publish("", "d.nowhere", b"1", mandatory=True), QUIET,
+        m.TxCommit(), QUIET],
+    "not in a transaction": [m.TxCommit(), m.TxRollback(), CONFIRM, m.TxSelect(), On(1, 2, m.TxSelect()), On(1, 2,
+        CONFIRM)],
+    "confirms twice": [CONFIRM, CONFIRM, m.ConfirmSelect(no_wait=True), Publish("", "d.nowhere"), QUIET],
+    "direct replies": [
+        consume("r", "amq.rabbitmq.reply-to", no_ack=True), On(2, 1, Q), to_q(b"ask",
+            reply_to="amq.rabbitmq.reply-to", correlation_id="1"), QUIET, On(2, 1, get()), QUIET, On(1, 2,
+            consume("r", "amq.rabbitmq.reply-to")), On(1, 2, to_q(b"", reply_to="amq.rabbitmq.reply-to")), QUIET,
+        consume("s", "amq.rabbitmq.reply-to", no_ack=True), m.BasicCancel("r"), to_q(b"",
+            reply_to="amq.rabbitmq.reply-to"), QUIET, m.QueueDeclare("amq.rabbitmq.reply-to", passive=True),
+    ],
+    "a neighbour is unharmed": [Q, On(1, 2, m.QueueDeclare("d.none", passive=True)), to_q(b"1"), QUIET, PASSIVE,
+        On(2, 1, m.ExchangeDeclare("d.y", "nonsense")), PASSIVE],
+    "what is not there": [m.ChannelFlow(True), m.BasicRecoverAsync(True), QUIET],
+}  # fmt: skip
+
+
+def names_in(script: Script) -> Iterator[m.Method]:
+    """What removes all that a script may have made."""
+    for each in script:
+        step = each.step if isinstance(each, On) else each
+        if isinstance(step, m.QueueDeclare) and step.queue.startswith("d."):
+            yield m.QueueDelete(step.queue)
+        elif isinstance(step, m.ExchangeDeclare) and step.exchange.startswith("d."):
+            yield m.ExchangeDelete(step.exchange)

@@ -1,0 +1,23 @@
+"""A node answers the scripts as RabbitMQ did when they were recorded, but for the known differences."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.differential.__main__ import RECORDED, perform
+from tests.differential.differences import KNOWN
+from tests.differential.node import node
+from tests.differential.scripts import SCRIPTS
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with node(tmp_path_factory.mktemp("differential")) as port:
+        yield port
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_node_answers_as_rabbitmq_did(port: int, name: str) -> None:
+    recorded = json.loads(RECORDED.read_text("utf-8"))
+    assert (perform(port, SCRIPTS[name]) == recorded[name]) == (name not in KNOWN)

@@ -1,0 +1,29 @@
+"""A Celery application on a node: broker and results by AMQP. Run by ``test_celery``."""
+
+import os
+from typing import Any
+
+from celery import Celery
+
+app = Celery("tasks", broker=os.environ["NODE_URL"], backend="rpc://")
+app.conf.update(
+    task_default_queue="celery.interop",
+    task_acks_late=True,
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    broker_connection_retry_on_startup=True,
+)
+
+
+@app.task  # type: ignore[untyped-decorator]
+def add(x: int, y: int) -> int:
+    """What every tutorial begins with."""
+    return x + y
+
+
+@app.task(bind=True, max_retries=2)  # type: ignore[untyped-decorator]
+def stubborn(self: Any) -> int:
+    """Comes through at the third try."""
+    if self.request.retries < 2:
+        raise self.retry(countdown=0.1)
+    return int(self.request.retries)

@@ -1,0 +1,30 @@
+"""Debian's amqp-tools: the C library librabbitmq behind small programs."""
+
+import subprocess
+
+
+def tool(url: str, name: str, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes]:
+    """Exit status and what was said."""
+    done = subprocess.run(
+        [f"amqp-{name}", "--url", url.rstrip("/"), *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_from_declaring_to_deleting(url: str) -> None:
+    assert tool(url, "declare-queue", "-q", "tools", "-d") == (0, b"tools\n")
+    for number in range(3):
+        assert tool(url, "publish", "-r", "tools", "-p", "-C", "text/plain", "-b", f"body {number}") == (0, b"")
+    assert tool(url, "get", "-q", "tools") == (0, b"body 0")
+    assert tool(url, "consume", "-q", "tools", "-c", "2", "-p", "1", "cat") == (0, b"body 1body 2")
+    assert tool(url, "get", "-q", "tools")[0] == 2  # empty
+    assert tool(url, "publish", "-r", "tools", stdin=b"x" * 500_000) == (0, b"")
+    assert tool(url, "get", "-q", "tools") == (0, b"x" * 500_000)
+    assert tool(url, "delete-queue", "-q", "tools") == (0, b"0\n")
+    status, said = tool(url, "get", "-q", "tools")
+    assert status == 1
+    assert b"NOT_FOUND - no queue 'tools'" in said

@@ -1,0 +1,84 @@
+"""py-amqp with kombu, and a Celery worker that runs tasks on a node."""
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+kombu: Any = importlib.import_module("kombu")  # has no types
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def tasks(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The tasks as a caller sees them, with a worker process at work."""
+    monkeypatch.setenv("NODE_URL", url)
+    command = [
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "tests.interop.tasks",
+        "worker",
+        "-c",
+        "1",
+        "-P",
+        "solo",
+        "-n",
+        "t@%h",
+    ]
+    with subprocess.Popen(
+        [*command, "--loglevel", "WARNING"], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as worker:
+        from tests.interop import tasks
+
+        yield tasks
+        tasks.app.close()
+        worker.terminate()
+        worker.wait(60)
+
+
+# Celery leaves its connections to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_celery_worker_runs_tasks(tasks: Any) -> None:
+    assert tasks.add.delay(2, 3).get(timeout=90) == 5
+    results = [tasks.add.delay(n, n) for n in range(20)]
+    assert [result.get(timeout=90) for result in results] == [2 * n for n in range(20)]
+    assert tasks.stubborn.delay().get(timeout=90) == 2
+
+
+def test_kombu_publishes_and_consumes(url: str) -> None:
+    with kombu.Connection(url, transport_options={"confirm_publish": True}) as connection:
+        exchange = kombu.Exchange("kombu.x", "topic", durable=False, auto_delete=True)
+        queue = kombu.Queue("kombu.q", exchange, "order.#", durable=False, auto_delete=True, max_priority=5)
+        heard: list[Any] = []
+
+        def hear(body: Any, message: Any) -> None:
+            heard.append(body)
+            message.ack()
+
+        with connection.Producer(serializer="json") as producer, connection.channel() as channel:
+            bound = queue(channel)
+            bound.declare()
+            for priority in (1, 5, 3):
+                producer.publish({"n": priority}, exchange="kombu.x", routing_key="order.new", priority=priority)
+            with kombu.Consumer(channel, [bound], callbacks=[hear]):
+                while len(heard) < 3:
+                    connection.drain_events(timeout=30)
+        assert heard == [{"n": 5}, {"n": 3}, {"n": 1}]
+
+
+def test_a_simple_queue_and_a_heartbeat(url: str) -> None:
+    with kombu.Connection(url, heartbeat=4) as connection:
+        simple = connection.SimpleQueue("kombu.simple", queue_opts={"auto_delete": True, "durable": False})
+        simple.put({"hello": "wörld"})
+        message = simple.get(block=True, timeout=30)
+        assert message.payload == {"hello": "wörld"}
+        message.ack()
+        connection.heartbeat_check()
+        simple.close()
