@@ -21,7 +21,7 @@ from semq.service.identity import ring_of
 from semq.transport.errors import DialFailed
 from semq.umx_t.address import Address
 from tests.pki.people import ring, trust
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, until
 
 CLOCK = SystemClock()
 
@@ -126,3 +126,16 @@ async def test_applications_connect_by_tls_and_check_the_node(inprocess: InProce
                 assert (document.payload, document.lk0) == (b"to myself", sent.lk0)
                 await document.ack()
                 break
+
+
+async def test_a_hub_that_calls_itself_otherwise_than_its_certificate_is_refused(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    settings = inprocess.secure_settings("10008", hub)
+    await inprocess.enrol(settings, hub)
+    said = hub.server.config.properties
+    assert isinstance(said, dict)
+    said["node_id"] = "other"
+    node = await inprocess.started(settings)
+    await until(lambda: "SEMQ-5104" in node.uplink.last_error)
+    said["node_id"] = "hub"
+    await linked(node)

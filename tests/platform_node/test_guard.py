@@ -59,7 +59,7 @@ async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> Non
     assert b.who is not None
     assert hub.who is not None
     before = {node.who.certificate.serial for node in (a, b, hub) if node.who is not None}
-    sending = asyncio.create_task(submit(app, "56001", 60))
+    sending = asyncio.create_task(submit(app, "56001", 24))
     for node in (a, b):
         assert node.renewing is not None
         await node.renewing.now()
@@ -77,7 +77,7 @@ async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> Non
         counted = connection.execute(
             "SELECT count(*), count(DISTINCT lk0) FROM semq_ledger WHERE event = %s", [int(Event.RECEIVED)]
         ).fetchone()
-    assert counted == (len(sent), len(sent)) == (60, 60)
+    assert counted == (len(sent), len(sent)) == (24, 24)
     for link in (hub.links.links["1.10008"], hub.links.links["1.56001"]):
         shown = link.session.peer.certificate
         assert shown in (a.who.certificate.der, b.who.certificate.der)

@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import psycopg
@@ -239,3 +240,22 @@ async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: S
     await until(lambda: scene.violations)
     assert scene.violations == 1
     assert scene.link.is_open
+
+
+async def test_old_frames_over_a_new_link_change_nothing(scene: Scene) -> None:
+    """Recorded when they were true, sent again as often as one likes: recorded once, and the second session counts."""
+    mine = message(att=1, submitted_at=1, digest=sha256(b"forged").digest())
+    counts = scene.honest.engine.core.counters.counts
+    await scene.send(mine)
+    await scene.send(mine)
+    await until(lambda: counts.get("duplicate") == 1)
+    await scene.link.close()
+    await until(lambda: "1.10008" not in scene.hub.links.links)
+    link = await scene.inprocess.client(scene.hub, **scene.login)
+    scene.channel = await link.open_channel()
+    await scene.channel.confirm_select()
+    for queue in ("node.1.10008", "node.1.10008.control"):
+        await scene.channel.consume(queue, lambda batch: None)
+    await scene.send(mine)
+    await until(lambda: counts.get("duplicate") == 2)
+    assert counts["received"] == 1
