@@ -18,7 +18,7 @@ _WIDTH = 620
 Rows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
 
-_NUMBER = {"format": ",d", "tickMinStep": 1, "title": None}
+_TICKS = 8
 _CONFIG = {
     "font": _FONT,
     "view": {"stroke": None},
@@ -38,7 +38,7 @@ def bars(rows: Rows, label: str, value: str, title: str, *, kind: str) -> Markup
         title,
         width=_WIDTH,
         height={"step": 22},
-        encoding={"y": _named(label, labelLimit=320), "x": _counted(value)},
+        encoding={"y": _named(label, labelLimit=320), "x": _counted(rows, value)},
         layer=[
             {"mark": {"type": "bar", "height": 15}, "encoding": {"color": colour}},
             _numbers(value, align="left", dx=4),
@@ -53,7 +53,7 @@ def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
         title,
         width=_WIDTH,
         height=180,
-        encoding={"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(value)},
+        encoding={"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(rows, value)},
         layer=[{"mark": {"type": "bar", "color": _INK, "width": 28}}, _numbers(value, dy=-6)],
     )
 
@@ -67,7 +67,7 @@ def stacked(rows: Rows, label: str, value: str, series: str, title: str) -> Mark
         width=_WIDTH,
         height=180,
         mark="bar",
-        encoding={"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(value), "color": colour},
+        encoding={"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(rows, value), "color": colour},
     )
 
 
@@ -92,8 +92,11 @@ def _named(field: str, **axis: Any) -> Spec:
     return {"field": field, "type": "nominal", "sort": None, "title": None, "axis": axis}
 
 
-def _counted(field: str) -> Spec:
-    return {"field": field, "type": "quantitative", "title": None, "axis": _NUMBER}
+def _counted(rows: Rows, field: str) -> Spec:
+    """A scale of whole numbers: of few messages there are no halves to draw a tick at."""
+    most = max((row[field] for row in rows), default=0)
+    axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS)}
+    return {"field": field, "type": "quantitative", "title": None, "axis": axis}
 
 
 def _numbers(field: str, **mark: Any) -> Spec:
