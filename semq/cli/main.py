@@ -8,6 +8,7 @@
 | 69     | not now: node or database out of reach, no answer or no outcome in the time given   |
 | 78     | configuration: unreadable or wrong, a database of another version, login refused    |
 | 130    | interrupted                                                                         |
+| others | only of ``semq reconcile``: 3, 4, 5, 7 and 65, see spark_reconcile/README.md        |
 """
 
 import sys
@@ -26,7 +27,7 @@ HELP = """Store-and-forward delivery of business documents between institutions.
 A node is named by --node amqp://user:password@host:port, by --config FILE (its own configuration), or by the variable
 SEMQ_NODE. Data goes to standard output, talk to standard error; --json prints one JSON value.
 """
-EPILOG = "Exit status: 0 done, 1 refused or no, 2 usage, 69 not now, 78 configuration, 130 interrupted."
+EPILOG = "Exit status: 0 done, 1 no or refused, 2 usage, 69 not now, 78 settings, 130 interrupted; reconcile: more."
 
 
 def make() -> typer.Typer:
