@@ -8,6 +8,7 @@
 | phases   | online, stored, latency: what is done and between which moments time is taken     |
 | rows     | the rows that a phase really changed, read from Postgres' own statistics          |
 | floor    | the same row changes by one script straight through psycopg                       |
+| broker   | a node as a plain AMQP broker, beside RabbitMQ                                    |
 | disk     | how long the disk takes to make something durable                                 |
 
 Figures of one machine are worth nothing on another; ratios to the floor of the same run are. No test looks at them.

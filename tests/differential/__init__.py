@@ -5,7 +5,6 @@
 | player        | plays a script on one broker and writes down what was heard          |
 | scripts       | the scripts, one per subject                                         |
 | chance        | scripts drawn by lot: whatever can be asked, in any order            |
-| rabbitmq      | Debian's RabbitMQ as a process, if it is installed                   |
 | differences   | where a node differs on purpose, and why                             |
 | recorded.json | what RabbitMQ answered to the scripts, for machines that have none   |
 

@@ -14,11 +14,11 @@ from contextlib import ExitStack
 from difflib import unified_diff
 from pathlib import Path
 
+from bench.lone_node import node
+from bench.rabbitmq import PROGRAM, is_installed, rabbitmq
 from tests.differential.chance import draw
 from tests.differential.differences import KNOWN
-from tests.differential.node import node
 from tests.differential.player import Player, Script
-from tests.differential.rabbitmq import PROGRAM, is_installed, rabbitmq
 from tests.differential.scripts import SCRIPTS, names_in
 
 RECORDED = Path(__file__).with_name("recorded.json")

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.lone_node import node
 from tests.differential.__main__ import RECORDED, perform
 from tests.differential.differences import KNOWN
-from tests.differential.node import node
 from tests.differential.scripts import SCRIPTS
 
 

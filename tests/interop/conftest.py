@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.node import node
+from bench.lone_node import node
 
 # file | programs that it needs
 NEEDS = {"test_amqplib.py": ("node", "npm"), "test_amqp_tools.py": ("amqp-publish", "amqp-get", "amqp-consume")}

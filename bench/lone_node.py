@@ -1,4 +1,4 @@
-"""A node by itself as a process (``local_node.broker``), for the tests that need one from outside."""
+"""A node by itself as a process (``local_node.broker``), for measurements and tests from outside."""
 
 import signal
 import subprocess

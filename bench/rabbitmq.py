@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.differential.ports import answers, free_port
+from bench.ports import answers, free_port
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 START_S = 120.0

@@ -1,0 +1,243 @@
+"""``./run bench broker``: messages a second through a node as a plain broker, beside RabbitMQ where it is installed.
+
+    ./run bench broker [--json] [--messages N] [--size BYTES] [--node PORT] [--rabbitmq PORT]
+
+The same client (ours, in this one process) puts the same load on both, one after the other; it shares the cores with
+the broker. Ratios of one run say something, figures of one machine do not. Progress goes to standard error; at the end
+stands a table, or with ``--json`` one JSON object.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import uvloop
+
+from bench.lone_node import node
+from bench.rabbitmq import is_installed, rabbitmq
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.clock import SystemClock
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.turn import Turn
+
+WINDOW = 2000  # publishes that wait for their confirm
+BATCH = 100  # publishes of one turn
+PREFETCH = 500
+READERS = 5  # of the fan-out
+LATENCY_PER_S = 200
+LATENCY_S = 5
+
+
+class Load:
+    """One broker under load."""
+
+    def __init__(self, port: int, messages: int, size: int) -> None:
+        self.port = port
+        self.messages = messages
+        self.body = b"x" * size
+        self.clock = SystemClock()
+        self.turn = Turn()
+
+    @asynccontextmanager
+    async def channel(self) -> AsyncIterator[ClientChannel]:
+        """A channel on a connection of its own."""
+        config = DialConfig("127.0.0.1", self.port, user="guest", password="guest")
+        link: ClientLink = await dial(config, self.clock, self.turn)
+        try:
+            yield await link.open_channel()
+        finally:
+            await link.close(2.0)
+
+    def header(self, *, durable: bool) -> ContentHeader:
+        """Of every message."""
+        return ContentHeader.build(len(self.body), Properties(delivery_mode=2 if durable else 1))
+
+    async def publish(self, channel: ClientChannel, exchange: str, key: str, *, durable: bool, confirms: bool) -> None:
+        """All messages, as fast as they are confirmed or as the socket takes them."""
+        header, left = self.header(durable=durable), self.messages
+        room = asyncio.Event()
+        channel.on_settled = lambda _: room.set()
+        while left:
+            while confirms and channel.unconfirmed >= WINDOW:
+                room.clear()
+                await room.wait()
+            await channel.ready()
+            for _ in range(min(BATCH, left)):
+                channel.publish(exchange, key, header, self.body)
+            left -= min(BATCH, left)
+            await asyncio.sleep(0)
+        while confirms and channel.unconfirmed:
+            room.clear()
+            await room.wait()
+
+    async def consume(self, channel: ClientChannel, queue: str, *, acks: bool) -> None:
+        """Take all messages, each acknowledged by itself."""
+        over, taken = asyncio.Event(), 0
+
+        def take(batch: list[Delivered]) -> None:
+            nonlocal taken
+            for delivered in batch:
+                if acks:
+                    channel.ack(delivered.delivery_tag)
+            taken += len(batch)
+            if taken >= self.messages:
+                over.set()
+
+        await channel.qos(PREFETCH)
+        await channel.consume(queue, take, no_ack=not acks)
+        await over.wait()
+
+    # Phases: each gives messages a second.
+
+    async def durable_publish(self) -> float:
+        """Persistent messages into a durable queue, confirmed."""
+        async with self.channel() as channel:
+            await channel.confirm_select()
+            await channel.declare_queue("bench.durable", durable=True)
+            return await self._rate(self.publish(channel, "", "bench.durable", durable=True, confirms=True))
+
+    async def durable_consume(self) -> float:
+        """The same messages taken out, each acknowledged."""
+        async with self.channel() as channel:
+            return await self._rate(self.consume(channel, "bench.durable", acks=True))
+
+    async def durable_both(self) -> float:
+        """In and out at once."""
+        async with self.channel() as publisher, self.channel() as consumer:
+            await publisher.confirm_select()
+            publishing = self.publish(publisher, "", "bench.durable", durable=True, confirms=True)
+            return await self._rate(_all(publishing, self.consume(consumer, "bench.durable", acks=True)))
+
+    async def transient(self) -> float:
+        """Transient messages through a queue in memory, without confirms and acks."""
+        async with self.channel() as publisher, self.channel() as consumer:
+            await consumer.declare_queue("bench.transient", auto_delete=True)
+            publishing = self.publish(publisher, "", "bench.transient", durable=False, confirms=False)
+            return await self._rate(_all(publishing, self.consume(consumer, "bench.transient", acks=False)))
+
+    async def fan_out(self) -> float:
+        """Deliveries a second of transient messages that go to several queues each."""
+        async with self.channel() as publisher:
+            await publisher.declare_exchange("bench.fan", "fanout")
+            readers = [await self._reader() for _ in range(READERS)]
+            publishing = self.publish(publisher, "bench.fan", "", durable=False, confirms=False)
+            rate = await self._rate(_all(publishing, *(reading for reading, _ in readers)))
+            for _, end in readers:
+                await end()
+            return rate * READERS
+
+    async def _reader(self) -> tuple[Awaitable[None], Callable[[], Awaitable[None]]]:
+        config = DialConfig("127.0.0.1", self.port, user="guest", password="guest")
+        link = await dial(config, self.clock, self.turn)
+        channel = await link.open_channel()
+        queue = (await channel.declare_queue(exclusive=True)).queue
+        await channel.bind_queue(queue, "bench.fan", "")
+        return self.consume(channel, queue, acks=False), lambda: link.close(2.0)
+
+    async def latency(self) -> tuple[float, float]:
+        """Milliseconds from publish to delivery of persistent messages at a modest rate: p50 and p99."""
+        took: list[float] = []
+        over = asyncio.Event()
+        header = ContentHeader.build(8, Properties(delivery_mode=2))
+        async with self.channel() as publisher, self.channel() as consumer:
+            await publisher.confirm_select()
+
+            def take(batch: list[Delivered]) -> None:
+                now = time.perf_counter_ns()
+                took.extend((now - int.from_bytes(delivered.body)) / 1e6 for delivered in batch)
+                consumer.ack(batch[-1].delivery_tag, multiple=True)
+                if len(took) >= LATENCY_PER_S * LATENCY_S:
+                    over.set()
+
+            await consumer.consume("bench.durable", take)
+            for _ in range(LATENCY_PER_S * LATENCY_S):
+                publisher.publish("", "bench.durable", header, time.perf_counter_ns().to_bytes(8))
+                await asyncio.sleep(1 / LATENCY_PER_S)
+            await over.wait()
+        return round(statistics.median(took), 2), round(statistics.quantiles(took, n=100)[98], 2)
+
+    async def _rate(self, work: Awaitable[None]) -> float:
+        began = time.perf_counter()
+        await work
+        return round(self.messages / (time.perf_counter() - began))
+
+    async def all(self, name: str) -> dict[str, float]:
+        """Every phase, in an order in which each finds what it needs."""
+        found: dict[str, float] = {}
+        for phase in (self.durable_publish, self.durable_consume, self.durable_both, self.transient, self.fan_out):
+            found[f"{phase.__name__}_per_s"] = await phase()
+            print(
+                f"bench: {name} {phase.__name__} {found[f'{phase.__name__}_per_s']:,.0f}/s", file=sys.stderr, flush=True
+            )
+        found["latency_p50_ms"], found["latency_p99_ms"] = await self.latency()
+        async with self.channel() as channel:
+            await channel.call(m.QueueDelete("bench.durable"), m.QueueDeleteOk)
+            await channel.call(m.ExchangeDelete("bench.fan"), m.ExchangeDeleteOk)
+        return found
+
+
+async def _all(*work: Awaitable[None]) -> None:
+    await asyncio.gather(*work)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure; the exit status."""
+    parser = argparse.ArgumentParser(prog="./run bench broker", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="end with one JSON object")
+    parser.add_argument("--messages", type=int, default=20_000, metavar="N", help="in each phase (20000)")
+    parser.add_argument("--size", type=int, default=1024, metavar="BYTES", help="of a body (1024)")
+    parser.add_argument("--node", type=int, metavar="PORT", help="a node that runs already")
+    parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="a RabbitMQ that runs already")
+    arguments = parser.parse_args(argv)
+    found: dict[str, object] = {"messages": arguments.messages, "size": arguments.size}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-bench-")))
+        found["node"] = _measure("node", arguments.node or stack.enter_context(node(folder)), arguments)
+    with ExitStack() as stack:
+        if arguments.rabbitmq or is_installed():
+            port = arguments.rabbitmq or stack.enter_context(rabbitmq())
+            found["rabbitmq"] = _measure("rabbitmq", port, arguments)
+    if "rabbitmq" in found:
+        found["ratio"] = _ratios(found["node"], found["rabbitmq"])
+    print(json.dumps(found) if arguments.json else _table(found), flush=True)
+    return 0
+
+
+def _measure(name: str, port: int, arguments: argparse.Namespace) -> dict[str, float]:
+    async def run() -> dict[str, float]:
+        return await Load(port, arguments.messages, arguments.size).all(name)
+
+    return uvloop.run(run())
+
+
+def _ratios(ours: object, theirs: object) -> dict[str, float]:
+    assert isinstance(ours, dict)
+    assert isinstance(theirs, dict)
+    return {name: round(value / theirs[name], 3) for name, value in ours.items()}
+
+
+def _table(found: dict[str, object]) -> str:
+    brokers = [name for name in ("node", "rabbitmq", "ratio") if name in found]
+    lines = [f"{'':<24}" + "".join(f"{name:>12}" for name in brokers)]
+    figures = found["node"]
+    assert isinstance(figures, dict)
+    lines += [
+        f"{figure:<24}" + "".join(f"{found[name][figure]:>12,}" for name in brokers)  # type: ignore[index]
+        for figure in figures
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
