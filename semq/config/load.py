@@ -27,9 +27,13 @@ from semq.config.settings import NESTED, PREFIX, Settings, cross_faults
 
 # variables with our prefix that are no settings: read by the command line, by semq.service.failpoints, and whatever
 # tls.passphrase_variable is told to name
-NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT", "SEMQ_KEY_PASSPHRASE", "SEMQ_TOKEN"})
+NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
 # section | its keys that are paths, relative to the file
-PATHS = (("tls", ("dir", "trust", "passphrase_file")), ("extract", ("folder", "salt_file")))
+PATHS = (
+    ("tls", ("dir", "trust", "passphrase_file")),
+    ("extract", ("folder", "salt_file")),
+    ("secrecy", ("bodies_key_file",)),
+)
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> Settings:

@@ -182,6 +182,12 @@ class Secrecy(Section):
     """and so long"""
     pins: dict[NodeId, list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]] = {}
     """SHA-256 fingerprints of the only certificates that are believed of an institution"""
+    bodies_key_file: Path | None = None
+    """file with a secret under which bodies in the queues' tables are encrypted, readable for this user only"""
+    bodies_key_credential: str = ""
+    """the same as a systemd credential: its name in LoadCredential="""
+    bodies_key_variable: str = ""
+    """the same as an environment variable: its name, for instance SEMQ_BODIES_KEY"""
 
 
 class Account(Section):

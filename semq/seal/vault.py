@@ -2,8 +2,9 @@
 
 The master key (any secret of 16 octets and more, from a file, a systemd credential or the environment) encrypts nothing
 itself: each process draws a salt, derives a key of its own (HKDF, RFC 5869) and counts nonces in it, for the reason
-that ``session`` gives. Salt and nonce stand in front of what they were used for. The context is authenticated: a body
-that is moved to another row does not open.
+that ``session`` gives. Salt and nonce stand in front of what they were used for, and before them a mark that only the
+holder of the master key can make: nobody can send a body that would be taken for a locked one. The context is
+authenticated: a body that is moved to another row does not open.
 """
 
 from collections import OrderedDict
@@ -15,9 +16,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from semq.seal.errors import VaultLocked
 
-MARK = b"\x00SEMQ-V1"
-SALT_LENGTH, NONCE_LENGTH, TAG_LENGTH = 32, 12, 16
-HEAD = len(MARK) + SALT_LENGTH + NONCE_LENGTH
+MARK_LENGTH, SALT_LENGTH, NONCE_LENGTH = 12, 32, 12
+HEAD = MARK_LENGTH + SALT_LENGTH + NONCE_LENGTH
 MASTER_MIN = 16
 CACHED_MAX = 256  # processes whose bodies are being read
 
@@ -34,6 +34,7 @@ class Vault:
         self._counter = 0
         self._ciphers: OrderedDict[bytes, AESGCM] = OrderedDict()
         self._own = self._derive(salt)
+        self._mark = HKDF(SHA256(), MARK_LENGTH, None, b"semq vault 1 mark").derive(master)
 
     def _derive(self, salt: bytes) -> AESGCM:
         return AESGCM(HKDF(SHA256(), 32, salt, b"semq vault 1").derive(self._master))
@@ -52,17 +53,16 @@ class Vault:
         """Octets for the database."""
         nonce = self._counter.to_bytes(NONCE_LENGTH, "big")
         self._counter += 1
-        return b"".join((MARK, self._salt, nonce, self._own.encrypt(nonce, plain, context)))
+        return b"".join((self._mark, self._salt, nonce, self._own.encrypt(nonce, plain, context)))
 
     def unlock(self, locked: bytes, context: bytes) -> bytes:
         """The plain octets. Raises VaultLocked: another master key, another row, or altered."""
         try:
-            cipher = self._cipher(locked[len(MARK) : len(MARK) + SALT_LENGTH])
-            return cipher.decrypt(locked[len(MARK) + SALT_LENGTH : HEAD], locked[HEAD:], context)
+            cipher = self._cipher(locked[MARK_LENGTH : MARK_LENGTH + SALT_LENGTH])
+            return cipher.decrypt(locked[MARK_LENGTH + SALT_LENGTH : HEAD], locked[HEAD:], context)
         except (InvalidTag, ValueError) as error:
             raise VaultLocked from error
 
-
-def is_locked(octets: bytes) -> bool:
-    """Whether octets from the database are a vault's; anything else was written before there was one."""
-    return octets.startswith(MARK)
+    def is_locked(self, octets: bytes) -> bool:
+        """Whether octets from the database are locked; anything else was written before there was a master key."""
+        return octets.startswith(self._mark)

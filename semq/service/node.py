@@ -29,6 +29,7 @@ from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
 from semq.service.nightly import DATABASE_VARIABLE, Nightly
+from semq.service.secrecy import vault_of
 from semq.store.broker import PostgresMessageStore
 from semq.store.postgres import PostgresStore
 from semq.store.unit import Recovered
@@ -124,7 +125,12 @@ class Node(Generic[E]):
         self._probe_port()
         url = await self._database.open()
         self.store = PostgresStore(
-            url, owner=str(self.home), clock=self.clock, lost=self._store_lost, notified=self.notified
+            url,
+            owner=str(self.home),
+            clock=self.clock,
+            lost=self._store_lost,
+            notified=self.notified,
+            vault=vault_of(self.settings),
         )
         if self._failpoint is not None:
             self._failpoint.watch_store(self.store)

@@ -73,6 +73,8 @@ class Reading:
         payload = await self._node.store.read(reading.body_of, row)
         if payload is None:
             raise NotThere("The row keeps no body any more.", id=row["lk0"])
+        table = "tb_0030_body" if row["side"] == "inbound" else "tb_0031_body"
+        payload = self._node.store.locking.unlock(table, row["id"], payload)
         return {"lk0": row["lk0"], "body_base64": b64encode(payload).decode(), "digest": row["digest"]}
 
     async def counts(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

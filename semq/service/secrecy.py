@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from semq.clock import Clock, draw_secret
 from semq.config.settings import Settings
 from semq.engine.sealing import Policy, Sealing
+from semq.pki import Passphrase
 from semq.seal.session import Limits
+from semq.seal.vault import SALT_LENGTH, Vault
 from semq.service.identity import NodeIdentity
 from semq.service.keyring import NodeKeys, Own
 from semq.umx_t.address import Address
@@ -29,6 +31,13 @@ def sealing_of(
     s = settings.secrecy
     limits = Limits(s.session_messages, s.session_bytes, s.session_s)
     return Sealing(address, keys, clock, draw_secret, Policy(tuple(s.required_with), limits))
+
+
+def vault_of(settings: Settings) -> Vault | None:
+    """What bodies at rest are encrypted with, if that is configured. Raises KeyRefused, VaultLocked."""
+    s = settings.secrecy
+    master = Passphrase(s.bodies_key_file, s.bodies_key_credential, s.bodies_key_variable).read()
+    return None if master is None else Vault(master, draw_secret(SALT_LENGTH))
 
 
 def own_of(who: NodeIdentity, clock: Clock) -> Own:

@@ -25,10 +25,12 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
+from semq.seal.vault import Vault
 from semq.store import lease, ledger
 from semq.store.chaining import Chain, adopt, newest
 from semq.store.durability import verify_settings
 from semq.store.lease import Lease
+from semq.store.locking import Locking, agree
 from semq.store.migrate import check
 from semq.store.postgres_errors import StoreUnavailable
 from semq.store.postgres_sql import STATEMENTS
@@ -69,9 +71,11 @@ class PostgresStore:
         clock: Clock,
         lost: Callable[[SemqError], None],
         notified: Callable[[str], None] = lambda channel: None,
+        vault: Vault | None = None,
     ) -> None:
         self.url = url
         self.counters = Counters()
+        self.locking = Locking(vault)
         self._owner = owner
         self._clock = clock
         self._on_lost = lost
@@ -159,6 +163,7 @@ class PostgresStore:
                 await ledger.make_ahead(connection, self._clock.wall().date())
             for channel in CHANNELS:
                 await connection.execute(f"LISTEN {channel}")
+            await agree(connection, self.locking.vault)
             await self._begin_life(connection, recovered)
         except BaseException:
             await connection.close()
@@ -173,7 +178,7 @@ class PostgresStore:
         await wire.prepare(STATEMENTS)
         self._wire = wire
         numbers = count(recovered.first_id)
-        self._writer = Writer(wire, self._lease, numbers, self.counters, self.chain, self._ended)
+        self._writer = Writer(wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended)
 
     def _inspect(self) -> None:
         """What must be true of the database before anything is trusted to it."""

@@ -30,6 +30,7 @@ from semq.errors import SemqError
 from semq.seal.chain import Link
 from semq.store.chaining import Chain, params
 from semq.store.lease import RENEW_S, VALID_S, Lease
+from semq.store.locking import Locking
 from semq.store.postgres_errors import DecisionFailed, RowRefused, StaleRow, StoreFenced, StoreUnavailable
 from semq.store.postgres_load import Load
 from semq.store.postgres_pack import int8
@@ -86,6 +87,7 @@ class Writer:
         line_numbers: "count[int]",
         counters: Counters,
         chain: Chain,
+        locking: Locking,
         lost: Callable[[SemqError], None],
     ) -> None:
         self._wire = wire
@@ -94,6 +96,7 @@ class Writer:
         self._line_numbers = line_numbers
         self._counters = counters
         self._chain = chain
+        self._locking = locking
         self._lost = lost
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
@@ -220,6 +223,7 @@ class Writer:
             begin = self._begin()
             results = await self._wire.send([*begin, *load.batch])
             unit = load.unit(self._wire, results[len(begin) :])
+            self._locking.unlock_unit(unit)
         self._counters.load_s += time.perf_counter() - started
         return unit
 
@@ -277,7 +281,8 @@ class Writer:
             raise StoreUnavailable("Postgres rolled back where it should have committed.")
 
     def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
-        return _packing(written, unit, self._line_numbers)
+        batch, rows = _packing(written, unit, self._line_numbers)
+        return self._locking.lock(batch, rows), rows
 
     def _chained(self, rows: NewRows) -> list[Link]:
         return _packing(self._chain.extended, self._wire.packer, rows.get("semq_ledger", ()))

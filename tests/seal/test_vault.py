@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.seal.errors import VaultLocked
-from semq.seal.vault import CACHED_MAX, Vault, is_locked
+from semq.seal.vault import CACHED_MAX, Vault
 
 MASTER = b"a master key of some length"
 
@@ -14,7 +14,8 @@ MASTER = b"a master key of some length"
 def test_what_is_locked_opens_in_a_later_life(plain: bytes, context: bytes) -> None:
     earlier, later = Vault(MASTER, bytes(32)), Vault(MASTER, bytes([1] * 32))
     locked = earlier.lock(plain, context)
-    assert is_locked(locked)
+    assert earlier.is_locked(locked)
+    assert later.is_locked(locked)
     assert locked != earlier.lock(plain, context)
     assert earlier.unlock(locked, context) == later.unlock(locked, context) == later.unlock(locked, context) == plain
 
@@ -30,8 +31,10 @@ def test_another_key_another_row_and_altered_octets_do_not_open(master: bytes, c
 
 
 def test_octets_that_are_no_vaults() -> None:
-    assert not is_locked(b"plain")
-    assert not is_locked(b"")
+    vault = Vault(MASTER, bytes(32))
+    assert not vault.is_locked(b"plain")
+    assert not vault.is_locked(b"")
+    assert not vault.is_locked(Vault(b"another master key of it", bytes(32)).lock(b"plain", b""))
     with pytest.raises(VaultLocked):
         Vault(MASTER, bytes(32)).unlock(b"short", b"")
     with pytest.raises(VaultLocked):

@@ -13,7 +13,7 @@ import pytest
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
 from semq.cli.main import run
-from tests.service.inprocess import InProcess, ask, until
+from tests.service.inprocess import LOCAL, InProcess, ask, until
 
 SECRET = "PLANTED 4711 crates of quince brandy"
 
@@ -171,3 +171,25 @@ async def test_a_renewed_certificate_is_told_to_partners_and_a_revoked_one_is_no
     await until(is_gone)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(b"x").decode()}
     assert (await ask(await inprocess.client(a), "msg.submit", document))["error"]["code"] == "SEMQ-5207"
+
+
+async def test_bodies_lie_encrypted_where_a_master_key_is_configured(inprocess: InProcess, tmp_path: Path) -> None:
+    hub = await inprocess.platform()
+    key = tmp_path / "bodies.key"
+    key.write_text("a master key of some length\n")
+    key.chmod(0o600)
+    text = LOCAL.format(name="10008", hub=hub.port) + f'[secrecy]\nbodies_key_file = "{key}"\n'
+    a = await inprocess.started(inprocess.settings("10008", text))
+    admin = await inprocess.client(a)
+    document = {"target": "10008", "body_base64": b64encode(SECRET.encode()).decode()}
+    answer = await ask(admin, "msg.submit", document)
+    assert answer["ok"], answer
+
+    async def is_there() -> bool:
+        rows = (await ask(admin, "msg.list", {"side": "inbound"}))["result"]
+        return bool(rows)
+
+    await until(is_there)
+    told = (await ask(admin, "msg.body", {"id": answer["result"]["lk0"]}))["result"]
+    assert told["body_base64"] == document["body_base64"]
+    assert SECRET.encode().hex().encode() not in await asyncio.to_thread(everything_in, a.store.url)
