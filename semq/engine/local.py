@@ -152,7 +152,9 @@ class LocalEngine:
                 if self.sealing.heard(record.node, record.certificates) or record.node not in self._looked:
                     self._looked.add(record.node)
                     self.rewrapping.look(record.node)
-                known.append(Certificates(record.node, self.sealing.known(record.node)))
+                certificates = self.sealing.known(record.node)
+                if certificates is not None:
+                    known.append(Certificates(record.node, certificates))
         if known:
             self.core.post(Remember(known))
 

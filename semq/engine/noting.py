@@ -184,7 +184,7 @@ def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list
     """R7 and R8: what is asked about a row whose acknowledgements may not have been noted, and of whom."""
     facts: dict[str, Any] = {
         "role": Role.R, "ident": str(row.lk0), "status": ANSWER[row.status], "dest_ref_id": row.bref, "sid": row.sid,
-        "reason": row.reason,
+        "reason": row.reason, "digest": row.digest.hex(),
     }  # fmt: skip
     asks: list[tuple[Address, Inquiry]] = []
     if platform is not None and row.lk1 is not None and OWED.step(OWED_OF[row.p_ack_status], OwedHeard.ask).deed:

@@ -161,8 +161,8 @@ class Sealing(Protocol):
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """News of the directory about a partner; whether refused documents may now be sealed for it again."""
 
-    def known(self, node: str) -> tuple[str, ...]:
-        """The certificates of a partner that are believed: what to keep for the next start."""
+    def known(self, node: str) -> tuple[str, ...] | None:
+        """The certificates of a partner that are believed, for the next start; None if there never was one."""
 
 
 class NoEvents:
@@ -220,8 +220,8 @@ class InClear:
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         return False
 
-    def known(self, node: str) -> tuple[str, ...]:
-        return ()
+    def known(self, node: str) -> tuple[str, ...] | None:
+        return None
 
 
 Alarm = Callable[[SemqError], None]

@@ -51,7 +51,7 @@ class KeyHolder(Protocol):
         """The key with which a node signed. Raises SignerUnknown."""
 
     def knows(self, node: str) -> bool:
-        """Whether any certificate of the node is known."""
+        """Whether a certificate of the node was ever believed."""
 
     def introduction(self) -> tuple[str, ...]:
         """Our certificates, PEM, the active one first."""
@@ -227,9 +227,9 @@ class Sealing:
         self._opened.forget()
         return changed
 
-    def known(self, node: str) -> tuple[str, ...]:
-        """What to keep of a partner's certificates."""
-        return self.keys.known(node)
+    def known(self, node: str) -> tuple[str, ...] | None:
+        """What to keep of a partner's certificates; None if there never was one."""
+        return self.keys.known(node) if self.keys.knows(node) else None
 
     def session_of(self, envelope: Envelope) -> bytes:
         """The name of the session key of a sealed message. Raises SealMalformed."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
-from semq.engine.errors import NotYours, UnknownTarget
+from semq.engine.errors import Mismatch, NotYours, UnknownTarget
 from semq.engine.outbound import NEWS, Effects, OutboundRows
 from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
@@ -151,6 +151,16 @@ class _OwnRows(Step):
         self._core.violation(unit, Side.SENDER, error, str(lk0), str(self._source))
         return False
 
+    def _is_same(self, unit: Unit, row: Outbound | None, ending: Arrival, digest: str) -> bool:
+        """Whether the receiver has the document that we sent, and not one that somebody put in its place."""
+        if row is None or row.outcome is not None or ending is not Arrival.RECV or not digest or not row.digest:
+            return True
+        if digest == row.digest.hex():
+            return True
+        error = Mismatch("The receiver has other bytes.", lk0=str(row.lk0), sent=row.digest.hex(), there=digest)
+        self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+        return False
+
     def _is_platform(self, unit: Unit, row: Outbound) -> bool:
         """Only the platform may speak of custody and forwarding."""
         if self._sender.platform == self._source:
@@ -242,6 +252,8 @@ class _HearReceipts(_ReAck2):
         ending = ENDINGS.get(record.status) if record.status else None
         if ending is None or not self._is_target(unit, row, lk0):
             return
+        if not self._is_same(unit, row, ending, record.digest):
+            return
         if row is not None:
             detail = self._keep(unit, record, place) if row.outcome is None and ending is Arrival.RECV else ""
             self._hear(unit, row, NEWS[ending], detail, reason=record.reason if ending is Arrival.REJ else None)
@@ -314,8 +326,9 @@ class _HearAnswers(_OwnRows):
 
     def _answer(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
         if answer in ENDINGS:
-            if self._is_target(unit, row, lk0):
-                self._hear(unit, row, NEWS[ENDINGS[answer]], reason=record.reason)
+            ending = ENDINGS[answer]
+            if self._is_target(unit, row, lk0) and self._is_same(unit, row, ending, record.digest):
+                self._hear(unit, row, NEWS[ending], reason=record.reason)
         elif answer is Answer.CUSTODY:
             if record.lk1 is not None and self._is_platform(unit, row):
                 custody(self, unit, row, LK1(*record.lk1), record.void)
@@ -375,6 +388,8 @@ class _HearRoleR(_ReAck2):
             row = self._row(unit, lk0)
             ending = ENDINGS.get(record.status) if record.status else None
             if ending is None or not self._is_target(unit, row, lk0):
+                continue
+            if not self._is_same(unit, row, ending, record.digest):
                 continue
             if row is not None:
                 self._hear(unit, row, NEWS[ending], reason=record.reason)

@@ -56,6 +56,7 @@ class NodeKeys:
         self._pins = pins or {}
         self._refresh = refresh
         self._partners: dict[str, list[tuple[NodeCertificate, str]]] = {}
+        self._certified: set[str] = set()  #: nodes of which a certificate was ever believed
         self.mine = own
 
     @property
@@ -96,8 +97,17 @@ class NodeKeys:
         return tuple(pem for _, pem in self._partners.get(node, ()))
 
     def knows(self, node: str) -> bool:
-        """Whether any certificate of a node is known."""
-        return bool(self._partners.get(node))
+        """Whether a certificate of a node was ever believed.
+
+        A directory that says it has none any more must not bring back the days before it had one: what the node says
+        would then be believed without a signature.
+        """
+        return node in self._certified
+
+    def remember(self, node: str, certificates: Sequence[str]) -> None:
+        """What the store kept of a node: nothing is kept of one without a certificate."""
+        self.heard(node, certificates)
+        self._certified.add(node)
 
     def introduction(self) -> tuple[str, ...]:
         """Our certificates, the active one first."""
@@ -119,6 +129,7 @@ class NodeKeys:
         believed += [pair for pair in over if pair[0].fingerprint not in there][:CERTIFICATES_MAX]
         if believed:
             self._partners[node] = believed
+            self._certified.add(node)
         else:
             self._partners.pop(node, None)
         after = self.receiver(node)

@@ -27,7 +27,7 @@ def sealing_of(
 
     keys = NodeKeys(address, clock, who.trust, own_of(who, clock), settings.secrecy.pins, refresh)
     for node, certificates in known.items():
-        keys.heard(node, certificates)
+        keys.remember(node, certificates)
     s = settings.secrecy
     limits = Limits(s.session_messages, s.session_bytes, s.session_s)
     return Sealing(address, keys, clock, draw_secret, Policy(tuple(s.required_with), limits))

@@ -15,7 +15,8 @@ from semq.seal.session import Limits
 from semq.service.keyring import NodeKeys, Own
 from semq.store.rows import Event, KeptKey
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Envelope, Frame
+from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Presence, Receipt
 from semq.umx_t.status import Outcome
 from tests.flows.sealed import KEYS, SECRET, World, keys_of, outcomes, send, watching
 from tests.flows.trio import Wire
@@ -286,3 +287,40 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
     assert world.b.app.got == []
     assert world.a.told.events[-1].reason is not None
     assert world.a.told.events[-1].reason[0] == "SEMQ-5206"
+
+
+def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_never_reported_delivered(world: World) -> None:
+    """B takes documents in clear from A; what it got is in its signed receipt, and A compares."""
+
+    def tamper(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Data) and wire is world.b.down:
+            e = frame.envelope
+            clear = replace(e.attributes, encrypt=False)
+            plain = replace(e, attributes=clear, session_key="", alg="", key_id="", digest=sha256(b"pay me").digest())
+            return replace(frame, envelope=plain, body=b"pay me", header=None)
+        return frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.settle()
+    assert world.b.app.payloads == [b"pay me"]
+    world.tamper = lambda wire, frame: frame
+    world.later(60)
+    assert outcomes(world.a) == [None]
+    assert world.a.lines(Event.VIOLATION) >= 2
+
+
+def test_a_directory_that_takes_certificates_away_does_not_bring_back_unsigned_receipts(world: World) -> None:
+    world.tamper = lambda wire, frame: None if wire is world.b.down else frame
+    send(world, SECRET)
+    world.settle()
+    assert world.a.up is not None
+    gone = Presence(node="1.56001", certificates=())
+    world.a.engine.hear_presence([gone])
+    (row,) = world.a.store.tables.outbound.values()
+    receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
+    packet = Packet(world.b.address, world.a.address, Function.RECEIPTS, Primitive.INDICATION, [receipt])
+    world.a.engine.hear(world.a.up, [packet])
+    world.settle()
+    assert outcomes(world.a) == [None]
+    assert world.a.lines(Event.VIOLATION) == 1
