@@ -45,9 +45,10 @@ class Defining:
         """Put in force what is newer than what is in force."""
         newest = await self._node.store.read(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
-            self._apply(newest[0], newest[1], self._read(newest[1]))
+            self._apply(newest[0], newest[1], read_definitions(newest[1]))
 
     def _read(self, document: str) -> Definitions:
+        """A document that somebody wants to import: every name in it must be known."""
         return read_definitions(document, list(self._node.settings.nodes))
 
     def _apply(self, version: int, document: str, definitions: Definitions) -> None:

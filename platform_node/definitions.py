@@ -80,8 +80,10 @@ class Definitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(one.terms for one in self.agreements if one.is_between(source.id, target.id))
 
 
-def read_definitions(document: str, configured: Sequence[str] = ()) -> Definitions:
+def read_definitions(document: str, configured: Sequence[str] | None = None) -> Definitions:
     """A document as TOML; ``configured`` are the institutions of the hub's configuration file.
+
+    Without them names are not looked up: what was imported stays in force when an institution leaves the configuration.
 
     Raises DefinitionsRefused with the first fault: not TOML, an unknown key, a value of the wrong kind, an institution
     that is none.
@@ -92,14 +94,14 @@ def read_definitions(document: str, configured: Sequence[str] = ()) -> Definitio
         read = msgspec.convert(tomllib.loads(document), Definitions)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         raise DefinitionsRefused(fault=str(error)[:300]) from error
-    known = {*read.nodes, *configured, ANY}
+    known = {*read.nodes, *(configured or ()), ANY}
     for node in read.nodes:
         if not NODE_ID.fullmatch(node):
             raise DefinitionsRefused("This is no name of a node.", node=node[:80])
     for number, one in enumerate(read.agreements, 1):
         if not one.from_ or not one.to or not one.types:
             raise DefinitionsRefused("An agreement needs from, to and types that are not empty.", number=number)
-        strangers = [name for name in (*one.from_, *one.to) if name not in known]
+        strangers = [name for name in (*one.from_, *one.to) if configured is not None and name not in known]
         if strangers:
             raise DefinitionsRefused(
                 "An agreement names an institution that is none.", number=number, node=strangers[0]

@@ -26,7 +26,7 @@ class DialConfig:
     port: int = 5672
     virtual_host: str = "/"
     user: str = ""
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None
     server_hostname: str | None = None
     limits: Limits = field(default_factory=Limits)

@@ -15,6 +15,7 @@ def test_an_address_is_read() -> None:
     assert (config.host, config.port, config.virtual_host) == ("hub.example", 5680, "a host")
     assert (config.user, config.password) == ("an@app", "a/b")
     assert config.tls is None
+    assert "a/b" not in repr(config)
 
 
 def test_what_is_left_out_has_its_usual_value() -> None:
@@ -29,6 +30,13 @@ def test_a_bad_address_is_refused_and_shows_no_password(url: str) -> None:
     with pytest.raises(BadUrl) as caught:
         Client(url.replace("//", "//user:hidden@"))
     assert "hidden" not in caught.value.advice()
+
+
+@pytest.mark.parametrize("query", ["?cafile=/nowhere.pem", "?verify=no"])
+def test_what_is_said_of_tls_is_checked(query: str) -> None:
+    with pytest.raises(BadUrl) as caught:
+        read_url(f"amqps://app:secret@host{query}")
+    assert "secret" not in caught.value.advice()
 
 
 async def test_nobody_listens() -> None:

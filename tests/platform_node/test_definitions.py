@@ -89,5 +89,12 @@ def test_what_would_change() -> None:
     assert changes(read, turned) == ["~ agreements in another order: the first one that fits counts"]
 
 
+def test_what_is_in_force_stays_so_when_an_institution_leaves() -> None:
+    gone = DOCUMENT.replace('"56001"', '"99999"')
+    with pytest.raises(DefinitionsRefused):
+        read_definitions(gone, KNOWN)
+    assert read_definitions(gone).terms(A, C) != ()
+
+
 def test_what_there_is_before_the_first_import() -> None:
     assert read_definitions(written_from(KNOWN)) == Definitions()
