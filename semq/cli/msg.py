@@ -52,6 +52,9 @@ async def send(
     save_fwd: Annotated[int, typer.Option(help="1 drop if offline, 2 store if offline, 3 must get there.")] = 3,
     ack2: Annotated[bool | None, typer.Option("--ack2/--no-ack2", help="Want to know of the receipt.")] = None,
     order_key: Annotated[str, typer.Option(help="Documents with the same one stay in order.")] = "",
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Seal it for the receiver: the hub cannot read it.")
+    ] = False,
     content_type: Annotated[str, typer.Option(help="MIME type of the body.")] = "",
     priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
     expires_at: Annotated[int, typer.Option(metavar="MS", help="Milliseconds since 1970 UTC; 0 never.")] = 0,
@@ -72,6 +75,7 @@ async def send(
             content_type=content_type,
             priority=priority,
             expires_at=expires_at,
+            encrypt=encrypt,
             token=token,
             timeout_s=desk.timeout_s,
         )
