@@ -43,6 +43,8 @@ password = "none"
 level = "warning"
 """
 
+OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")  # of the environment: limits and the log may be set there
+
 
 class LoneNode(LocalNode):
     """A local node that never dials."""
@@ -88,7 +90,7 @@ def _settings(folder: Path, port: int) -> Settings:
         file.write_text(CONFIG.format(port=port))
     except OSError as error:
         raise Misconfigured(f"{folder} cannot be used as data folder: {error.strerror}.") from error
-    return load(file, {name: value for name, value in os.environ.items() if name.startswith("SEMQ_LOG__")})
+    return load(file, {name: value for name, value in os.environ.items() if name.startswith(OWN_VARIABLES)})
 
 
 def _announcement(asked_for: int) -> Callable[[int], str]:

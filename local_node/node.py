@@ -1,6 +1,7 @@
 """An institution's node as a process: its engine, its link to the platform, and the doors for its applications."""
 
 import asyncio
+import shutil
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -39,6 +40,7 @@ from semq.store.unit import Recovered
 from semq.transport.dialer import DialConfig
 
 log = structlog.get_logger("semq.local")
+DISK_LOOK_S = 5.0
 
 
 class LocalNode(Node[LocalEngine]):
@@ -132,7 +134,8 @@ class LocalNode(Node[LocalEngine]):
 
     async def ending(self) -> None:
         self.engine.accepting.stopping = True
-        await self.uplink.stop()
+        if hasattr(self, "uplink"):  # a start that failed may not have come so far
+            await self.uplink.stop()
 
     def notified(self, channel: str) -> None:
         if channel == "semq_submit":
@@ -140,9 +143,16 @@ class LocalNode(Node[LocalEngine]):
 
     def jobs(self) -> list[Job]:
         jobs = [Job("sql_submissions", 1.0, lambda: self.submissions.poll())]
+        if self.settings.database.url is None:
+            jobs.append(Job("disk", DISK_LOOK_S, self.look_at_disk))
         if self.who is not None:
             jobs.append(Job("certificate", LOOK_S, self._look_after))
         return jobs
+
+    def look_at_disk(self) -> None:
+        """Hold publishers back while the disk of our own database is nearly full: Postgres stops when it is."""
+        free = shutil.disk_usage(self.settings.data_dir).free
+        self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
     async def _look_after(self) -> None:
         if self.renewing is not None:

@@ -116,6 +116,18 @@ class Amqp(Section):
     """the same, of one client address"""
     heartbeat_s: Annotated[int, Field(ge=0, le=65_535)] = 60
     """proposed to clients; 0: none"""
+    handshake_s: Seconds = 10.0
+    """a client that has not logged in by then is dropped"""
+    max_channels: Annotated[int, Field(ge=1, le=65_535)] = 2047
+    """on one connection, proposed to clients"""
+    max_queues: Count = 100_000
+    """in one virtual host; a client that declares one more is disconnected"""
+    max_unacked_bytes: Count = 256 * MIB
+    """delivered to one connection and not acknowledged; then it gets no more"""
+    memory_bytes: Count = 1024 * MIB
+    """messages that queues hold in memory; beyond that publishers are blocked, not refused"""
+    min_free_disk_bytes: Annotated[int, Field(ge=0)] = 256 * MIB
+    """with an embedded database: with less free space publishers are blocked"""
     tls: bool = False
     """serve TLS on this port, with the certificate of this node; then nodes log in by theirs"""
     allow_plain: bool = False

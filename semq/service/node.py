@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -17,6 +18,8 @@ import structlog
 from semq import __version__
 from semq.amqp.limits import Limits
 from semq.broker import persist
+from semq.broker.definitions import VhostLimits
+from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Authenticator, Permissions, User, UserTable, hash_password
 from semq.clock import Clock
@@ -265,7 +268,15 @@ class Node(Generic[E]):
                 connections_per_address_max=a.max_connections_per_address,
                 tls=self.tls(),
             ),
-            connection=self.connection_limits(a.heartbeat_s),
+            connection=replace(
+                self.connection_limits(a.heartbeat_s), channel_max=a.max_channels, handshake_s=a.handshake_s
+            ),
+            limits=BrokerLimits(
+                unacked_bytes=a.max_unacked_bytes,
+                memory_high=a.memory_bytes,
+                memory_low=a.memory_bytes - a.memory_bytes // 8,
+                vhost=VhostLimits(queues_max=a.max_queues),
+            ),
             vhosts=self.vhosts,
             properties={
                 "product": "SEMQ",

@@ -1,6 +1,7 @@
 """``./run broker`` as a process of its own: it says when it is ready, keeps what is durable, and ends in order."""
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ from pathlib import Path
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import AMQPError
+from pika.exceptions import AMQPError, ConnectionClosedByBroker
 
 from local_node.broker import main
+
+LIMITS = {"HANDSHAKE_S": 0.5, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES": 2_000_000, "MIN_FREE_DISK_BYTES": 0}
 
 
 @contextmanager
@@ -59,6 +62,54 @@ def test_what_was_confirmed_survives_a_kill(tmp_path: Path) -> None:
             channel.basic_publish("kept", "a", b"", mandatory=True)  # the binding is there too
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+
+
+def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LIMITS.items():
+        monkeypatch.setenv(f"SEMQ_AMQP__{name}", str(value))
+    with running() as (_, port):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as slow:
+            slow.sendall(b"AMQP")
+            assert slow.recv(100) == b""  # dropped, not waited for
+        parameters = pika.ConnectionParameters("127.0.0.1", port, channel_max=100)
+        connection, consuming = pika.BlockingConnection(parameters), pika.BlockingConnection(parameters)
+        assert connection._impl.params.channel_max == LIMITS["MAX_CHANNELS"]  # noqa: SLF001 - told nowhere else
+        news: list[str] = []
+        connection.add_on_connection_blocked_callback(lambda _, said: news.append(said.method.reason))
+        connection.add_on_connection_unblocked_callback(lambda *_: news.append("over"))
+        channel = connection.channel()
+        for queue in ("one", "two"):
+            channel.queue_declare(queue)
+        while not news:
+            channel.basic_publish("", "one", b"x" * 10_000)
+            connection.process_data_events(time_limit=0)
+        taken = consuming.channel().queue_purge("one").method.message_count
+        assert news[0] == "low on memory"
+        assert 100 <= taken <= 1_000  # held back long before the end of any memory
+        while "over" not in news:
+            connection.process_data_events(time_limit=1)
+        with pytest.raises(ConnectionClosedByBroker, match="queue limit"):
+            channel.queue_declare("three")
+        consuming.close()
+
+
+def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEMQ_AMQP__MIN_FREE_DISK_BYTES", str(1 << 62))
+    with running() as (process, port), channel_of(port) as channel:
+        news: list[str] = []
+        connection = channel.connection
+        connection.add_on_connection_blocked_callback(lambda _, said: news.append(said.method.reason))
+        channel.queue_declare("one")
+        channel.confirm_delivery()
+        with suppress(AMQPError):
+            channel.basic_publish("", "one", b"x")  # from here on it is a publisher
+        while not news:
+            connection.process_data_events(time_limit=1)
+        assert news == ["low on disk"]
+        process.send_signal(signal.SIGTERM)  # what a blocked client says is not read, but it hears us
+        with pytest.raises(ConnectionClosedByBroker, match="320"):
+            while True:
+                connection.process_data_events(time_limit=1)
 
 
 def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
