@@ -42,6 +42,12 @@ def channel_of(port: int) -> Iterator[BlockingChannel]:
         connection.close()
 
 
+def pump(connection: pika.BlockingConnection) -> None:
+    """Hear what comes, until the connection ends; raises its error."""
+    while True:
+        connection.process_data_events(time_limit=1)
+
+
 def test_what_was_confirmed_survives_a_kill(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     with running("--data", folder) as (process, port):
@@ -108,8 +114,7 @@ def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.Monkey
         assert news == ["low on disk"]
         process.send_signal(signal.SIGTERM)  # what a blocked client says is not read, but it hears us
         with pytest.raises(ConnectionClosedByBroker, match="320"):
-            while True:
-                connection.process_data_events(time_limit=1)
+            pump(connection)
 
 
 def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
