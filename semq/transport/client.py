@@ -184,7 +184,8 @@ class ClientLink:
         self.channels.pop(number, None)
 
     def _check_alive(self) -> None:
-        if self._closed.is_set():
+        # The server's reason may have come already, and the end of the socket not yet.
+        if self.error is not None or self._closed.is_set():
             raise self.error or LinkLost("the connection was closed")
 
 

@@ -207,9 +207,8 @@ async def test_a_second_node_of_one_name_waits_until_the_first_is_gone(inprocess
     first = await inprocess.local("10008", hub.port)
     await linked(first)
     second = await inprocess.local("10008", hub.port)
-    await until(
-        lambda: "SEMQ-1250" in second.uplink.last_error
-    )  # another store: a clone, until somebody says otherwise
+    # Another store: a clone, until somebody says otherwise.
+    await until(lambda: "SEMQ-1250" in second.uplink.last_error)
     assert (await ask(await inprocess.client(hub), "nodes.rebind", {"node": "10008"}))["result"]["was_bound"]
     await until(lambda: "another session" in second.uplink.last_error)
     assert first.uplink.link is not None

@@ -6,6 +6,8 @@ import pytest
 
 from semq.amqp.errors import ConnectionForced, NotAllowed
 from semq.broker.limits import BrokerLimits
+from semq.broker.services import SessionInfo
+from semq.broker.vhost import SessionHooks
 from semq.transport.errors import LinkLost
 from tests.transport.pair import header, pair
 
@@ -29,6 +31,17 @@ async def test_when_the_server_closes_everybody_hears_why() -> None:
         with pytest.raises(NotAllowed):
             channel.publish("", "q", header(b""), b"")
         with pytest.raises(NotAllowed):
+            await link.open_channel()
+
+
+async def test_the_reason_is_heard_also_when_it_comes_with_the_opening() -> None:
+    def refuse(session: SessionInfo) -> None:
+        session.close(NotAllowed("not you"))
+
+    async with pair() as both:
+        both.server.vhosts["/"].hooks.append(SessionHooks(on_open=refuse))
+        link = await both.dial()
+        with pytest.raises(NotAllowed, match="not you"):
             await link.open_channel()
 
 
