@@ -7,6 +7,8 @@
 | `host`       | a process with its disk: store phases, turns, crashes, backups                      |
 | `application`| what submits documents, and what receives them: slow, absent, failing               |
 | `faults`     | the table of fault kinds, and the plan that a seed draws from it                    |
+| `rumours`    | false hints, which are harmless                                                      |
+| `drills`     | rumours with an aim: cells of the grids that chance seldom visits                   |
 | `messages`   | the oracle's own book about each message                                            |
 | `oracle`     | the invariants of PROTOCOL.md section 6, checked at every step                      |
 | `world`      | puts it all together, runs one seed, demands liveness at the end                    |

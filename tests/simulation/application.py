@@ -119,6 +119,13 @@ class Application:
             return
         self.world.time.after(self.world.chance.uniform(0.1, 5.0), self._repeat, document)
 
+    def act(self, what: str, lk0: LK0) -> None:
+        """A person decides about a message now."""
+        if what == "cancel":
+            self._cancel(lk0)
+        else:
+            self._resend(lk0)
+
     def _cancel(self, lk0: LK0) -> None:
         if self.host.engine is None:
             self.world.time.after(1.0, self._cancel, lk0)

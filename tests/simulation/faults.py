@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from semq.store.memory import Fault, Tables
 from semq.umx_t.envelope import Frame, Function, Packet
+from semq.umx_t.grids import Heard
+from tests.simulation.drills import drill
 from tests.simulation.messages import Books
-from tests.simulation.rumours import rumours
+from tests.simulation.rumours import rumours, rumours_of_copies
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -69,7 +71,8 @@ class Faults:
         end = self.world.plan.faulty_s
         for kind in sorted(self.kinds):
             rate = KINDS.get(kind, 0.0) / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
-            rate *= 3.0 if kind in self.world.plan.focus else 1.0
+            if kind in self.world.plan.focus:
+                rate *= 6.0 if kind in DISASTERS else 3.0
             when = self.chance.expovariate(rate) if rate else end
             while when < end:
                 self.world.time.at(when, self._strike, kind)
@@ -153,7 +156,7 @@ class Faults:
 
     def commit_fault(self, host: "Host") -> Fault:
         """What becomes of a commit."""
-        if not self.active or "commit" not in self.kinds or self.chance.random() > 0.02:
+        if not self.active or "commit" not in self.kinds or self.chance.random() > 0.2:
             return Fault.NONE
         self.count += 1
         return self.chance.choice((Fault.ROLLED_BACK, Fault.ANSWER_LOST, Fault.ANSWER_LOST, Fault.REDONE, Fault.REDONE))
@@ -196,10 +199,28 @@ class Faults:
 
     def gossip(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
         """What a node hears besides: false hints about its own rows."""
-        if not self.active or "rumours" not in self.kinds or self.chance.random() > 0.2:
+        goal = self.world.plan.goal
+        if self.active and goal is not None and link.owner.home.type == 1 and self.chance.random() < 0.7:
+            self.count += 1
+            return drill(self.chance, link, goal)
+        often = 0.5 if "rumours" in self.world.plan.focus else 0.2
+        if not self.active or "rumours" not in self.kinds or self.chance.random() > often:
             return []
         self.count += 1
-        return rumours(self.chance, link, heard) if link.owner.home.type == 1 else []
+        if link.owner.home.type == 1:
+            return rumours(self.chance, link, heard)
+        return rumours_of_copies(self.chance, link)
+
+    def meddle(self, host: "LocalHost") -> None:
+        """A person acts on a message whose custodian is in doubt."""
+        if not self.active or "operator" not in self.kinds or self.chance.random() > 0.1:
+            return
+        rows, goal = host.tables.outbound, self.world.plan.goal
+        doubts = [rows[i].lk0 for i in host.engine.rows.doubts if i in rows]
+        if doubts:
+            self.count += 1
+            what = goal[2].name if goal and goal[2] in (Heard.resend, Heard.cancel) else "cancel"
+            host.application.act(what, self.chance.choice(doubts))
 
     def remember(self, link: "SimLink", frame: Frame) -> None:
         """A frame goes by: it may be heard again much later, or soon, between the same two nodes."""

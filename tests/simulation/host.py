@@ -119,8 +119,21 @@ class Host:
     def _tick(self, life: int, when: float) -> None:
         if self.is_up(life) and self._tick_at == when:
             self._tick_at = None
+            self.hear_rumours()
             self.engine.tick()
             self.turn()
+
+    def hear_rumours(self) -> None:
+        """What is heard in a moment that is of interest: when timers are due, when a custodian has come into doubt."""
+        link = self.some_link()
+        if link is not None and (hints := self.world.faults.gossip(link, [])):
+            self.world.trace_all("rumour", self.name, hints)
+            self.engine.hear(link, hints)
+            self.room(link)
+
+    def some_link(self) -> SimLink | None:
+        """A session that the engine believes in, if there is any."""
+        raise NotImplementedError
 
     def mail_waits(self) -> None:
         """The engine has records to send: flush at the end of the turn, or a little later."""
@@ -178,6 +191,8 @@ class Host:
                 store.commit(fault)
             case "deliver":
                 store.deliver()
+                if self.has_doubts:
+                    self.hear_rumours()
                 self.turn()
         if self.world.faults.strikes(self, "after"):
             return
@@ -189,6 +204,11 @@ class Host:
             self.world.time.after(self.world.disk(), self._store_step, life)
         else:
             self._store_planned = False
+
+    @property
+    def has_doubts(self) -> bool:
+        """Whether a custodian is in doubt."""
+        return False
 
     def volatile(self) -> dict[str, object]:
         """What the engine keeps in memory about single messages: nothing, once everything is at rest."""
@@ -236,7 +256,19 @@ class LocalHost(Host):
             self.session.cut(0.0, self.world.notice_s())
             self.session = None
 
+    def hear_rumours(self) -> None:
+        self.world.faults.meddle(self)
+        super().hear_rumours()
+
+    @property
+    def has_doubts(self) -> bool:
+        return bool(self.engine.rows.doubts)
+
     # --- the link
+    def some_link(self) -> SimLink | None:
+        link = self.session.local_end if self.session is not None else None
+        return link if link is not None and link.up else None
+
     def dial(self) -> None:
         """Try to reach the platform, soon."""
         if not self._dialling:
@@ -254,6 +286,10 @@ class LocalHost(Host):
         self.session = Session(self.world, self, hub)
         hub.sessions.append(self.session)
         self.world.time.after(self.world.latency(), self.session.begin)
+
+    def link_up(self, link: SimLink) -> None:
+        super().link_up(link)
+        self.hear_rumours()
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
         super().link_down(link, was_up)
@@ -303,6 +339,10 @@ class HubHost(Host):
         return HubEngine(
             self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world), self.mail_waits
         )
+
+    def some_link(self) -> SimLink | None:
+        links = [s.hub_end for s in self.sessions if s.hub_end.up and s.hub_end.life == self.life]
+        return self.world.chance.choice(links) if links else None
 
     def died(self) -> None:
         sessions, self.sessions = self.sessions, []

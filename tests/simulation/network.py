@@ -140,6 +140,7 @@ class Session:
             if hints:
                 self.world.trace_all("rumour", far.owner.name, hints)
                 far.owner.hear(far, hints)
+                far.owner.room(far)
         if link.was_full and link.up and link.owner.is_up(link.life) and channel is link.data:
             link.was_full = False
             link.owner.room(link)

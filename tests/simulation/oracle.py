@@ -216,9 +216,11 @@ class Oracle:
                 return Arrival.REJ in ever or (message.refused and Arrival.RECV not in ever)
             case Outcome.CANCELLED:
                 # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
+                # A sender that was put back to a backup does not know that it had sent them (section 19).
+                if not message.must:
+                    return message.sent == 0 or message.source_restored
                 arrived = Arrival.RECV in ever and not message.dest_restored
-                unsent = message.sent == 0 or message.source_restored
-                return not arrived and (Arrival.VOID in ever if message.must else unsent)
+                return not arrived and Arrival.VOID in ever
             case Outcome.LOST:
                 arrived = Arrival.RECV in ever and not message.dest_restored
                 return message.may_be_lost and Arrival.VOID in ever and not arrived

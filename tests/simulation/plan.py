@@ -12,6 +12,7 @@ from semq.engine.settings import EngineSettings
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, Document, attributes
+from tests.simulation.drills import GOALS, Goal
 from tests.simulation.faults import DISASTERS, HELL_ONLY, KINDS
 from tests.simulation.timeline import EPOCH
 
@@ -32,13 +33,21 @@ class Theme:
 
 
 THEME_SHARE = 0.3  # of the seeds
+DRILL_SHARE = 0.2
+DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
+DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
 THEMES = (
-    Theme("restore_local hold offline poison replay", (2,), (True,), flight=1, whims=0.7),  # rows that come back
-    Theme("restore_local hold offline cut replay", (3,), flight=1, whims=0.7),
-    Theme("restore_local other_store offline rumours", (3,), (True,)),
-    Theme("wipe_hub restore_hub offline cut crash_hub think"),  # a new message under an old number
+    # rows that come back
+    Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, whims=0.7),
+    Theme("restore_local restore_hub hold offline cut replay rumours poison", (3,), flight=1, whims=0.7),
+    Theme("restore_local other_store offline operator rumours", (3,), (True, True, False)),
+    Theme("wipe_hub restore_hub offline cut crash_hub think rumours cancel"),  # a new message under an old number
     Theme("offline half_open cancel operator stall", orders=("", "k"), whims=0.7),  # markers for copies under way
-    Theme("other_store offline operator cancel rumours", (3, 3, 2), (True,), whims=0.6),  # custodians out of reach
+    Theme(
+        "other_store offline operator cancel poison rumours", (3, 3, 2), (True,), whims=0.6
+    ),  # custodians out of reach
+    Theme("nack stutter think absent poison crash_local", (3, 2), orders=("", "k")),  # applications of all kinds
+    Theme("offline operator cancel refusal rumours slow_disk", (1, 2), (True,), whims=0.5),
 )
 
 
@@ -50,6 +59,7 @@ class Plan:
     hell: bool
     kinds: frozenset[str]
     focus: frozenset[str]  #: of the kinds: those that strike more often
+    goal: Goal | None  #: of the rumours of a drill
     locals: int
     sites: int
     faulty_s: float
@@ -67,13 +77,13 @@ class Plan:
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset()) -> Plan:
     """The plan of a seed; ``hell`` overrides the seed's own choice of the mode, ``focus`` adds kinds of faults."""
     chance = Random(seed)
-    theme = chance.choice(THEMES) if chance.random() < THEME_SHARE and not focus else None
-    own = chance.random() < (0.6 if theme else HELL_SHARE)
+    theme, goal = _theme(chance) if not focus else (None, None)
+    own = goal is not None or chance.random() < (0.6 if theme else HELL_SHARE)
     hell = own if hell is None else hell
     kinds = _kinds(chance, hell) | focus
     if theme:
         focus = frozenset(theme.kinds.split())
-        kinds = (kinds if hell else frozenset()) | (focus if hell else focus - set(HELL_ONLY))
+        kinds = (kinds if hell and not goal else frozenset()) | (focus if hell else focus - set(HELL_ONLY))
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(
@@ -81,6 +91,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         hell=hell,
         kinds=kinds,
         focus=focus,
+        goal=goal if hell else None,
         locals=locals_,
         sites=2 if "other_store" in kinds else 1,
         faulty_s=faulty_s,
@@ -94,6 +105,15 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         crash_at_step=chance.choice((0.0005, 0.002, 0.006)),
         documents=_documents(chance, kinds, NAMES[:locals_], faulty_s, theme, focus),
     )
+
+
+def _theme(chance: Random) -> tuple[Theme | None, Goal | None]:
+    """What a seed is about: most about nothing, some about a corner, some about one cell of a grid."""
+    drawn = chance.random()
+    if drawn < DRILL_SHARE:
+        goal = chance.choice(GOALS)
+        return (DRILL_3 if goal[0] == "class3" else DRILL_12), goal
+    return (chance.choice(THEMES) if drawn < DRILL_SHARE + THEME_SHARE else None), None
 
 
 def _kinds(chance: Random, hell: bool) -> frozenset[str]:
@@ -112,11 +132,11 @@ def _kinds(chance: Random, hell: bool) -> frozenset[str]:
 def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
     window = chance.choice((3, 8, 65_536))
     return EngineSettings(
-        inquiry_s=chance.choice((5.0, 15.0)),
+        inquiry_s=5.0 if theme else chance.choice((5.0, 15.0)),
         inquiry_s_max=chance.choice((30.0, 300.0)),
         inquiry_custody_s_max=chance.choice((60.0, 3600.0)),
         reconnect_spread_s=chance.choice((0.1, 5.0)),
-        custody_silence_s=chance.choice((5.0, 20.0, 60.0)),
+        custody_silence_s=5.0 if theme else chance.choice((5.0, 20.0, 60.0)),
         window=window,
         flight=theme.flight if theme else chance.choice((1, 2, 512)),
         credit_messages=chance.choice((1, 3, 1024)),

@@ -1,14 +1,17 @@
-"""False hints: what the platform says besides acknowledgements may be wrong, late or repeated without harm.
+"""False hints: what is said besides a receiver's acknowledgements may be wrong, late or repeated without harm.
 
 PROTOCOL.md section 1: the receiver's ledger alone decides; everything else says when to try again. So in hell the
 platform talks nonsense, with the right names, attempts and nonces, about rows that have moved on or not. What is no
-hint (a refusal, a NO of the receiver) is said only where it comes too late.
+hint (a refusal, a NO of the receiver) is said only where it comes too late. Receivers say to the platform that they
+have not got a copy, and acknowledge it in the name of another message (rule R13). And what is true of a message may be
+heard again at any time.
 """
 
 from random import Random
 from typing import TYPE_CHECKING
 
-from semq.store.rows import Outbound
+from semq.engine.noting import refused_mark
+from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
@@ -16,8 +19,10 @@ from semq.umx_t.status import Direction, SaveFwd, SendStatus
 if TYPE_CHECKING:
     from tests.simulation.host import Host
     from tests.simulation.network import SimLink
+    from tests.simulation.world import World
 
 PAST_SENT = (SendStatus.SS_ACK_FWD, SendStatus.SS_ACK, SendStatus.SS_ACK2)
+NOBODY = (9, 9, 1)  # a copy in a store that does not exist
 Hint = Note | Answer
 HINTS: tuple[Hint, ...] = (Note.FORWARDED, Note.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL)
 
@@ -28,36 +33,92 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     sender, tables = link.owner.engine.sender, link.owner.tables
     in_doubt = [tables.outbound[i] for i in (*sender.rows.doubts, *sender.away_since) if i in tables.outbound]
     pools = [pool for pool in (ending, in_doubt, list(tables.outbound.values())) if pool]
-    own = [row for row in chance.choice(pools) if row.direction is Direction.OWN] if pools else []
+    pool = in_doubt if in_doubt and chance.random() < 0.6 else chance.choice(pools) if pools else []
+    own = [row for row in pool if row.direction is Direction.OWN]
     if not own:
         return []
     row = chance.choice(own)
-    hint = chance.choice((*HINTS, *_harmless(row, ends=row in ending)))
-    if row.object_id in sender.away_since and chance.random() < 0.5:
-        hint = Answer.UNAVAIL
+    news: list[Frame] = []
+    ends = row in ending
+    if chance.random() < 0.3 and (known := truth(link.owner.world, row)) is not None:
+        news = [truth_said(link, row, known)]
+        if chance.random() < 0.5:
+            return news
+        ends = True
+    hints = [chance.choice((*HINTS, *harmless(row, ends=ends))) for _ in range(chance.choice((1, 2, 6)))]
+    if row.object_id in sender.away_since and row.object_id not in sender.rows.doubts and chance.random() < 0.6:
+        hints[0] = Answer.UNAVAIL
+    return news + [said(link, row, hint) for hint in hints]
+
+
+def truth_said(link: "SimLink", row: Outbound, known: Answer) -> Packet:
+    """What the receiver's ledger says, as its Ack2."""
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=str(row.lk0), status=known)
+    return Packet(row.target.node, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack2])
+
+
+def said(link: "SimLink", row: Outbound, hint: Hint) -> Packet:
+    """A hint about a row as a packet that fits: with its attempt, its last nonce, its custodian."""
+    here, ident = link.owner.address, str(row.lk0)
     if isinstance(hint, Note):
-        note = Receipt(flag=hint, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too late"), lk1=(1, 1, 1))
-        return [Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [note])]
-    nonce = sender.nonces.get(row.object_id, 0)
+        note = Receipt(flag=hint, ident=ident, att=row.att, reason=("SEMQ-1203", "too late"), lk1=NOBODY)
+        return Packet(link.peer, here, Function.RECEIPTS, Primitive.INDICATION, [note])
+    nonce = link.owner.engine.sender.nonces.get(row.object_id, 0)
     lk1 = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
-    answer = Inquiry(role=Role.S, ident=str(row.lk0), nonce=nonce, lk1=lk1, answer=hint)
+    answer = Inquiry(role=Role.S, ident=ident, nonce=nonce, lk1=lk1, answer=hint)
     source = row.target.node if hint is Answer.NOT else link.peer
-    packet = Packet(source, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [answer])
-    return [packet] * chance.choice((1, 1, 5))
+    return Packet(source, here, Function.INQUIRIES, Primitive.CONFIRMATION, [answer])
 
 
-def _harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
+def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
     """What may be said of this row besides: too late for it, or no loss, since its class promises nothing."""
     more: tuple[Hint, ...] = (Answer.GONE,) if row.has_payload or row.void or ends else ()
     if ends:
         more += (Answer.NOT,)  # the receiver's Ack2 goes before it
     if row.outcome is not None or row.ss_status in PAST_SENT or (row.ss_status is SendStatus.SS_INIT and row.att):
         more += (Note.REFUSED,)  # SS_SENT comes again only with another attempt
+    if row.sid < 0 or (row.ack2 and row.att):
+        more += (Note.STORED,)  # a payload that waits for its receipt is not given away for custody
     if row.sid < 0:
-        more += (Note.STORED,)
         in_custody = row.outcome is not None or row.ss_status is SendStatus.SS_ACK
         more += (Note.DISCARDED,) if in_custody or row.save_fwd is SaveFwd.DROP else ()
     return more
+
+
+def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
+    """What a receiver may say to the platform about the copies that wait for it."""
+    rows = [row for row in link.owner.tables.outbound.values() if row.target.node == link.peer]
+    if not rows:
+        return []
+    row = chance.choice(rows)
+    lk1 = (link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id)
+    known = truth(link.owner.world, row)
+    what = chance.choice(("not here", "another") if known is None else ("not here", "another", "held", "held"))
+    if what == "another":
+        other = row.lk0._replace(object_id=row.lk0.object_id + 7)
+        ack = Receipt(
+            src_semq_id=lk1[0], src_semq_db_id=lk1[1], src_ref_id=lk1[2], ack_flag=AckFlag.TRANSPORT,
+            ident=str(other), status=Answer.RECV,
+        )  # fmt: skip
+        return [Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack])]
+    answer = Answer.NOT if what == "not here" else known
+    record = Inquiry(role=Role.P, ident=str(row.lk0), nonce=row.att, lk1=lk1, answer=answer)
+    return [Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])]
+
+
+def truth(world: "World", row: Outbound) -> Answer | None:
+    """What the receiver's ledger says of a message, if it has it."""
+    ident, tables = str(row.lk0), world.host(row.target.id).tables
+    if row.sid < 0:
+        if refused_mark(ident) in tables.seen:
+            return Answer.REJ
+        return Answer.RECV if ident in tables.seen else None
+    key = InStreamKey(row.lk0.store, row.lk0.inc)
+    stream = tables.in_streams.get(key)
+    if stream is not None and row.sid < stream.floor:
+        return Answer.SETTLED
+    entry = tables.recorded.get(Slot(key, row.sid))
+    return Answer[entry.status.name] if entry is not None else None
 
 
 def _spoken_of(host: "Host", heard: list[Frame]) -> list[Outbound]:

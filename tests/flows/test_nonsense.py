@@ -1,0 +1,236 @@
+"""What no node of ours sends, over a real link: refused or tolerated with a line in the ledger, and the link lives on.
+
+A peer with a valid login talks to a real hub, and through it to a real institution: packets that cannot be read,
+names of rows that never were, questions about nothing, repetitions, packets of 100,000 records, other versions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError
+from semq.amqp.events import Delivered
+from semq.engine.framing import read_frame, write_frame
+from semq.store.rows import Event
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.headers import packet_type
+from semq.umx_t.locator import LK0
+from semq.umx_t.records import RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
+from semq.umx_t.version import PROPERTY
+from tests.service.inprocess import InProcess, linked, until
+
+ME, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
+LOGIN = {"user": "1.10008", "password": "pass-10008", "virtual_host": "umx"}
+PROPERTIES = {"node": "1.10008", "store_uuid": "s", "boot": 1, "incarnation": "1"}
+NEVER_OURS = "1.10008.1.1.5.{}"  # a message that 10008 may have sent, and nobody ever saw
+NEVER_THEIRS = "1.56001.1.1.5.{}"  # one that 56001 may have sent, in a life that it never had
+
+
+@dataclass
+class Peer:
+    """10008, by hand."""
+
+    link: ClientLink
+    data: ClientChannel
+    heard: list[Any] = field(default_factory=list)  #: records
+
+    async def say(self, frame: Frame) -> None:
+        key, header, body = write_frame(frame)
+        assert await self.data.publish_and_wait("umx", key, header, bytes(body))
+
+    async def say_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
+        header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
+        assert await self.data.publish_and_wait("umx", str(to), header, body)
+
+    def hear(self, batch: Sequence[Delivered]) -> None:
+        for delivered in batch:
+            frame = read_frame(delivered.routing_key, delivered.header, delivered.body)
+            assert isinstance(frame, Packet)
+            self.heard += frame.records
+
+    def count(self, **facts: Any) -> int:
+        """How many records that say so were heard."""
+        return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
+
+
+@dataclass
+class Scene:
+    hub: PlatformNode
+    other: LocalNode
+    peer: Peer
+
+
+@pytest.fixture
+async def scene(inprocess: InProcess) -> Scene:
+    hub = await inprocess.platform()
+    other = await inprocess.local("56001", hub.port)
+    link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES)
+    data, control = await link.open_channel(), await link.open_channel()
+    await data.confirm_select()
+    peer = Peer(link, data)
+    await data.consume("node.1.10008", lambda batch: None)
+    await control.consume("node.1.10008.control", peer.hear, no_ack=True)
+    await linked(other)
+    return Scene(hub, other, peer)
+
+
+def lines(node: LocalNode | PlatformNode, event: Event) -> int:
+    with psycopg.connect(node.store.url) as connection:
+        row = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = %s", (int(event),)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def message(number: int, sid: int = 0) -> Data:
+    envelope = Envelope(
+        source=ME, target=OTHER, lk0=LK0(1, "10008", 1, 1, 5, number), attributes=Attributes(), sid=sid,
+        digest=bytes.fromhex("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"),
+    )  # fmt: skip
+    return Data(envelope, b"x")
+
+
+def packet(function: Function, primitive: Primitive, *records: Any, to: Address = OTHER) -> Packet:
+    return Packet(ME, to, function, primitive, records)
+
+
+async def still_delivers(scene: Scene, number: int, sid: int) -> None:
+    """The link is alive, and so is everything behind it."""
+    await scene.peer.say(message(number, sid))
+    ident = NEVER_OURS.format(number)
+    await until(lambda: scene.peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=ident))
+    assert scene.peer.link.is_open
+
+
+RECEIPTS = packet_type(Function.RECEIPTS, Primitive.INDICATION)
+ASKING = packet_type(Function.INQUIRIES, Primitive.REQUEST)
+# Type and body of what cannot be read.
+UNREADABLE = [
+    ("1.999.Indication", b"[]"),
+    ("", b"[]"),
+    ("7.810.Indication", b"[]"),
+    (packet_type(Function.RECEIPTS, Primitive.CONFIRMATION), b"[]"),
+    (RECEIPTS, b""),
+    (RECEIPTS, b"{"),
+    (RECEIPTS, b"\xff\xfe"),
+    (RECEIPTS, b'{"ident":1}'),
+    (RECEIPTS, b'[{"src_ref_id":-1}]'),
+    (RECEIPTS, b'[{"src_ref_id":99999999999999999999}]'),
+    (RECEIPTS, b'[{"ident":"1.10008.1.1.5.7; DROP TABLE tb_0031"}]'),
+    (RECEIPTS, b"[" * 100_000),
+    (ASKING, b'[{"role":"X"}]'),
+    (RECEIPTS, b"[" + b"{}," * RECORDS_MAX + b"{}]"),
+]
+
+
+async def test_what_cannot_be_read_is_noted(scene: Scene) -> None:
+    for type_, body in UNREADABLE:
+        await scene.peer.say_bytes(HUB, type_, body)
+        await scene.peer.say_bytes(OTHER, type_, body)
+    await scene.peer.say_bytes(OTHER, RECEIPTS, b"[]", source="no,body")
+    expected = 2 * len(UNREADABLE) + 1
+    await until(lambda: lines(scene.hub, Event.VIOLATION) == expected)
+    assert lines(scene.other, Event.VIOLATION) == 0  # it is stopped at the door
+    await still_delivers(scene, 1, 0)
+
+
+async def test_locators_that_cannot_be_are_noted_where_they_are_read(scene: Scene) -> None:
+    for forged in ("", "1", "1.56001", "1.56001.1.1.zz.7", "1.56001.1.1.5.-7", "1.56001.9.9.5.7"):
+        ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=forged)
+        await scene.peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
+    await until(lambda: lines(scene.hub, Event.VIOLATION) + lines(scene.other, Event.VIOLATION) == 6)
+    await still_delivers(scene, 1, 0)
+
+
+async def test_nothing_is_answered_about_what_never_was(scene: Scene) -> None:
+    """Stale names and questions about nothing are tolerated, and answered: whoever asks must come to an end."""
+    peer = scene.peer
+    ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)
+    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident=ident, sid=0, nonce=3)))
+    await until(lambda: peer.count(answer=Answer.NOT, ident=ident, nonce=3))
+    custodian = Inquiry(role=Role.S, ident=ident, lk1=(1, 1, 12345), nonce=4)
+    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, custodian, to=HUB))
+    await until(lambda: peer.count(answer=Answer.GONE, ident=ident, nonce=4))
+    elsewhere = Inquiry(role=Role.S, ident=ident, lk1=(8, 9, 12345), nonce=5)
+    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, elsewhere, to=HUB))
+    await until(lambda: peer.count(answer=Answer.UNAVAIL, ident=ident, nonce=5))
+    ack = Receipt(ack_flag=AckFlag.TRANSPORT, ident=theirs, src_ref_id=12345, status=Answer.RECV)
+    await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack, to=HUB))
+    await until(lambda: peer.count(ack_flag=AckFlag.TRANSPORT, ident=theirs))
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=theirs, status=Answer.RECV)
+    await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
+    await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, floors={"5": (0, 0)}))
+    noted = Inquiry(role=Role.R, ident=theirs, status=Answer.RECV, dest_ref_id=3)
+    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, noted))
+    await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, dest_ref_id=3))
+    assert lines(scene.hub, Event.VIOLATION) == lines(scene.other, Event.VIOLATION) == 0
+    await still_delivers(scene, 1, 0)
+
+
+async def test_repeated_records_and_messages_count_once(scene: Scene) -> None:
+    peer = scene.peer
+    for _ in range(3):
+        await peer.say(message(1))
+    await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=NEVER_OURS.format(1)) == 3)
+    question = Inquiry(role=Role.S, ident=NEVER_OURS.format(1), sid=0, nonce=1)
+    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, *[question] * 50))
+    await until(lambda: peer.count(answer=Answer.RECV) == 50)
+    assert lines(scene.other, Event.RECEIVED) == 1
+    assert lines(scene.other, Event.DUPLICATE) == 2
+    await still_delivers(scene, 2, 1)
+
+
+async def test_a_name_with_other_bytes_is_an_alarm(scene: Scene) -> None:
+    await still_delivers(scene, 1, 0)
+    changed = Data(replace(message(1).envelope, digest=b"\x01" * 32), b"y")
+    await scene.peer.say(changed)
+    await until(lambda: lines(scene.other, Event.MISMATCH) == 1)
+    await still_delivers(scene, 2, 1)
+
+
+@pytest.mark.parametrize("to", [HUB, OTHER], ids=["hub", "institution"])
+async def test_a_packet_of_a_hundred_thousand_records_is_worked_off(scene: Scene, to: Address) -> None:
+    peer = scene.peer
+    if to is HUB:
+        records: list[Any] = [
+            Receipt(ack_flag=AckFlag.TRANSPORT, ident=NEVER_THEIRS.format(n), src_ref_id=n) for n in range(RECORDS_MAX)
+        ]
+        await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, *records, to=to))
+        await until(lambda: peer.count(ack_flag=AckFlag.TRANSPORT) == RECORDS_MAX, 120)
+    else:
+        records = [Inquiry(role=Role.S, ident=NEVER_OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)]
+        await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, *records, to=to))
+        await until(lambda: peer.count(answer=Answer.NOT) == RECORDS_MAX, 120)
+    await still_delivers(scene, 1, 0)
+
+
+@pytest.mark.parametrize(("offered", "welcome"), [([2, 3], False), ([0, 0], False), ([1, 9], True), (None, True)])
+async def test_other_versions_agree_or_are_refused(
+    inprocess: InProcess, offered: Any, welcome: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Versions next to each other talk; without a common one the login is refused, and no other link suffers."""
+    hub = await inprocess.platform()
+    other = await inprocess.local("56001", hub.port)
+    await linked(other)
+    properties = PROPERTIES | ({} if offered is None else {PROPERTY: offered})
+
+    async def log_in() -> None:
+        link = await inprocess.client(hub, **LOGIN, client_properties=properties)
+        await (await link.open_channel()).consume("node.1.10008.control", lambda batch: None, no_ack=True)
+
+    if welcome:
+        await log_in()
+    else:
+        with pytest.raises(AmqpError):
+            await log_in()
+        assert "SEMQ-1120" in capsys.readouterr().out
+    assert other.uplink.link is not None

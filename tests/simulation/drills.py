@@ -1,0 +1,114 @@
+"""Drills: what some seeds aim at, a cell of the sender's grids that chance alone visits too seldom.
+
+A drill is a world like any other, with the oracle watching; only its rumours have an aim. They lead rows to the
+standing of the cell by hints that may be false without harm (see ``rumours``), and there say what the cell is about.
+"""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from semq.store.rows import Outbound
+from semq.umx_t.envelope import Frame
+from semq.umx_t.grids import Heard, Standing
+from semq.umx_t.records import Answer, Note
+from semq.umx_t.status import Direction, SaveFwd
+from tests.simulation.rumours import Hint, harmless, said, truth, truth_said
+
+if TYPE_CHECKING:
+    from tests.simulation.network import SimLink
+
+Goal = tuple[str, Standing, Heard]  # grid, where a row stands, what it hears
+# Grid and standing: what is heard there.
+TABLE = """
+class3   AWAY        recv rej void settled save unavail fwd fwd_failed
+class3   AWAY        refused refused_again gone cancel resend ask offline
+class3   GONE        settled unavail refused refused_again gone resend cancel
+class3   SS_INIT     settled unavail refused refused_again gone
+class3   SS_SENT     settled unavail gone
+class3   SS_ACK_FWD  settled unavail gone
+class3   SS_ACK      settled not_here not_here_bare
+class3   FINAL       unavail not_here not_here_bare offline gone refused
+class12  SS_INIT     recv rej save
+class12  SS_ACK      claim discarded fwd_failed
+class12  FINAL       claim save discarded refused fwd_failed rej
+class12  SS_ACK_FWD  discarded
+"""
+GOALS: tuple[Goal, ...] = tuple(
+    (grid, Standing[standing], Heard[news])
+    for grid, standing, *all_news in map(str.split, TABLE.strip().splitlines())
+    for news in all_news
+)
+HINT_OF: dict[Heard, Hint] = {
+    Heard.fwd: Note.FORWARDED,
+    Heard.fwd_failed: Note.FORWARD_FAILED,
+    Heard.discarded: Note.DISCARDED,
+    Heard.save: Note.STORED,
+    Heard.claim: Note.STORED,  # what waits to be sent is claimed while this is on its way into the store
+    Heard.refused: Note.REFUSED,
+    Heard.refused_again: Note.REFUSED,
+    Heard.gone: Answer.GONE,
+    Heard.unavail: Answer.UNAVAIL,
+    Heard.not_here: Answer.NOT,
+    Heard.not_here_bare: Answer.NOT,
+    Heard.offline: Answer.OFFLINE,
+}
+TRUTHS = {Heard.recv: Answer.RECV, Heard.rej: Answer.REJ, Heard.void: Answer.VOID, Heard.settled: Answer.SETTLED}
+# From a standing towards another: what is said.
+WAY: dict[Standing, dict[Standing, Hint]] = {
+    Standing.AWAY: {
+        Standing.SS_SENT: Note.STORED,
+        Standing.SS_ACK_FWD: Note.STORED,
+        Standing.SS_ACK: Answer.UNAVAIL,
+        Standing.GONE: Note.STORED,
+    },
+    Standing.GONE: {
+        Standing.SS_SENT: Note.STORED,
+        Standing.SS_ACK_FWD: Note.STORED,
+        Standing.SS_ACK: Answer.GONE,
+        Standing.AWAY: Answer.GONE,
+    },
+    Standing.SS_ACK: {Standing.SS_SENT: Note.STORED, Standing.SS_ACK_FWD: Note.STORED},
+    Standing.SS_ACK_FWD: {Standing.SS_SENT: Note.FORWARDED},
+    Standing.SS_INIT: {Standing.SS_SENT: Answer.OFFLINE, Standing.SS_ACK_FWD: Note.FORWARD_FAILED},
+}
+
+
+def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
+    """What a node with own rows hears for the sake of the goal."""
+    grid, aim, news = goal
+    engine = link.owner.engine
+    rows = [
+        row
+        for row in link.owner.tables.outbound.values()
+        if row.direction is Direction.OWN and (row.save_fwd is SaveFwd.MUST) is (grid == "class3")
+    ]
+    chance.shuffle(rows)
+    frames: list[Frame] = []
+    for row in rows[:3]:
+        standing = engine.rows.standing(row)
+        if aim is Standing.FINAL:
+            frames += _after_its_end(link, row, news)
+        elif standing is aim:
+            frames += _at_the_aim(link, row, news)
+        elif (hint := WAY.get(aim, {}).get(standing)) is not None and hint in _hints(row):
+            frames.append(said(link, row, hint))
+    return frames
+
+
+def _hints(row: Outbound) -> tuple[Hint, ...]:
+    return (Note.FORWARDED, Note.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL, *harmless(row, ends=False))
+
+
+def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
+    if news in TRUTHS:
+        known = truth(link.owner.world, row)
+        return [truth_said(link, row, known)] if known is TRUTHS[news] else []
+    hint = HINT_OF.get(news)
+    return [said(link, row, hint)] if hint is not None and hint in _hints(row) else []
+
+
+def _after_its_end(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
+    known, hint = truth(link.owner.world, row), HINT_OF.get(news)
+    if known is None or hint not in harmless(row, ends=True):
+        return []
+    return [truth_said(link, row, known), said(link, row, hint)]
