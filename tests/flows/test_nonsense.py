@@ -4,8 +4,7 @@ A peer with a valid login talks to a real hub, and through it to a real institut
 names of rows that never were, questions about nothing, repetitions, packets of 100,000 records, other versions.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -14,53 +13,18 @@ from msgspec.structs import replace
 
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
-from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
-from semq.amqp.events import Delivered
-from semq.engine.framing import read_frame, write_frame
 from semq.store.rows import Event
-from semq.transport.client import ClientLink
-from semq.transport.client_channel import ClientChannel
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.headers import packet_type
-from semq.umx_t.locator import LK0
 from semq.umx_t.records import RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
 from semq.umx_t.version import PROPERTY
+from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, by_hand, message
 from tests.service.inprocess import InProcess, linked, until
 
-ME, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
-LOGIN = {"user": "1.10008", "password": "pass-10008", "virtual_host": "umx"}
-PROPERTIES = {"node": "1.10008", "store_uuid": "s", "boot": 1, "incarnation": "1"}
 NEVER_OURS = "1.10008.1.1.5.{}"  # a message that 10008 may have sent, and nobody ever saw
 NEVER_THEIRS = "1.56001.1.1.5.{}"  # one that 56001 may have sent, in a life that it never had
-
-
-@dataclass
-class Peer:
-    """10008, by hand."""
-
-    link: ClientLink
-    data: ClientChannel
-    heard: list[Any] = field(default_factory=list)  #: records
-
-    async def say(self, frame: Frame) -> None:
-        key, header, body = write_frame(frame)
-        assert await self.data.publish_and_wait("umx", key, header, bytes(body))
-
-    async def say_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
-        header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
-        assert await self.data.publish_and_wait("umx", str(to), header, body)
-
-    def hear(self, batch: Sequence[Delivered]) -> None:
-        for delivered in batch:
-            frame = read_frame(delivered.routing_key, delivered.header, delivered.body)
-            assert isinstance(frame, Packet)
-            self.heard += frame.records
-
-    def count(self, **facts: Any) -> int:
-        """How many records that say so were heard."""
-        return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
 
 
 @dataclass
@@ -74,12 +38,7 @@ class Scene:
 async def scene(inprocess: InProcess) -> Scene:
     hub = await inprocess.platform()
     other = await inprocess.local("56001", hub.port)
-    link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES)
-    data, control = await link.open_channel(), await link.open_channel()
-    await data.confirm_select()
-    peer = Peer(link, data)
-    await data.consume("node.1.10008", lambda batch: None)
-    await control.consume("node.1.10008.control", peer.hear, no_ack=True)
+    peer = await by_hand(inprocess, hub)
     await linked(other)
     return Scene(hub, other, peer)
 
@@ -89,14 +48,6 @@ def lines(node: LocalNode | PlatformNode, event: Event) -> int:
         row = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = %s", (int(event),)).fetchone()
     assert row is not None
     return int(row[0])
-
-
-def message(number: int, sid: int = 0) -> Data:
-    envelope = Envelope(
-        source=ME, target=OTHER, lk0=LK0(1, "10008", 1, 1, 5, number), attributes=Attributes(), sid=sid,
-        digest=bytes.fromhex("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"),
-    )  # fmt: skip
-    return Data(envelope, b"x")
 
 
 def packet(function: Function, primitive: Primitive, *records: Any, to: Address = OTHER) -> Packet:

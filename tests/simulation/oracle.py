@@ -234,7 +234,10 @@ class Oracle:
         if message is None:
             return
         if row.direction is Direction.RELAYED:
-            self._demand(bool(message.ever), "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
+            # A restored sender may have ended what an earlier life of it had stored: its receiver then says SETTLED.
+            ended = message.source_restored and message.outcome is not None
+            known = bool(message.ever) or ended
+            self._demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
         self._demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")

@@ -1,0 +1,66 @@
+"""An institution played by hand over a real link: it logs in as 10008, hears everything, says only what it is told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from platform_node.node import PlatformNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.engine.framing import read_frame, write_frame
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Packet
+from semq.umx_t.locator import LK0
+from tests.service.inprocess import InProcess
+
+ME, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
+LOGIN = {"user": "1.10008", "password": "pass-10008", "virtual_host": "umx"}
+PROPERTIES = {"node": "1.10008", "store_uuid": "s", "boot": 1, "incarnation": "1"}
+
+
+@dataclass
+class Peer:
+    """10008, by hand."""
+
+    link: ClientLink
+    data: ClientChannel
+    heard: list[Any] = field(default_factory=list)  #: records
+
+    async def say(self, frame: Frame) -> None:
+        key, header, body = write_frame(frame)
+        assert await self.data.publish_and_wait("umx", key, header, bytes(body))
+
+    async def say_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
+        header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
+        assert await self.data.publish_and_wait("umx", str(to), header, body)
+
+    def hear(self, batch: Sequence[Delivered]) -> None:
+        for delivered in batch:
+            frame = read_frame(delivered.routing_key, delivered.header, delivered.body)
+            assert isinstance(frame, Packet)
+            self.heard += frame.records
+
+    def count(self, **facts: Any) -> int:
+        """How many records that say so were heard."""
+        return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
+
+
+async def by_hand(inprocess: InProcess, hub: PlatformNode) -> Peer:
+    """10008 logs in, hears everything and says nothing by itself."""
+    link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES)
+    data, control = await link.open_channel(), await link.open_channel()
+    await data.confirm_select()
+    peer = Peer(link, data)
+    await data.consume("node.1.10008", lambda batch: None)
+    await control.consume("node.1.10008.control", peer.hear, no_ack=True)
+    return peer
+
+
+def message(number: int, sid: int = 0) -> Data:
+    envelope = Envelope(
+        source=ME, target=OTHER, lk0=LK0(1, "10008", 1, 1, 5, number), attributes=Attributes(), sid=sid,
+        digest=bytes.fromhex("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"),
+    )  # fmt: skip
+    return Data(envelope, b"x")

@@ -1,0 +1,119 @@
+"""Stuck messages of real nodes, brought about by hand: each is shown with the cause that it has.
+
+10008 is played by hand, for a partner must be silent; 56001 and the hub are real. Everything is overdue at once.
+"""
+
+from functools import partial
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.transport.client import ClientLink
+from semq.umx_t.envelope import Data
+from semq.umx_t.locator import Pos
+from tests.flows.by_hand import by_hand, message
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+
+OVERDUE = "overdue_s = 0.001\n"
+
+
+class Scene:
+    def __init__(self, hub: PlatformNode, node: LocalNode, admin: ClientLink) -> None:
+        self.hub = hub
+        self.node = node
+        self.admin = admin
+
+    async def submit(self, to: str) -> str:
+        told = await ask(self.admin, "msg.submit", {"target": to, "body_base64": "eA=="})
+        return str(told["result"]["lk0"])
+
+    async def cause(self, lk0: str) -> str:
+        told = await ask(self.admin, "stuck.explain", {"id": lk0})
+        stuck = told["result"]["stuck"]
+        return str(stuck["cause"]) if stuck else ""
+
+    async def comes_to(self, lk0: str, cause: str) -> None:
+        """The explanation becomes this one, and the list says the same; looking has changed nothing."""
+
+        async def is_so() -> bool:
+            return await self.cause(lk0) == cause
+
+        await until(is_so)
+        listed = (await ask(self.admin, "stuck.list", {"cause": cause}))["result"]
+        assert lk0 in [row["lk0"] for row in listed]
+        assert all(row["stuck"]["next_step"] for row in listed)
+
+    async def act(self, operation: str, lk0: str) -> Any:
+        return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")
+
+    async def trace(self, lk0: str) -> list[str]:
+        told = await ask(self.admin, "msg.trace", {"id": lk0})
+        return [line["event"] for line in told["result"]["events"]]
+
+
+@pytest.fixture
+async def scene(inprocess: InProcess) -> Scene:
+    text = PLATFORM.replace('password = "pass-56001"\n', 'password = "pass-56001"\nmay_send_to = ["10008", "88001"]\n')
+    hub = await inprocess.platform(text + OVERDUE)
+    settings = inprocess.settings("56001", LOCAL.format(name="56001", hub=hub.port) + OVERDUE)
+    node = await inprocess.started(settings)
+    await linked(node)
+    return Scene(hub, node, await inprocess.client(node))
+
+
+async def test_a_target_that_is_away_or_says_nothing(inprocess: InProcess, scene: Scene) -> None:
+    away = await scene.submit("88001")
+    await scene.comes_to(away, "TARGET_OFFLINE")
+    hub = await inprocess.client(scene.hub)
+    rows = (await ask(hub, "stuck.list"))["result"]
+    assert [row["stuck"]["cause"] for row in rows] == ["TARGET_OFFLINE"]
+    await by_hand(inprocess, scene.hub)
+    await until(lambda: scene.node.engine.partners.online.get("1.10008"))
+    silent = await scene.submit("10008")
+    await scene.comes_to(silent, "NO_ACK2")
+    await scene.comes_to(silent, "INQUIRY_SILENT")
+    assert {"ACCEPTED", "FORWARDED"} <= set(await scene.trace(silent))
+
+
+async def test_what_waits_at_the_receiver(inprocess: InProcess, scene: Scene) -> None:
+    peer = await by_hand(inprocess, scene.hub)
+    await peer.say(message(1, 0))
+    after = message(2, 2)
+    place = Pos(5, 1)
+    attributes = replace(after.envelope.attributes, order_key="k")
+    await peer.say(Data(replace(after.envelope, prev=place, attributes=attributes), after.body))
+    first, second = "1.10008.1.1.5.1", "1.10008.1.1.5.2"
+
+    async def is_there() -> Any:
+        return (await ask(scene.admin, "msg.show", {"id": second})).get("ok")
+
+    await until(is_there)
+    await scene.comes_to(first, "NOT_CONSUMED")
+    channel = await scene.admin.open_channel()
+    taken: list[Any] = []
+    await channel.consume("semq.inbox", taken.extend)
+    await scene.comes_to(second, "BLOCKED_BY_ORDER")
+    await until(lambda: taken)
+    channel.ack(taken[0].delivery_tag)
+    await scene.comes_to(first, "REACK_MISSING")
+
+
+async def test_what_a_person_does_is_in_the_ledger(inprocess: InProcess, scene: Scene) -> None:
+    await scene.hub.stop()
+    await until(lambda: scene.node.uplink.link is None)
+    lk0 = await scene.submit("10008")
+    await scene.comes_to(lk0, "LINK_DOWN")
+    await scene.act("msg.hold", lk0)
+    await scene.comes_to(lk0, "HELD")
+    await scene.act("msg.release", lk0)
+    await scene.act("msg.resend", lk0)
+    await scene.comes_to(lk0, "LINK_DOWN")
+    await scene.act("msg.cancel", lk0)
+    events = await scene.trace(lk0)
+    assert events.count("OPERATOR") == 3
+    assert events.count("VOIDED") == 1
+    again = await until(partial(scene.act, "stuck.explain", lk0))
+    assert again["message"]["void"] is True
