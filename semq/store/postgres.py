@@ -40,6 +40,7 @@ from semq.store.unit import Recovered, Work
 from semq.store.writer import Counters, Writer
 
 CONNECT_S = 10
+READINGS_S = 10.0  # so long ``stop`` waits for queries that are under way
 # A server that is gone without a word is noticed within some 15 seconds.
 KEEPALIVE: dict[str, Any] = {
     "connect_timeout": CONNECT_S,
@@ -83,6 +84,7 @@ class PostgresStore:
         self._wire: Wire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
+        self._readings: set[asyncio.Future[Any]] = set()
         self._engine = create_engine(
             "postgresql+psycopg://", creator=self._reader, pool_size=2, max_overflow=2, pool_pre_ping=True
         )
@@ -132,6 +134,8 @@ class PostgresStore:
         lease_, self._lease = self._lease, None
         alive = self._wire is not None and not self._wire.closed
         self._close()
+        if self._readings:
+            await asyncio.wait(self._readings, timeout=READINGS_S)
         self._engine.dispose()
         if lease_ is not None and alive:
             await self._give_back(lease_)
@@ -143,8 +147,12 @@ class PostgresStore:
             with self._engine.connect() as connection:
                 return query(connection, *args, **kwargs)
 
+        # Who asks may stop waiting; the thread goes on, and ``stop`` waits for it before it closes the connections.
+        reading = asyncio.get_running_loop().run_in_executor(None, run)
+        self._readings.add(reading)
+        reading.add_done_callback(self._read)
         try:
-            return await asyncio.to_thread(run)
+            return await asyncio.shield(reading)
         except (psycopg.OperationalError, OperationalError) as error:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
@@ -179,6 +187,11 @@ class PostgresStore:
         self._wire = wire
         numbers = count(recovered.first_id)
         self._writer = Writer(wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended)
+
+    def _read(self, reading: "asyncio.Future[Any]") -> None:
+        self._readings.discard(reading)
+        if not reading.cancelled():
+            reading.exception()  # looked at: whoever asked may not wait any more
 
     def _inspect(self) -> None:
         """What must be true of the database before anything is trusted to it."""

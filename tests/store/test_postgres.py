@@ -1,6 +1,7 @@
 """The store on Postgres keeps the contract of ``unit``: what a unit stages comes back as the store in memory has it."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection, text
 
 from semq.clock import SystemClock
 from semq.store.memory import MemoryStore
@@ -115,3 +117,23 @@ def clear(url: str) -> None:
     with psycopg.connect(url) as connection:
         for table in TABLES:
             connection.execute(f"DELETE FROM {table}")  # TRUNCATE makes new files for each partition: slower
+
+
+async def test_nobody_waits_for_a_query_any_more_and_its_connection_is_closed_all_the_same(database: str) -> None:
+    readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'semq-reader' AND datname = %s"
+    async with opened(database) as store:
+        begun = threading.Event()
+
+        def query(connection: Connection) -> None:
+            connection.execute(text("SELECT 1"))
+            begun.set()
+            connection.execute(text("SELECT pg_sleep(0.5)"))
+
+        asking = asyncio.create_task(store.read(query))
+        await asyncio.to_thread(begun.wait)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    with psycopg.connect(database, autocommit=True) as connection:
+        while connection.execute(readers, [connection.info.dbname]).fetchone() != (0,):
+            connection.execute("SELECT pg_sleep(0.02)")  # a server process ends a little after its connection
