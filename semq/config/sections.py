@@ -92,6 +92,8 @@ class Database(Section):
     """a Postgres 14 or newer; without it the node starts its own in data_dir"""
     migrate: bool = True
     """bring an older schema up to date at start; false: refuse to start and name the command"""
+    ledger_days: Annotated[int, Field(ge=0, le=36_500)] = 400
+    """so many days the ledger remembers (with its receipts and session keys); 0: for ever"""
 
     @property
     def dsn(self) -> str | None:

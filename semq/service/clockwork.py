@@ -44,14 +44,14 @@ class Clockwork:
     def __init__(self, engine: Callable[[], Engine], turn: Turn, jobs: list[Job]) -> None:
         self._engine = engine
         self._turn = turn
-        self._jobs = [Job("engine", 0.1, self._tick), *jobs]
+        self.jobs = [Job("engine", 0.1, self._tick), *jobs]
         self._scheduler = AsyncIOScheduler(
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
 
     def start(self) -> None:
         """Begin to tick."""
-        for job in self._jobs:
+        for job in self.jobs:
             self._scheduler.add_job(_run, "interval", [job], seconds=job.every_s, id=job.name, name=job.name)
         self._scheduler.start()
 

@@ -33,6 +33,7 @@ from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
 from semq.service.nightly import DATABASE_VARIABLE, Nightly
 from semq.service.secrecy import vault_of
+from semq.service.tidying import Tidying
 from semq.store.broker import PostgresMessageStore
 from semq.store.postgres import PostgresStore
 from semq.store.unit import Recovered
@@ -140,7 +141,9 @@ class Node(Generic[E]):
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="anybody on the way can read everything")
         await self.prepare()
-        self.clockwork = Clockwork(lambda: self.engine, self.turn, [*self.jobs(), *self.nightly.jobs()])
+        tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
+        jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs()]
+        self.clockwork = Clockwork(lambda: self.engine, self.turn, jobs)
         await self._begin()
         self.server = AmqpServer(
             self._server_config(),

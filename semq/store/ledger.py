@@ -1,6 +1,6 @@
 """The partitions of semq_ledger, one a day (UTC): made ahead, dropped when their time is over.
 
-Called by ``writer`` at the start and by ``housekeeping`` every few hours. Lines are written by ``postgres_write`` and
+Called by ``postgres`` at the start and by ``housekeeping`` every few hours. Lines are written by ``postgres_write`` and
 read by ``reading``. A line for a day that has no partition goes to ``semq_ledger_other``, so that an insert never
 fails; when the day's partition is made, its lines move there."""
 
@@ -42,10 +42,14 @@ async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days
 
 
 async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date) -> list[str]:
-    """Drop the partitions of the days before; the names of those that went. Their links stay: later ones name them."""
+    """Drop the partitions of the days before, and their lines that never had one; the names of those that went.
+
+    Their links stay: later ones name them."""
     gone = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in gone:
         await _unhurried(connection, sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+    edge = datetime(first_kept.year, first_kept.month, first_kept.day, tzinfo=UTC)
+    await connection.execute(sql.SQL("DELETE FROM {} WHERE at < %s").format(sql.Identifier(OTHER)), [edge])
     return gone
 
 

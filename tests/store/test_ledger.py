@@ -64,6 +64,13 @@ async def test_old_days_are_dropped_whole(database: str) -> None:
         assert await partitions(connection) == ["semq_ledger_20010102", *kept]
 
 
+async def test_old_lines_that_never_had_a_partition_go_too(database: str) -> None:
+    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        await write(life, ms(DAY), ms(DAY + timedelta(5)))
+        await drop_before(connection, DAY + timedelta(1))
+        assert list(where(database)) == [f"at {ms(DAY + timedelta(5))}"]
+
+
 async def test_making_a_day_never_makes_the_writer_wait(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long report reads the whole ledger meanwhile: the new day gives up, the writer goes on."""
     monkeypatch.setattr(ledger, "LOCK_WAIT_MS", 50)
