@@ -41,7 +41,9 @@ def main(argv: list[str]) -> int:
     if argv and argv[0] in OTHERS:
         other: int = importlib.import_module(OTHERS[argv[0]]).main(argv[1:])
         return other
-    parser = argparse.ArgumentParser(prog="./run bench", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="./run bench", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
     parser.add_argument("--messages", type=_count, default=20_000, metavar="N", help="documents in a phase (20000)")
     parser.add_argument("--size", type=_size, default=1024, metavar="BYTES", help="octets in a document (1024)")

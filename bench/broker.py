@@ -193,7 +193,9 @@ async def _all(*work: Awaitable[None]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure; the exit status."""
-    parser = argparse.ArgumentParser(prog="./run bench broker", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="./run bench broker", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
     parser.add_argument("--messages", type=int, default=20_000, metavar="N", help="in each phase (20000)")
     parser.add_argument("--size", type=int, default=1024, metavar="BYTES", help="of a body (1024)")

@@ -36,7 +36,9 @@ SUMMARY = """
 
 def main(argv: list[str]) -> int:
     """Measure what the arguments ask for; the exit status."""
-    parser = argparse.ArgumentParser(prog="./run bench reconcile", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="./run bench reconcile", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--messages", type=int, default=100_000, metavar="N", help="messages of the date (100000)")
     parser.add_argument("--nodes", type=int, default=8, metavar="N", help="institutions, one of which sends half (8)")
     parser.add_argument("--memory", type=int, default=4096, metavar="MIB", help="what each engine may use (4096)")

@@ -41,7 +41,9 @@ SUMMARY = """
 
 def main(argv: list[str]) -> int:
     """Run what the arguments ask for; the exit status."""
-    parser = argparse.ArgumentParser(prog="./run bench secrecy", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="./run bench secrecy", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--messages", type=int, default=5000, metavar="N", help="documents in a round (5000)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds of each kind (5)")
     parser.add_argument("--size", type=int, default=1024, metavar="BYTES", help="octets in a document (1024)")

@@ -31,7 +31,6 @@ FLOORS: dict[str, float] = {
     "platform_node": 4,
     "semq.app": 5,
     "semq.cli": 5,
-    "semq.console": 5,
     "semq.demo": 5,
     "spark_reconcile": 5,
 }
@@ -42,8 +41,6 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("semq.store", "migrations"): "the schema and the code that reads it are one floor",
     ("migrations", "semq.store"): "the same",
     ("semq.cli", "semq.app"): "the command line is an application like any other",
-    ("semq.cli", "semq.console"): "it starts it",
-    ("semq.cli", "semq.demo"): "it starts it",
     ("semq.cli", "spark_reconcile"): "it starts it",
     ("spark_reconcile", "semq.app"): "extracts travel as documents, deeds are asked for as any application asks",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",

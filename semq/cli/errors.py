@@ -7,7 +7,7 @@ class NoNode(Misconfigured):
     """No node was named."""
 
     code = "SEMQ-2201"
-    remedy = "Give --node amqp://user:password@host:port or --config FILE, or set SEMQ_NODE."
+    remedy = "Give --node amqp://user:password@host:port or --config FILE, or set SEMQ_NODE or SEMQ_CONFIG."
 
 
 class NoUser(Misconfigured):

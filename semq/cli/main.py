@@ -24,8 +24,8 @@ EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
 
 HELP = """Store-and-forward delivery of business documents between institutions.
 
-A node is named by --node amqp://user:password@host:port, by --config FILE (its own configuration), or by the variable
-SEMQ_NODE. Data goes to standard output, talk to standard error; --json prints one JSON value.
+A node is named by --node amqp://user:password@host:port, by --config FILE (its own configuration), or by the variables
+SEMQ_NODE or SEMQ_CONFIG. Data goes to standard output, talk to standard error; --json prints one JSON value.
 """
 EPILOG = "Exit status: 0 done, 1 no or refused, 2 usage, 69 not now, 78 settings, 130 interrupted; reconcile: more."
 

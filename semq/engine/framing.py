@@ -1,4 +1,4 @@
-"""Frames of the engine as AMQP content, and back (the table in ARCHITECTURE.md, "AMQP 0-9-1 everywhere").
+"""Frames of the engine as AMQP content, and back (the table in ARCHITECTURE.md, "AMQP everywhere").
 
 UMX-T attributes ride in the content header, @AppData is the body. What is only passed on keeps its header and body as
 they came; what this node makes or changes is built here. Used by both kinds of nodes, on both ends of a link.

@@ -15,7 +15,9 @@ from tests.crash import campaign
 
 def main() -> int:
     """Read the command line, run, print."""
-    parser = argparse.ArgumentParser(prog="./run crash", description="Kill nodes and databases under load.")
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="./run crash", description="Kill nodes and databases under load."
+    )
     parser.add_argument("--cycles", type=int, default=20, help="cycles of faults (20)")
     parser.add_argument("--seed", type=int, default=None, help="of documents and faults; drawn if not given")
     parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two rests (%(default)s)")

@@ -37,7 +37,9 @@ def perform(port: int, script: Script) -> list[str]:
 
 def main(argv: list[str] | None = None) -> int:
     """Compare; the exit status."""
-    parser = argparse.ArgumentParser(prog="./run differential", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="./run differential", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--lots", type=int, default=20, metavar="N", help="scripts drawn by lot (20)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the first of them (1)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only written scripts with this in their name")

@@ -24,7 +24,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./run simulate", description=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="./run simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5000, help="how many seeds to run (default 5000)")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument(
