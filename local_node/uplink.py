@@ -1,4 +1,4 @@
-"""The link to the platform: dialled, kept up, and dialled again (PROTOCOL.md section 10; ARCHITECTURE.md, "AMQP everywhere").
+"""The link to the platform: dialled, kept up, and dialled again (PROTOCOL.md section 10; ARCHITECTURE.md).
 
 Documents and packets travel on channels of their own, so that bulk never delays an acknowledgement. Confirms and acks
 of AMQP are flow control here: they bound what is under way, and say nothing of custody or receipt.
