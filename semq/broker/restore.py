@@ -44,10 +44,15 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
         if vhost is not None:
             _bind(binding, vhost)
     shared: dict[int, StoredBody] = {}
+    homeless = 0
     for message in state.messages:
         found = queues.get(message.queue_id)
-        if found is not None:
+        if found is None:
+            homeless += 1
+        else:
             _message(message, found, state.handed_out.get(message.queue_id, 0), shared, bodies)
+    if homeless:
+        log.warning("the store has %d messages whose queue is not served; they rest", homeless)
     for body in shared.values():
         body.release()  # from here on the queues hold it
 

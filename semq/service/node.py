@@ -202,6 +202,7 @@ class Node(Generic[E]):
                 self.recovered = await self._reopened()
                 self._build()
                 await self.began()
+                self.server.journal.flush()  # what was declared meanwhile waits there
         except Exception as error:
             log.exception("cannot_begin_again")
             if not self._failed.done():

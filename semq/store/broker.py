@@ -8,6 +8,7 @@ The statements are in ``postgres_broker``.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -16,6 +17,8 @@ from sqlalchemy import Connection, Table, delete, select
 from semq.errors import SemqError
 from semq.store import tables
 from semq.store.unit import Needs, Unit, Work
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,7 +93,9 @@ class PostgresMessageStore:
     async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         try:
             data = await self._store.read(read_chunk, body_id, index)
-        except SemqError as error:
+        except Exception as error:  # whatever it is, somebody waits for the answer
+            if not isinstance(error, SemqError):
+                log.exception("A part of a large body cannot be read.")
             done(None, error)
         else:
             done(data, None)

@@ -30,7 +30,10 @@ class Locking:
         """The payload of a row. Raises VaultLocked if it was moved or altered."""
         if self.vault is None or not self.vault.is_locked(payload):
             return payload
-        return self.vault.unlock(payload, _context(table, int8(key)))
+        try:
+            return self.vault.unlock(payload, _context(table, int8(key)))
+        except VaultLocked as error:
+            raise VaultLocked(table=table, key=key) from error
 
     def unlock_unit(self, unit: Unit) -> None:
         """All bodies that a unit has loaded."""

@@ -21,7 +21,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
@@ -51,6 +52,8 @@ KEEPALIVE: dict[str, Any] = {
     "tcp_user_timeout": 15_000,
 }
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
+# What a query raises when the server, its connection or a free place in the pool is not there.
+AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
 CHANNELS = ("semq_submit", "semq_done")  # NOTIFY wakes early, nothing depends on it
 
 P = ParamSpec("P")
@@ -153,7 +156,7 @@ class PostgresStore:
         reading.add_done_callback(self._read)
         try:
             return await asyncio.shield(reading)
-        except (psycopg.OperationalError, OperationalError) as error:
+        except AWAY as error:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
     # ------------------------------------------------------------------------------------------------- inside

@@ -1,8 +1,22 @@
 """What is gathered in a turn is one list for the store, and everybody hears when it is true."""
 
+from collections.abc import Callable
+
 import pytest
 
-from semq.broker.persist import AddMessage, DeleteQueue, DropMessages, MarkHandedOut
+from semq.broker.persist import (
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DropMessages,
+    MarkHandedOut,
+    StoreOp,
+    Unbind,
+)
+from semq.errors import BadInput, Unavailable
 from tests.broker.pure import Model
 
 
@@ -70,3 +84,82 @@ def test_the_driver_hears_of_the_first_thing_of_a_turn() -> None:
     assert len(calls) == 2
     model.flush()
     assert model.store.batches == 2
+
+
+QUEUE, OTHER = DeclareQueue(1, "/", "q", False, b""), DeclareQueue(2, "/", "other", False, b"")
+EXCHANGE = DeclareExchange("/", "e", "topic", False, False, b"")
+BINDING = ("/", "e", "q", False, "k", b"")
+
+
+def without_a_store(model: Model, *ops: StoreOp, failure: BaseException | None = None) -> None:
+    """A turn that fails."""
+    model.store.failure = failure or Unavailable()
+    for op in ops:
+        model.journal.add(op)
+    model.flush()
+    model.store.failure = None
+
+
+def test_what_was_defined_while_the_store_was_away_goes_ahead_of_what_comes_next() -> None:
+    model = Model()
+    without_a_store(model, QUEUE, EXCHANGE, row(1))
+    without_a_store(model, Bind(*BINDING), DropMessages(1, [1]))
+    lists: list[list[StoreOp]] = []
+    save = model.store.save
+
+    def noted(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        lists.append(ops)
+        save(ops, done)
+
+    model.store.save = noted  # type: ignore[method-assign]
+    model.journal.add(row(2))
+    model.flush()
+    model.flush()
+    assert lists == [[QUEUE, EXCHANGE, Bind(*BINDING)], [row(2)]]
+    assert (model.journal.batches_under_way, model.journal.pending_bytes) == (0, 0)
+
+
+def test_a_queue_that_was_declared_while_the_store_was_away_is_there_in_the_next_life() -> None:
+    model = Model()
+    model.store.failure = Unavailable()
+    model.queue("q", durable=True)
+    model.flush()
+    model.store.failure = None
+    model.queue("q", durable=True)  # it is there: nothing is written for it
+    model.publish("q", b"1", delivery_mode=2)
+    model.flush()
+    assert [queue.name for queue in model.store.queues.values()] == ["q"]
+    assert len(model.store.messages) == 1
+
+
+def test_only_the_last_word_on_a_definition_is_owed() -> None:
+    model = Model()
+    model.store.save([EXCHANGE, Bind(*BINDING), OTHER], lambda _: None)
+    without_a_store(model, QUEUE, DeleteQueue(2))
+    without_a_store(model, DeleteExchange("/", "e"), Unbind(*BINDING), DeleteQueue(1), OTHER)
+    without_a_store(model, EXCHANGE)
+    model.flush()
+    assert (list(model.store.queues), list(model.store.exchanges), model.store.bindings) == ([2], [("/", "e")], {})
+
+
+def test_what_is_refused_is_not_owed_and_harms_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    model, heard = Model(), list[BaseException | None]()
+    without_a_store(model, QUEUE, failure=BadInput("no"))
+    model.flush()
+    assert model.store.batches == 0
+    without_a_store(model, QUEUE, EXCHANGE, OTHER)
+    save = model.store.save
+
+    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        model.store.failure = BadInput("no") if EXCHANGE in ops else None
+        save(ops, done)
+
+    model.store.save = refusing  # type: ignore[method-assign]
+    model.journal.add(row(1))
+    model.journal.when_saved(heard.append)
+    model.flush()
+    assert (heard, list(model.store.queues), model.store.exchanges) == ([None], [1, 2], {})
+    assert "is refused" in caplog.text
+    batches = model.store.batches
+    model.flush()
+    assert model.store.batches == batches

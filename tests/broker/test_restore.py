@@ -1,5 +1,7 @@
 """A second life on the same store."""
 
+import pytest
+
 from semq.broker.bodies import Bodies
 from semq.broker.memory_store import MemoryStore
 from semq.broker.persist import AddMessage, Bind, DeclareExchange
@@ -108,7 +110,7 @@ async def test_expiry_goes_on_by_the_wall_clock() -> None:
     assert bodies(queue_of(model, "q")) == []
 
 
-async def test_rows_without_their_host_or_their_ends_rest() -> None:
+async def test_rows_without_their_host_or_their_ends_rest(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore(Later())
     elsewhere = DeclareExchange("elsewhere", "e", "topic", False, False, b"\0\0\0\0")
     row = AddMessage(9, 1, "", "q", 0, None, 0, b"", b"")
@@ -118,3 +120,4 @@ async def test_rows_without_their_host_or_their_ends_rest() -> None:
     restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
     assert model.vhost.queues == {}
     assert model.vhost.bindings == 0
+    assert "1 messages whose queue is not served" in caplog.text

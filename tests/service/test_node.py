@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from platform_node.node import PlatformNode
+from semq.amqp.errors import AmqpError
 from semq.store.embedded_errors import ServerFailed
 from semq.store.postgres_errors import StoreUnavailable
 from tests.service.inprocess import InProcess, ask, until
@@ -78,3 +79,27 @@ async def test_a_server_that_dies_again_while_it_recovers(
     await until(lambda: hub.lives == 2)
     assert len(tried) == 3
     assert await lives(hub, inprocess) == 2
+
+
+async def test_a_queue_that_was_declared_while_the_store_was_away_is_durable(
+    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client heard that it is not stored; that the model had it hid from the next declare that nothing was
+    written."""
+    channel = await (await inprocess.client(hub)).open_channel()
+    revive, back = hub._database.revive, asyncio.Event()
+
+    async def later() -> None:
+        await back.wait()
+        await revive()
+
+    monkeypatch.setattr(hub._database, "revive", later)
+    cut_off(hub)
+    await until(lambda: hub.store._writer is None)
+    with pytest.raises(AmqpError):
+        await channel.declare_queue("kept", durable=True)
+    back.set()
+    await until(lambda: hub.lives == 2 and hub._beginning is not None and hub._beginning.done())
+    await until(lambda: hub.server.journal.batches_under_way == 0)
+    with psycopg.connect(hub.store.url) as connection:
+        assert connection.execute("SELECT name FROM broker_queue").fetchall() == [("kept",)]

@@ -177,3 +177,21 @@ async def test_a_list_is_true_as_a_whole_or_not_at_all(database: str) -> None:
 async def test_a_store_that_is_away_says_so(database: str) -> None:
     store = PostgresMessageStore(Life(database).store, persist)
     assert isinstance(await save(store, []), StoreUnavailable)
+
+
+class Defective:
+    """A store whose reads fail in a way that nobody foresaw."""
+
+    def post(self, work: Any) -> None:
+        raise NotImplementedError
+
+    async def read(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError("oops")
+
+
+async def test_a_read_that_fails_in_an_unforeseen_way_is_answered_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    told: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    PostgresMessageStore(Defective(), persist).read_body(7, 0, lambda data, error: told.set_result(error))
+    async with asyncio.timeout(60):
+        assert isinstance(await told, ZeroDivisionError)
+    assert "ZeroDivisionError" in caplog.text

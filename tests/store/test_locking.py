@@ -10,6 +10,7 @@ from semq.seal.errors import VaultLocked
 from semq.seal.vault import Vault
 from semq.store.locking import Locking
 from semq.store.postgres import PostgresStore
+from semq.store.postgres_errors import RowRefused
 from semq.store.rows import Outbound, Pending, Stored
 from semq.store.unit import Needs, Unit, Unsent, Waiting
 from semq.umx_t.address import Address
@@ -107,3 +108,26 @@ def test_a_body_in_another_row_does_not_open() -> None:
             locking.unlock(table, key, locked)
     assert Locking(None).lock([], rows) == []
     assert Locking(None).unlock("tb_0031_body", 1, SECRET) == SECRET
+
+
+async def test_a_damaged_body_harms_only_who_asks_for_it(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    faults: list[Exception] = []
+    async with opened(database, vault=vault(), lost=faults.append) as store:
+        await do(store, Job(stage))
+        with psycopg.connect(database) as connection:
+            connection.execute(
+                "UPDATE tb_0031_body SET payload = set_byte(payload, length(payload) - 1,"
+                " get_byte(payload, length(payload) - 1) # 1) WHERE object_id = 1"
+            )
+        jobs = [Job(needs=Needs(bodies={number})) for number in (2, 1, 2)]
+        for job in jobs:
+            store.post(job)
+        async with asyncio.timeout(60):
+            for job in jobs:
+                await job.over.wait()
+        (before,), (error,), (after,) = (job.told for job in jobs)
+        assert before is after is None
+        assert isinstance(error, RowRefused)
+        await do(store, Job(needs=Needs(bodies={2})))
+    assert faults == []
+    assert "table='tb_0031_body' key=1" in caplog.text

@@ -10,11 +10,12 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, exc, text
 
 from semq.clock import SystemClock
 from semq.store.memory import MemoryStore
 from semq.store.postgres import PostgresStore
+from semq.store.postgres_errors import StoreUnavailable
 from semq.store.unit import Recovered, Unit
 from tests.store.jobs import GIVE, IDS, Deed, Job, job_of, look
 
@@ -137,3 +138,15 @@ async def test_nobody_waits_for_a_query_any_more_and_its_connection_is_closed_al
     with psycopg.connect(database, autocommit=True) as connection:
         while connection.execute(readers, [connection.info.dbname]).fetchone() != (0,):
             connection.execute("SELECT pg_sleep(0.02)")  # a server process ends a little after its connection
+
+
+@pytest.mark.parametrize(
+    "fault", [psycopg.InterfaceError("closed"), exc.InterfaceError("", None, OSError()), exc.TimeoutError("no place")]
+)
+async def test_a_connection_that_is_not_to_be_had_is_a_store_that_is_away(database: str, fault: Exception) -> None:
+    def query(connection: Connection) -> None:
+        raise fault
+
+    async with opened(database) as store:
+        with pytest.raises(StoreUnavailable):
+            await store.read(query)
