@@ -80,6 +80,7 @@ class LocalNode(Node[LocalEngine]):
         if self.lives > 1:
             engine.partners = self.engine.partners
             engine.accepting.partners = engine.partners
+            engine.accepting.stopping = self.engine.accepting.stopping  # ``node.drain`` outlives its engine
         return engine
 
     def authenticator(self) -> Authenticator:

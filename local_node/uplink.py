@@ -203,6 +203,8 @@ class Uplink:
         for delivered in batch:
             self._read(delivered)
         self._last = (channel, batch[-1].delivery_tag)
+        # Also where nothing could be read: what is not acknowledged takes the session's credit for ever.
+        self._turn.before_flush(self._hear)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
         for delivered in batch:
@@ -222,11 +224,13 @@ class Uplink:
     def _hear(self) -> None:
         heard, self._heard = self._heard, []
         last, self._last = self._last, None
-        if heard and self.link is not None:
+        if self.link is None:
+            return
+        if heard:
             self._engine().hear(self.link, heard)
-            if last is not None:
-                # Behind the work that records the messages: the platform's credit comes back as fast as we commit.
-                self._engine().core.post(_GiveCredit(*last))
+        if last is not None:
+            # Behind the work that records the messages: the platform's credit comes back as fast as we commit.
+            self._engine().core.post(_GiveCredit(*last))
 
 
 class _GiveCredit(Step):

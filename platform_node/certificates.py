@@ -7,6 +7,7 @@ anyway: a hub that lies here can keep documents from being sealed, and can open 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -16,7 +17,9 @@ from semq.umx_t.address import Address, parse_address
 
 CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
 log = structlog.get_logger("semq.directory")
-Check = Callable[[Address, str], None]
+Check = Callable[[Address, str], datetime]
+AT_ONCE, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+SECOND = timedelta(seconds=1)  # certificates end at whole seconds; after this one everybody agrees that they have
 
 
 class TooManyCertificates(BadInput):
@@ -29,10 +32,11 @@ class TooManyCertificates(BadInput):
 class KnownCertificates:
     """Certificates by node, PEM, in the order in which the node says them: the active one first."""
 
-    def __init__(self, known: Mapping[str, Sequence[str]], check: Check = lambda node, pem: None) -> None:
-        """``check`` raises SemqError for a certificate that is not to be passed on."""
+    def __init__(self, known: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
+        """``check`` raises SemqError for a certificate that is not to be passed on, and says until when one is."""
         self._known = {node: tuple(pems) for node, pems in known.items()}
         self._check = check
+        self._ends = AT_ONCE  # the earliest end of what is known; what the store kept has not been looked at yet
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """What a node says; what is now known of it, or None if that is no news. Raises what ``check`` raises."""
@@ -47,20 +51,28 @@ class KnownCertificates:
     def _is_good(self, node: Address, pem: str) -> bool:
         """Whether to pass a certificate on: one that is over is left out. Raises what a false one deserves."""
         try:
-            self._check(node, pem)
+            self._look(node, pem)
         except (Revoked, OutOfDate) as error:
             # A node that has enrolled again still has its revoked certificate in slot previous, and says so.
             log.info("certificate_not_passed_on", node=str(node), error=str(error))
             return False
         return True
 
+    def _look(self, node: Address, pem: str) -> None:
+        self._ends = min(self._ends, self._check(node, pem))
+
     def of(self, node: Address) -> tuple[str, ...] | None:
         """The certificates of a node; None where nothing is known."""
         return self._known.get(str(node))
 
+    def is_due(self, now: datetime) -> bool:
+        """Whether time alone can have changed something since all were looked at: between revocations only ends do."""
+        return now - SECOND > self._ends
+
     def look_again(self) -> dict[str, tuple[str, ...]]:
         """Drop what is no longer to be passed on (revoked, expired); the nodes for which that is news."""
         changed = {}
+        self._ends = NEVER
         for node, said in self._known.items():
             left = tuple(pem for pem in said if self._passes(node, pem))
             if left != said:
@@ -70,7 +82,7 @@ class KnownCertificates:
 
     def _passes(self, node: str, pem: str) -> bool:
         try:
-            self._check(parse_address(node), pem)
+            self._look(parse_address(node), pem)
         except SemqError:
             return False
         return True

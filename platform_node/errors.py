@@ -1,6 +1,6 @@
 """What the hub refuses of nodes, certificates and definitions, beside what ``semq.pki.errors`` has. Codes 1250–1269."""
 
-from semq.errors import BadInput
+from semq.errors import BadInput, ProtocolViolation
 
 
 class SecondStore(BadInput):
@@ -15,6 +15,12 @@ class NoSuchCertificate(BadInput):
 
     code = "SEMQ-1251"
     remedy = "`semq cert list` at the hub shows serial numbers and nodes."
+
+
+class LifeUnreadable(ProtocolViolation):
+    """The node says of its store or its life at the login what no node says."""
+
+    code = "SEMQ-1253"
 
 
 class DefinitionsRefused(BadInput):

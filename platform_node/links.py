@@ -5,12 +5,14 @@ session's credit) and ``node.<type>.<id>.control`` (packets). While both consume
 publishes to ``umx`` is heard in batches, everything of one turn together.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import structlog
 
+from platform_node.errors import LifeUnreadable
 from platform_node.logins import UMX
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, AmqpError, NotAllowed, ResourceLocked
@@ -33,6 +35,8 @@ from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # for a node that sets no bound of its own
+STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # none at all from a node that does not say
+INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
 log = structlog.get_logger("semq.links")
 
 
@@ -140,13 +144,13 @@ class Links:
             agree(theirs.get(PROPERTY))
             if str(theirs.get("node", session.user)) != session.user:
                 raise NotYours("A node logs in under another's name.", claims=str(theirs.get("node"))[:80])
-            self._note_life(session.user, str(theirs.get("store_uuid", "")), _boot(theirs))
+            life = _life(theirs)
+            self._note_life(session.user, life.store_uuid, life.boot)
         except SemqError as error:
             log.error("login_refused", node=session.user, error=str(error))
             session.close(NotAllowed(error.advice()))
             return
         before = self.lives.get(session.user)
-        life = Life(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
         if before is not None and before.store_uuid == life.store_uuid and life.boot < before.boot:
             log.error("node_restored", node=session.user, boot=life.boot, boot_before=before.boot)
         self.lives[session.user] = life
@@ -218,6 +222,15 @@ class Links:
         link = self.links.get(str(node))
         if link is not None:
             self._engine().room(link)
+
+
+def _life(theirs: Mapping[str, Any]) -> Life:
+    """What a node says of itself, fit to be kept and shown (section 10). Raises LifeUnreadable."""
+    life = Life(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
+    # It goes into the database together with what other nodes say: a text that Postgres refuses would stop them all.
+    if not STORE_UUID.fullmatch(life.store_uuid) or not INCARNATION.fullmatch(life.incarnation):
+        raise LifeUnreadable(store_uuid=life.store_uuid[:80], incarnation=life.incarnation[:80])
+    return life
 
 
 def _boot(theirs: Mapping[str, Any]) -> int:

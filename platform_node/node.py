@@ -3,11 +3,12 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import structlog
 
-from platform_node.certificates import KnownCertificates
+from platform_node.certificates import NEVER, KnownCertificates
 from platform_node.defining import FOLLOW_S, Defining
 from platform_node.directory import HubDirectory
 from platform_node.enrolling import Enrolling
@@ -126,11 +127,14 @@ class PlatformNode(Node[HubEngine]):
             jobs += [Job("revocation", REVOCATION_S, self._look_at_links), Job("certificate", 5.0, self._look_after)]
         return jobs
 
-    def _check_certificate(self, node: Address, pem: str) -> None:
-        """Whether the directory may pass a certificate on. Raises Untrusted and its kinds."""
-        if self.who is not None:
-            first, chain = split(pem)
-            self.registry.check(self.who.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain))
+    def _check_certificate(self, node: Address, pem: str) -> datetime:
+        """Until when the directory may pass a certificate on. Raises Untrusted and its kinds."""
+        if self.who is None:
+            return NEVER
+        first, chain = split(pem)
+        found = self.who.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain)
+        self.registry.check(found)
+        return min(found.not_after, *(one.not_valid_after_utc for one in chain), NEVER)
 
     async def _look_at_links(self) -> None:
         if await self.registry.refresh():
@@ -139,6 +143,9 @@ class PlatformNode(Node[HubEngine]):
     def revoked(self) -> None:
         """Certificates were revoked: their links end now, and partners hear that they are not to be sealed for."""
         self.guard.look()
+        self._look_at_certificates()
+
+    def _look_at_certificates(self) -> None:
         for name in self.certificates.look_again():
             self.engine.certified(parse_address(name))
 
@@ -148,7 +155,9 @@ class PlatformNode(Node[HubEngine]):
             if self.registry.authority is not None and self.who.is_due():
                 self.renew_own()
             self.who.look_after()
-            self.revoked()  # what has expired is as good as revoked
+            self.guard.look()  # what has expired is as good as revoked
+            if self.certificates.is_due(self.clock.wall()):  # to verify them all takes the event loop for a while
+                self._look_at_certificates()
 
     def renew_own(self) -> None:
         """A new certificate for the hub itself. Raises NoAuthority where somebody else signs."""

@@ -19,7 +19,10 @@ def set_up(settings: Log, node: str) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer(ensure_ascii=False) if as_json else structlog.dev.ConsoleRenderer()
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if as_json
+        # The default shows the variables of each frame where rich is installed: passwords and bodies are among them.
+        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     )
     after = [structlog.processors.format_exc_info, renderer] if as_json else [renderer]
     structlog.configure(

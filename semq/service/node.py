@@ -201,7 +201,7 @@ class Node(Generic[E]):
             while self._is_lost:  # perhaps once more, while the sessions on the new engine were begun
                 self.recovered = await self._reopened()
                 self._build()
-                await self.began()
+                await self._began_at_last()
                 self.server.journal.flush()  # what was declared meanwhile waits there
         except Exception as error:
             log.exception("cannot_begin_again")
@@ -220,6 +220,19 @@ class Node(Generic[E]):
                 log.warning("store_away", error=str(error), again_in_s=pause_s)
                 await asyncio.sleep(pause_s * (0.5 + self.clock.random()))
                 pause_s = min(pause_s * 2, REOPEN_S_MAX)
+
+    async def _began_at_last(self) -> None:
+        """``began``, as often as it takes: what it reads may be away before the loss of the writer is heard.
+
+        Returns when it has worked, or when the store is lost: then all begins once more.
+        """
+        while not self._is_lost:
+            try:
+                await self.began()
+                break
+            except Unavailable as error:
+                log.warning("store_away", error=str(error), again_in_s=REOPEN_S_FIRST)
+                await asyncio.sleep(REOPEN_S_FIRST * (0.5 + self.clock.random()))
 
     async def wait_failed(self) -> None:
         """Raises when the node cannot go on."""

@@ -17,7 +17,7 @@ from tests.service.inprocess import InProcess
 
 ME, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
 LOGIN = {"user": "1.10008", "password": "pass-10008", "virtual_host": "umx"}
-PROPERTIES = {"node": "1.10008", "store_uuid": "s", "boot": 1, "incarnation": "1"}
+PROPERTIES = {"node": "1.10008", "store_uuid": "a", "boot": 1, "incarnation": "1"}
 
 
 @dataclass

@@ -202,6 +202,21 @@ async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None
         await both.wait()
 
 
+async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    assert (await ask(await inprocess.client(a), "node.drain", {"timeout_s": 5}))["result"]["drained"]
+    with psycopg.connect(a.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )
+    await until(partial(began_again, a))
+    document = {"target": "56001", "body_base64": "eA=="}
+    assert (await ask(await inprocess.client(a), "msg.submit", document))["error"]["code"] == "SEMQ-1230"
+
+
 async def test_a_second_node_of_one_name_waits_until_the_first_is_gone(inprocess: InProcess) -> None:
     hub = await inprocess.platform()
     first = await inprocess.local("10008", hub.port)

@@ -60,7 +60,7 @@ async def scene(inprocess: InProcess) -> Scene:
     ring = ring_of(settings)
     login: dict[str, Any] = {
         "virtual_host": "umx", "user": "", "password": None, "tls": client_context(trust_of(settings, ring), ring),
-        "client_properties": {PROPERTY: offer(), "node": "1.10008", "store_uuid": "s", "boot": 1, "incarnation": "1"},
+        "client_properties": {PROPERTY: offer(), "node": "1.10008", "store_uuid": "a", "boot": 1, "incarnation": "1"},
     }  # fmt: skip
     link = await inprocess.client(hub, **login)
     channel = await link.open_channel()
@@ -226,6 +226,30 @@ async def test_another_name_at_the_login_is_refused(scene: Scene) -> None:
         with pytest.raises(AmqpError):
             await log_in(lie)
     assert scene.hub.links.links["1.56001"].is_up
+
+
+@pytest.mark.parametrize(
+    "lie", [{"store_uuid": "a\0"}, {"store_uuid": "a" * 37}, {"store_uuid": "a\n"}, {"incarnation": "\x1b[2J"}]
+)
+async def test_a_life_that_no_node_has_is_refused_and_not_noted(scene: Scene, lie: dict[str, str]) -> None:
+    """It would be written with what the others say, by the same job."""
+    registry = scene.hub.registry
+    await until(lambda: not registry._unwritten)
+    await scene.inprocess.client(scene.hub, **scene.login)
+    known = registry.lives["1.10008"]
+    await registry.rebind("1.10008")
+    false = scene.login["client_properties"] | lie
+
+    async def log_in() -> None:
+        link = await scene.inprocess.client(scene.hub, **scene.login | {"client_properties": false})
+        await link.open_channel()
+
+    with pytest.raises(AmqpError, match="SEMQ-1253"):
+        await log_in()
+    assert "1.10008" not in registry.lives
+    await scene.inprocess.client(scene.hub, **scene.login)
+    await registry.write_lives()
+    assert registry.lives["1.10008"].store_uuid == known.store_uuid
 
 
 async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: Scene) -> None:

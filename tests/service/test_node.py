@@ -10,6 +10,7 @@ from platform_node.node import PlatformNode
 from semq.amqp.errors import AmqpError
 from semq.store.embedded_errors import ServerFailed
 from semq.store.postgres_errors import StoreUnavailable
+from semq.store.reading import held_by_pair
 from tests.service.inprocess import InProcess, ask, until
 
 
@@ -103,3 +104,24 @@ async def test_a_queue_that_was_declared_while_the_store_was_away_is_durable(
     await until(lambda: hub.server.journal.batches_under_way == 0)
     with psycopg.connect(hub.store.url) as connection:
         assert connection.execute("SELECT name FROM broker_queue").fetchall() == [("kept",)]
+
+
+async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
+    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ``began`` reads fails before the loss of the writer is heard, or without one: read again, not given up."""
+    read, tried = hub.store.read, 0
+
+    async def failing(query: Callable[..., object], *arguments: object) -> object:
+        nonlocal tried
+        if query is held_by_pair:
+            tried += 1
+            if tried < 3:
+                raise StoreUnavailable("The server died again.")
+        return await read(query, *arguments)
+
+    monkeypatch.setattr(hub.store, "read", failing)
+    cut_off(hub)
+    await until(lambda: hub._beginning is not None and hub._beginning.done())
+    assert not hub._failed.done()
+    assert (tried, await lives(hub, inprocess)) == (3, 2)
