@@ -5,6 +5,8 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from semq.engine.framing import check_carried
+from semq.engine.handing import Told
 from semq.engine.ports import Accepted, Submission
 from semq.errors import SemqError, Unavailable
 from semq.service.admin import BadArguments, Handler
@@ -59,6 +61,7 @@ class LocalOperations:
         headers = {name: int(value) if isinstance(value, bool) else value for name, value in headers.items()}
         properties = {name: arguments.get(name) for name in PROPERTIES}
         attributes, token = read_submission({**arguments.get("headers", {}), **headers}, properties)
+        check_carried(attributes)
         body = b64decode(arguments.get("body_base64", ""), validate=True)
         answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
         submission = Submission(
@@ -99,20 +102,22 @@ class LocalOperations:
     async def requeue(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Give parked documents to the application again; ``ids`` are record ids of tb_0030."""
         brefs = [int(one) for one in arguments["ids"]]
-        self._node.engine.handing.requeue(brefs, str(arguments.get("why") or ""))
-        return {"requeued": len(brefs)}
+        why = str(arguments.get("why") or "")
+        return {"requeued": await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told))}
 
     async def remove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Let go what a person has dealt with: parked documents by record id, refused ones by LK0."""
         why = str(arguments.get("why") or "")
         names = [str(one) for one in arguments["ids"]]
         operating = self._node.engine.operating
-        self._node.engine.handing.remove([int(name) for name in names if name.isdigit()], why)
+        brefs = [int(name) for name in names if name.isdecimal()]
+        removed = await counted(lambda told: self._node.engine.handing.remove(brefs, why, told)) if brefs else 0
         for name in names:
-            if not name.isdigit():
+            if not name.isdecimal():
                 lk0 = parse_lk0(name)
                 await _act(lambda done, failed, lk0=lk0: operating.remove(lk0, why, done, failed))  # type: ignore[misc]
-        return {"removed": len(names)}
+                removed += 1
+        return {"removed": removed}
 
     async def _hold(self, arguments: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
         operating = self._node.engine.operating
@@ -124,6 +129,13 @@ class LocalOperations:
         """Accept nothing more and wait until nothing is under way."""
         self._node.engine.accepting.stopping = True
         return {"drained": await self._node.drained(float(arguments.get("timeout_s", 30.0)))}
+
+
+async def counted(post: Callable[[Told], None]) -> int:
+    """Do something to documents; how many it met, once that is committed. Raises what the store raises."""
+    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    post(Told(lambda count: _settle(answer, count), lambda error: _fail(answer, error)))
+    return await answer
 
 
 async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:

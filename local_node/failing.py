@@ -8,6 +8,7 @@ to their application; ``failed.remove`` ends parked and refused ones. Called thr
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from local_node.admin import counted
 from semq.engine.errors import NotThere
 from semq.service.admin import BadArguments, Handler
 from semq.store.failed import list_failed
@@ -55,7 +56,9 @@ class FailedOperations:
         rows = await self._node.store.read(_waiting, name)
         if not rows:
             raise NotThere("No document of that name waits for its application.", id=name)
-        self._node.engine.handing.fail(rows[:1], str(arguments.get("error") or "")[:ERROR_MAX])
+        why = str(arguments.get("error") or "")[:ERROR_MAX]
+        if not await counted(lambda told: self._node.engine.handing.park(rows[:1], why, told)):
+            raise NotThere("No document of that name waits for its application any more.", id=name)
         return {"parked": name}
 
 

@@ -125,6 +125,7 @@ class LocalNode(Node[LocalEngine]):
             self.dial()
         else:
             await self.uplink.restart()
+        self.engine.taking.look()  # before anything is given again
         for queue in self.inboxes.queues.values():
             self.engine.handing.feed(queue.user)
         self.submissions.poll()
@@ -141,9 +142,14 @@ class LocalNode(Node[LocalEngine]):
     def notified(self, channel: str) -> None:
         if channel == "semq_submit":
             self.submissions.poll()
+        elif channel == "semq_done":
+            self.engine.taking.look()
 
     def jobs(self) -> list[Job]:
-        jobs = [Job("sql_submissions", 1.0, lambda: self.submissions.poll())]
+        jobs = [
+            Job("sql_submissions", 1.0, lambda: self.submissions.poll()),
+            Job("sql_done", 1.0, lambda: self.engine.taking.look()),
+        ]
         if self.settings.database.url is None:
             jobs.append(Job("disk", DISK_LOOK_S, self.look_at_disk))
         if self.who is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from semq.clock import Clock
 from semq.engine.core import Step
+from semq.engine.framing import check_carried
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Submission
 from semq.errors import BadInput, SemqError
@@ -44,7 +45,10 @@ class SqlSubmissions:
             try:
                 submissions.append(self._read(row))
             except SemqError as error:
-                refused[row.row_id] = (error.code, error.text)
+                refused[row.row_id] = (error.code, str(error))
+            except Exception as error:  # noqa: BLE001  # whatever it holds, a row must not stop those behind it
+                unforeseen = BadInput("The row cannot be read.", fault=repr(error)[:200])
+                refused[row.row_id] = (unforeseen.code, str(unforeseen))
         self._under_way.update(submission.row_id for submission in submissions)
         if refused:
             engine.core.post(_Refuse(refused))
@@ -66,6 +70,7 @@ class SqlSubmissions:
             "@OrderKey": row.order_key or None,
         }
         attributes, _ = read_submission(headers, {"content_type": row.content_type})
+        check_carried(attributes)
 
         def done(accepted: object) -> None:
             self._under_way.discard(row.row_id)

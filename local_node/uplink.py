@@ -66,14 +66,14 @@ class PlatformLink:
         """Publish a frame; nothing once the session is over."""
         if not self.is_up:
             return
-        routing_key, header, body = write_frame(frame)
         channel = self._data if isinstance(frame, Data) else self._control
         try:
+            routing_key, header, body = write_frame(frame)
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
             # The socket was lost in this very turn, and we are told in the next one. Whoever sends has just committed
             # something and must go on: its application waits for the confirm. The rows and their timers repair it.
-            log.warning("not_sent", to=routing_key, error=str(error))
+            log.warning("not_sent", error=str(error))
 
 
 class Uplink:

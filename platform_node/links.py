@@ -85,7 +85,11 @@ class NodeLink:
         """Deliver a frame to its consumer; nothing once the session is over."""
         if not self.is_up:
             return
-        routing_key, header, octets = write_frame(frame)
+        try:
+            routing_key, header, octets = write_frame(frame)
+        except SemqError as error:  # whoever sends has just committed something and must go on
+            log.error("not_sent", error=str(error))
+            return
         body = octets if isinstance(octets, bytes) else bytes(octets)
         if isinstance(frame, Data):
             self._out += 1

@@ -21,7 +21,7 @@ from semq.engine.outbound import OutboundRows
 from semq.engine.ports import Accepted, Seal, Sealing, Submission
 from semq.engine.positions import take_position
 from semq.engine.pump import Lane
-from semq.errors import SemqError
+from semq.errors import SemqError, Unavailable
 from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
@@ -335,5 +335,11 @@ class _Accept(Step):
             pump.wake(way.dest)
 
     def failed(self, error: Exception) -> None:
+        if len(self._submissions) > 1 and not isinstance(error, Unavailable):
+            # One of them is to blame, and the store cannot say which: each by itself.
+            for place, submission in enumerate(self._submissions):
+                fault = self._faults.get(place)
+                self._accepting.core.post(_Accept(self._accepting, [submission], {0: fault} if fault else {}))
+            return
         for submission in self._submissions:
             submission.failed(error)

@@ -7,8 +7,10 @@ they came; what this node makes or changes is built here. Used by both kinds of 
 from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.errors import SemqError
 from semq.umx_t.address import parse_address
-from semq.umx_t.envelope import Body, Data, Frame, Function, Packet, Primitive
+from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
+from semq.umx_t.errors import BadAttribute
 from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
 from semq.umx_t.records import Role, decode_records, encode_records
 
@@ -61,6 +63,23 @@ def write_frame(frame: Frame) -> tuple[str, ContentHeader, Body]:
         headers={SIGNATURE: frame.signature} if frame.signature else None,
     )
     return str(frame.target), ContentHeader.build(len(body), built), body
+
+
+def check_carried(attributes: Attributes) -> None:
+    """Refuse properties and headers that AMQP cannot carry, before they are accepted from elsewhere than AMQP.
+
+    Raises BadAttribute.
+    """
+    properties = Properties(
+        headers=dict(attributes.user_headers) or None,
+        content_type=attributes.content_type or None,
+        content_encoding=attributes.content_encoding or None,
+        priority=attributes.priority or None,
+    )
+    try:
+        ContentHeader.build(0, properties)
+    except (SemqError, TypeError, ValueError, OverflowError) as error:
+        raise BadAttribute("AMQP cannot carry these properties or headers.", fault=str(error)[:200]) from error
 
 
 def by_role(packet: Packet) -> list[Packet]:

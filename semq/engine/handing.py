@@ -1,21 +1,19 @@
-"""Handing over: received documents reach the application, each at least once, repeats flagged (PROTOCOL.md R6.
-
-Section 11).
+"""Handing over: received documents reach the application, each at least once, repeats flagged (PROTOCOL.md R6, 11).
 
 A document is given in the commit that records it when a consumer is free and nothing waits before it; otherwise
-consumers are fed
-from tb_0030 in the order of arrival. Documents with an order key go one at a time per source store and key, each only
-when the one before it is recorded or settled; unordered ones are never held back. A delivery is counted in a commit
-before it is made.
+consumers are fed from tb_0030 in the order of arrival. Documents with an order key go one at a time per source store
+and key, each only when the one before it is recorded or settled; unordered ones are never held back. A delivery is
+counted in a commit before it is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.ports import Delivery, Inbox
 from semq.engine.receiving import UNGIVEN, Given
+from semq.errors import Unavailable
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side, Slot
 from semq.store.unit import FirstInOrder, Unit, Waiting
 from semq.umx_t.envelope import Envelope
@@ -23,9 +21,18 @@ from semq.umx_t.grids import HANDLING, Handling, HandlingDeed, HandlingHeard
 from semq.umx_t.locator import Store
 from semq.umx_t.status import AppStatus, Arrival
 
+DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 OrderId = tuple[Store, str]
 HANDLING_OF = {AppStatus.NEW: Handling.NEW, AppStatus.DONE: Handling.DONE, AppStatus.PARKED: Handling.PARKED}
 APP_STATUS = {handling: status for status, handling in HANDLING_OF.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Who hears, after the commit, how many rows an act has met, or why it has failed."""
+
+    done: Callable[[int], None]
+    failed: Callable[[Exception], None]
 
 
 @dataclass(slots=True)
@@ -136,26 +143,39 @@ class Handing:
     # --- the application's answers
     def finish(self, brefs: Sequence[int]) -> None:
         """The application has these documents for good."""
-        self.core.post(_Handled(self, list(brefs), HandlingHeard.done))
+        self.core.post(Handled(self, list(brefs), HandlingHeard.done))
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
         """The application will never succeed with these: park them for a person."""
-        self.core.post(_Handled(self, list(brefs), HandlingHeard.fail, detail))
+        self.core.post(Handled(self, list(brefs), HandlingHeard.fail, detail))
 
-    def requeue(self, brefs: Sequence[int], why: str = "") -> None:
+    def park(self, brefs: Sequence[int], why: str, told: Told | None = None) -> None:
+        """A person or a worker sets documents aside that wait for the application, or are with it."""
+        self.core.post(Handled(self, list(brefs), HandlingHeard.fail, why, AppStatus.NEW, told))
+
+    def requeue(self, brefs: Sequence[int], why: str = "", told: Told | None = None) -> None:
         """A person gives parked documents another chance; it moves them, nothing is copied."""
-        self.core.post(_Handled(self, list(brefs), HandlingHeard.requeue, f"requeued: {why}"))
+        self.core.post(Handled(self, list(brefs), HandlingHeard.requeue, f"requeued: {why}", AppStatus.PARKED, told))
 
-    def remove(self, brefs: Sequence[int], why: str) -> None:
-        """A person has dealt with parked documents: they go; the ledger keeps their story."""
-        self.core.post(_Handled(self, list(brefs), HandlingHeard.done, f"removed: {why}"))
+    def remove(self, brefs: Sequence[int], why: str, told: Told | None = None) -> None:
+        """A person has dealt with parked documents, and with no others: they go; the ledger keeps their story."""
+        self.core.post(Handled(self, list(brefs), HandlingHeard.done, f"removed: {why}", AppStatus.PARKED, told))
 
     def give_back(self, brefs: Sequence[int]) -> None:
         """The application gave these back, or its connection was lost: they are given again, flagged."""
-        self.core.post(_Handled(self, list(brefs), HandlingHeard.back))
+        self.core.post(Handled(self, list(brefs), HandlingHeard.back))
 
     def _release(self, bref: int) -> None:
         self.out.pop(bref, None)
+
+    def _free(self, bref: int) -> None:
+        user = self.out.pop(bref, None)
+        for key, order in list(self.orders.items()):
+            if order.busy == bref:
+                order.busy = 0
+                self._look(key)
+        if user is not None:
+            self._restock(user, bref)
 
 
 class _Feed(Step):
@@ -317,15 +337,26 @@ def _may_follow(unit: Unit, row: Pending) -> bool:
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
 
 
-class _Handled(Step):
+class Handled(Step):
     """What the application said of documents that it has."""
 
-    def __init__(self, handing: Handing, brefs: list[int], news: HandlingHeard, detail: str = "") -> None:
+    def __init__(
+        self,
+        handing: Handing,
+        brefs: list[int],
+        news: HandlingHeard,
+        detail: str = "",
+        only: AppStatus | None = None,
+        told: Told | None = None,
+    ) -> None:
+        """``only``: rows that stand elsewhere are left alone; ``told`` hears how many it met, after the commit."""
         super().__init__()
         self._handing = handing
         self._brefs = brefs
         self._news = news
-        self._detail = detail
+        self._detail = detail.replace("\0", "\N{REPLACEMENT CHARACTER}")[:DETAIL_MAX]
+        self._only = only
+        self._told = told
         self.needs.pending.update(brefs)
 
     def decide(self, unit: Unit) -> None:
@@ -335,6 +366,8 @@ class _Handled(Step):
             row = unit.pending.get(bref)
             if row is None:
                 core.count("answer_late")
+                continue
+            if self._only is not None and row.app_status is not self._only:
                 continue
             news = self._news
             if news is HandlingHeard.back and row.deliveries >= core.settings.deliveries_max:
@@ -347,7 +380,7 @@ class _Handled(Step):
                 unit.ledger.append(
                     LedgerLine(
                         at, Side.RECEIVER, HANDLED[row.app_status], str(row.lk0), str(row.target),
-                        row.deliveries, detail=self._detail[:500],
+                        row.deliveries, detail=self._detail,
                     )
                 )  # fmt: skip
             self._rows.append((row, rule.deed))
@@ -367,6 +400,13 @@ class _Handled(Step):
                     handing._look(key)
             elif deed is HandlingDeed.offer:
                 handing._restock(row.target.user, row.bref)
+        if self._told is not None:
+            self._told.done(len(self._rows))
 
     def failed(self, error: Exception) -> None:
-        self._handing.core.count("answer_failed")
+        handing = self._handing
+        handing.core.count("answer_failed")
+        for bref in self._brefs if not isinstance(error, Unavailable) else ():
+            handing._free(bref)  # the store lives, and nothing was noted: the document is given again
+        if self._told is not None:
+            self._told.failed(error)

@@ -22,6 +22,7 @@ from semq.engine.receiving import Receiver
 from semq.engine.rewrapping import Remember, Rewrapping
 from semq.engine.sending import Sender
 from semq.engine.settings import EngineSettings
+from semq.engine.taking import Taking
 from semq.errors import SemqError
 from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
 from semq.store.unit import Recovered, WorkStore
@@ -59,6 +60,7 @@ class LocalEngine:
         self.rewrapping = Rewrapping(core, self.rows, self.sealing)
         self.sender.refused_key = self.rewrapping.look
         self.handing = Handing(core, inbox)
+        self.taking = Taking(self.handing)
         self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)
         self.receiver = Receiver(core, opener, self.handing, self.owing.recorded)
         self.operating = Operating(core, self.rows, recovered.unsettled > 0)

@@ -34,6 +34,8 @@ KEY_NAME_MAX = 64  # characters of @Alg and @KeyId
 ORIGIN_MAX = 400  # characters
 PROPERTIES = ("content_type", "content_encoding", "priority")  # fields of Attributes that are AMQP properties
 _INT64_MAX = 2**63 - 1
+_MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
+_ATTEMPT_MAX = 2**31 - 1
 
 DATA_TYPE = "0.data"
 
@@ -217,6 +219,18 @@ def _number(name: str, value: Any) -> int:
     return value
 
 
+def _moment(name: str, value: Any) -> int:
+    if _number(name, value) > _MOMENT_MAX:
+        raise BadAttribute(f"{name} is in milliseconds since 1970, up to the year 9999.", attribute=name, value=value)
+    return int(value)
+
+
+def _attempt(name: str, value: Any) -> int:
+    if _number(name, value) > _ATTEMPT_MAX:
+        raise BadAttribute(f"{name} counts attempts, up to {_ATTEMPT_MAX}.", attribute=name, value=value)
+    return int(value)
+
+
 def _text(name: str, value: Any, longest: int) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -253,14 +267,14 @@ OF_DOCUMENT: dict[str, tuple[str, Read]] = {
     "@Encrypt": ("encrypt", _flag),
     "@Fixed": ("fixed", _flag),
     "@OrderKey": ("order_key", _text_of(ORDER_KEY_MAX)),
-    "@ExpiresAt": ("expires_at", _number),
+    "@ExpiresAt": ("expires_at", _moment),
 }
 # Attribute | field of Envelope | how its value is read.
 OF_TRANSPORT: dict[str, tuple[str, Read]] = {
     "@Sid": ("sid", _number),
     "@Floor": ("floor", _number),
     "@Prev": ("prev", lambda name, value: parse_pos(value)),
-    "@Att": ("att", _number),
+    "@Att": ("att", _attempt),
     "@Void": ("void", _flag),
     "@LK1": ("lk1", lambda name, value: parse_lk1(value)),
     "@Digest": ("digest", _digest),

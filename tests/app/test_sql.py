@@ -62,6 +62,36 @@ async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sen
     assert await asyncio.to_thread(take, False) == [sent.lk0]
     assert await asyncio.to_thread(take, True) == [sent.lk0]
     assert await asyncio.to_thread(take, True) == []
+    counts = "SELECT (SELECT count(*) FROM tb_0030_done), (SELECT count(*) FROM tb_0030 WHERE lk0 = :lk0)"
+
+    def is_over() -> bool:
+        with engine.connect() as connection:
+            row = connection.execute(text(counts), {"lk0": sent.lk0}).one()
+        return tuple(row) == (0, 0)
+
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(is_over):  # noqa: ASYNC110 - the node takes it, and cleanup tells nobody
+            await asyncio.sleep(0.05)
+    events = [line["event"] for line in (await sender.request("msg.trace", {"id": sent.lk0}))["events"]]
+    assert "DONE" in events
+
+
+async def test_what_amqp_cannot_carry_is_refused_and_stops_nobody(engine: Engine, sender: Client) -> None:
+    with engine.begin() as connection:
+        for content_type in ("text/plain", "x" * 300, "text/plain"):
+            send(connection, "56001/nobody", b"", app_key=AppKey("a", "b", "c", "carried"), content_type=content_type)
+    refused = "SELECT reason_code FROM tb_0031_submit WHERE content_type LIKE 'xx%'"
+
+    def reason() -> str | None:
+        with engine.connect() as connection:
+            return connection.execute(text(refused)).scalar()
+
+    async with asyncio.timeout(60):
+        while await asyncio.to_thread(reason) is None:  # noqa: ASYNC110 - nobody is told of a refused row
+            await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(reason) == "SEMQ-1102"
+        while await sender.request("msg.list", {"key": "carried", "side": "outbound"}):  # noqa: ASYNC110 - cleanup
+            await asyncio.sleep(0.05)  # of the two others, which have been delivered
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ attributes = st.builds(
     content_type=names | st.just(""),
     content_encoding=names | st.just(""),
     priority=st.integers(0, 255),
-    expires_at=numbers,
+    expires_at=st.integers(0, 253_402_300_799_999),
     user_headers=user_headers,
 )
 foreign = names.map(lambda name: f"@{name}").filter(lambda name: name not in (*APPLICATION, *TRANSPORT))
@@ -61,7 +61,7 @@ envelopes = st.builds(
     sid=st.integers(-1, INT64_MAX),
     floor=numbers,
     prev=st.none() | positions,
-    att=numbers,
+    att=st.integers(0, 2**31 - 1),
     void=st.booleans(),
     lk1=st.none() | lk1s,
     digest=st.just(b"") | digests,

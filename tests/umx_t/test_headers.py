@@ -115,6 +115,7 @@ def test_what_may_be_dropped_asks_for_no_receipt_by_default(value: Any) -> None:
         ({"@ExpiresAt": -1}, "whole number"),
         ({"@ExpiresAt": True}, "whole number"),
         ({"@ExpiresAt": 2**63}, "whole number"),
+        ({"@ExpiresAt": 253_402_300_800_000}, "the year 9999"),
         ({"@ExpiresAt": "5"}, "whole number"),
         ({"@OrderKey": "x" * 129}, "at most 128"),
         ({"@OrderKey": "a\x00"}, "at most 128"),
@@ -161,6 +162,11 @@ def test_no_submission_does_anything_but_be_read_or_refused(headers: dict[str, A
 
 
 # ---------------------------------------------------------------------------------- what peers say
+
+
+def test_attempts_are_bounded() -> None:
+    with pytest.raises(BadAttribute, match="counts attempts"):
+        read_envelope(PEER, {"@Sid": 1, "@Att": 2**31}, "1.56001")
 
 
 def test_attributes_of_a_newer_version_are_carried() -> None:
