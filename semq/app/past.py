@@ -41,5 +41,7 @@ def from_ledger(traced: Mapping[str, Any]) -> dict[str, Any]:
         if line.get("side") == "receiver":
             facts["side"] = "inbound"
         if line.get("event") in ENDS and line.get("side") == "sender":
-            facts |= {"outcome": line["event"], "ended_at": line["at"], "reason": line.get("detail") or None}
+            detail = str(line.get("detail") or "")  # the reason, or else the news that ended it
+            reason = detail if detail.startswith("SEMQ-") else None
+            facts |= {"outcome": line["event"], "ended_at": line["at"], "reason": reason}
     return facts

@@ -133,7 +133,7 @@ class OutboundRows:
                 row.ss_status = SendStatus.SS_ACK2
             row.reason = reason or row.reason
             effects.settled.append(row)
-            detail = f"{reason[0]} {reason[1]}" if reason else detail
+            detail = " ".join(row.reason) if row.reason else detail
         elif after in STEPS:
             row.ss_status, event, kind = STEPS[after]
             effects.doubts.append((row.object_id, None))
