@@ -25,9 +25,9 @@ from bench import phases
 from bench.network import NODE_IDS, A, B, Network
 from semq.clock import SystemClock
 from semq.pki.authority import create_authority
-from semq.pki.files import write_safely
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
+from semq.store.files import write_safely
 from semq.umx_t.address import Address, NodeType
 
 WARM_UP = 500

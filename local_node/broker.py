@@ -22,7 +22,7 @@ from semq.config import load
 from semq.config.settings import Settings
 from semq.errors import Misconfigured, SemqError
 from semq.service.log import set_up
-from semq.service.process import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, run
+from semq.service.process import EXIT_OK, exit_status, run
 
 # A platform must be named in the configuration of a local node; this one is never dialled.
 CONFIG = """\
@@ -69,11 +69,8 @@ def main(argv: list[str] | None = None) -> int:
             settings = _settings(folder, arguments.port)
             set_up(settings.log, "broker")
             uvloop.run(run(LoneNode(settings, SystemClock()), _announcement(arguments.port)))
-    except SemqError as error:
-        print(f"broker: {error.advice()}", file=sys.stderr)
-        return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
-    except KeyboardInterrupt:
-        pass
+    except (SemqError, KeyboardInterrupt) as error:
+        return exit_status(error, "broker")
     return EXIT_OK
 
 

@@ -23,11 +23,11 @@ from semq.clock import Clock
 from semq.errors import BadInput, Unavailable
 from semq.pki.authority import new_request
 from semq.pki.certificate import NodeCertificate
-from semq.pki.files import write_safely
 from semq.pki.slots import KeyRing
 from semq.pki.tls import VERSIONS, client_context, load_pair
 from semq.pki.trust import TrustStore, plain_fingerprint
 from semq.service.identity import must_be_hub
+from semq.store.files import write_safely
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from local_node.node import LocalNode
 
 LIMIT_MAX = 1000
-ERROR_MAX = 8000  # characters of an error with its traceback
 
 
 class FailedOperations:
@@ -56,7 +55,7 @@ class FailedOperations:
         rows = await self._node.store.read(_waiting, name)
         if not rows:
             raise NotThere("No document of that name waits for its application.", id=name)
-        why = str(arguments.get("error") or "")[:ERROR_MAX]
+        why = str(arguments.get("error") or "")
         if not await counted(lambda told: self._node.engine.handing.park(rows[:1], why, told)):
             raise NotThere("No document of that name waits for its application any more.", id=name)
         return {"parked": name}

@@ -18,11 +18,11 @@ from semq.config.settings import Settings
 from semq.pki.authority import Authority, create_authority, key_of_request, read_authority
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import NoAuthority, Revoked, TokenRefused, WrongName
-from semq.pki.files import write_safely
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
 from semq.service.identity import ring_of
 from semq.store import identities
+from semq.store.files import write_safely
 from semq.store.identities import Issued, Life, Ticket
 from semq.umx_t.address import Address, parse_address
 

@@ -62,13 +62,6 @@ class TooLate(BadInput):
     remedy = "`semq msg show` tells how it ended."
 
 
-class Unreadable(BadInput):
-    """The receiver cannot read or open the message; its sender is told."""
-
-    code = "SEMQ-1209"
-    remedy = "The body is kept as a PARKED row of tb_0030 at the receiver; the reason names what is missing."
-
-
 class Cancelled(BadInput):
     """The message was cancelled before it arrived."""
 

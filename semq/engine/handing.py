@@ -406,7 +406,8 @@ class Handled(Step):
     def failed(self, error: Exception) -> None:
         handing = self._handing
         handing.core.count("answer_failed")
-        for bref in self._brefs if not isinstance(error, Unavailable) else ():
-            handing._free(bref)  # the store lives, and nothing was noted: the document is given again
+        if not isinstance(error, Unavailable):  # the store lives, and nothing was noted: they are given again
+            for bref in self._brefs:
+                handing._free(bref)
         if self._told is not None:
             self._told.failed(error)

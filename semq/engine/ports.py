@@ -175,16 +175,6 @@ class NoEvents:
         return None
 
 
-class NoInbox:
-    """No consumers: documents wait in tb_0030."""
-
-    def free(self, user: str) -> int:
-        return 0
-
-    def give(self, user: str, delivery: Delivery) -> None:
-        raise AssertionError("given to nobody")
-
-
 class ClearOpener:
     """Payloads in clear: nothing to open; what is sealed is not for this node."""
 

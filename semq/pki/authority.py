@@ -17,10 +17,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRefused, RequestRefused
-from semq.pki.files import write_safely
 from semq.pki.keys import PrivateKey, PublicKey, is_strong, new_key, read_key, write_key
 from semq.pki.names import uri_of
 from semq.pki.trust import fingerprint_of
+from semq.store.files import write_safely
 from semq.umx_t.address import Address
 
 REQUEST_MAX = 16 * 1024

@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRefused, NoIdentity, WrongName
-from semq.pki.files import sync_folder, write_safely
 from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, read_key, write_key
 from semq.pki.trust import TrustStore
+from semq.store.files import sync_folder, write_safely
 from semq.umx_t.address import Address
 
 SLOTS_FILE, TRUST_FILE = "slots.json", "trust.pem"

@@ -65,12 +65,17 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
             raise WrongKind(f"{arguments.config} describes a {settings.node.kind} node, not a {kind} node.")
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
         uvloop.run(run(make(settings, SystemClock())))
-    except SemqError as error:
-        print(f"semq: {error.advice()}", file=sys.stderr)
-        return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
-    except KeyboardInterrupt:
-        pass
+    except (SemqError, KeyboardInterrupt) as error:
+        return exit_status(error, "semq")
     return EXIT_OK
+
+
+def exit_status(error: SemqError | KeyboardInterrupt, program: str) -> int:
+    """How a node process ends that cannot start or go on, its advice printed; an interrupt is an ordinary end."""
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_OK
+    print(f"{program}: {error.advice()}", file=sys.stderr)
+    return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
 
 
 def spare_the_collector() -> None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from semq.store.embedded_errors import ServerFailed
 from semq.store.embedded_identity import Identity
 from semq.store.embedded_programs import Programs
+from semq.store.files import sync_folder, write_safely
 
 ROLE = DATABASE = "semq"
 INITDB_S_MAX = 300
@@ -74,7 +75,7 @@ def make_cluster(data: Path, password_file: Path, programs: Programs, identity: 
     if told.returncode != 0:
         raise ServerFailed("initdb could not make a database cluster.", log=last_lines(told.stdout + told.stderr))
     fresh.rename(data)
-    _sync_folder(data.parent)
+    sync_folder(data.parent)
 
 
 def last_lines(text: str, count: int = 12) -> str:
@@ -85,19 +86,4 @@ def last_lines(text: str, count: int = 12) -> str:
 def _make_password(file: Path) -> None:
     if file.exists():
         return
-    fresh = file.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(secrets.token_urlsafe(24) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.rename(file)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_safely(file, (secrets.token_urlsafe(24) + "\n").encode(), 0o600)

@@ -61,11 +61,6 @@ def moment(ms: int) -> bytes:
     return int8(microseconds(ms))
 
 
-def maybe_text(value: str | None) -> Param:
-    """A text, or NULL."""
-    return None if value is None else value.encode()
-
-
 def int8s(values: Collection[int]) -> bytes:
     """A ``bigint[]``."""
     return _head(OID_INT8, len(values)) + b"".join([_int8_element(8, value) for value in values])

@@ -9,10 +9,10 @@ from cryptography.x509.oid import NameOID
 
 from semq.pki.authority import Authority, create_authority, key_of_request, new_request
 from semq.pki.certificate import NodeCertificate
-from semq.pki.files import write_safely
 from semq.pki.keys import Passphrase, PrivateKey, new_key, write_key
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
+from semq.store.files import write_safely
 from semq.umx_t.address import Address, parse_address
 
 NOW = datetime.now(UTC).replace(microsecond=0)

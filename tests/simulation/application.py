@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from semq.engine.errors import Unreadable
 from semq.engine.ports import Accepted, AppEvent, Delivery, Submission
 from semq.errors import BadInput
+from semq.seal.errors import SealMalformed
 from semq.umx_t.envelope import Attributes, Body, Envelope
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SaveFwd
@@ -50,7 +50,7 @@ class SimOpener:
 
     def open(self, envelope: Envelope, body: Body) -> bytes:
         if body[:1] == POISON:
-            raise Unreadable("The key of this envelope is not known.")
+            raise SealMalformed("This envelope cannot be opened.")
         return bytes(body)
 
 

@@ -32,7 +32,6 @@ from semq.store.postgres_pack import (
     int4,
     int8,
     int8s,
-    maybe_text,
     microseconds,
     moment,
     texts,
@@ -73,8 +72,6 @@ def test_bigint(connection: Any, number: int) -> None:
         ("int", int4(70_000), 70_000),
         ("boolean", boolean(True), True),
         ("boolean", boolean(False), False),
-        ("text", maybe_text(None), None),
-        ("text", maybe_text("ü"), "ü"),
     ],
 )
 def test_small_types(connection: Any, type_: str, packed: bytes | None, value: Any) -> None:

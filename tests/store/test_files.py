@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from semq.pki.files import write_safely
+from semq.store.files import write_safely
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])

@@ -1,4 +1,7 @@
-"""Writing files so that a crash leaves the old content or the new, never half of it. Used by all of ``semq.pki``."""
+"""Writing files so that a crash leaves the old content or the new, never half of it.
+
+Used by the embedded cluster and all of ``semq.pki``.
+"""
 
 import os
 from pathlib import Path
