@@ -24,6 +24,19 @@ def session_name(envelope: Envelope) -> str:
     return envelope.session_key.split(".", 2)[1] if envelope.session_key else ""
 
 
+def marked(envelope: Envelope) -> bytes:
+    """What the sender of a void marker signs: whose it is, for whom, and the place in ledger and order that it takes."""
+    a = envelope.attributes
+    return canonical(
+        "semq marker 1",
+        str(envelope.lk0.node),
+        str(envelope.target),
+        place_of(envelope),
+        a.order_key,
+        list(a.app_key),
+    )
+
+
 class Sealed(NamedTuple):
     """Which message a ciphertext was made as."""
 

@@ -59,6 +59,7 @@ class LocalEngine:
         self.accepting = Accepting(core, self.rows, self.partners, self.sealing)
         self.rewrapping = Rewrapping(core, self.rows, self.sealing)
         self.sender.refused_key = self.rewrapping.look
+        self.sender.sign_marker = self.sealing.sign_marker
         self.handing = Handing(core, inbox)
         self.taking = Taking(self.handing)
         self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)

@@ -114,6 +114,12 @@ class Events(Protocol):
 class Opener(Protocol):
     """Opens and checks what arrives, before it is recorded."""
 
+    def takes_floor(self, source: Address) -> bool:
+        """Whether the floor in a message of an institution counts; if not, only that of its signed ReAck2 does."""
+
+    def check_marker(self, envelope: Envelope) -> None:
+        """Whether the sender has made this void marker. Raises ProtocolViolation or Unavailable if that is not shown."""
+
     def open(self, envelope: Envelope, body: Body) -> bytes:
         """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ."""
 
@@ -152,6 +158,9 @@ class Sealing(Protocol):
     def sign(self, packet: Packet) -> Packet:
         """A packet for another institution, signed if this node has a certificate."""
 
+    def sign_marker(self, envelope: Envelope) -> Envelope:
+        """A void marker as it leaves, signed if this node has a certificate."""
+
     def believe(self, packet: Packet) -> Believed | None:
         """Check a packet of another institution. Raises SemqError if it is not to be believed."""
 
@@ -178,6 +187,12 @@ class NoEvents:
 class ClearOpener:
     """Payloads in clear: nothing to open; what is sealed is not for this node."""
 
+    def takes_floor(self, source: Address) -> bool:
+        return True
+
+    def check_marker(self, envelope: Envelope) -> None:
+        return None
+
     def open(self, envelope: Envelope, body: Body) -> bytes:
         if envelope.is_sealed or envelope.attributes.encrypt:
             raise KeyUnknown(f"The session key was wrapped for key {envelope.key_id}; this node has no certificate.")
@@ -200,6 +215,9 @@ class InClear:
 
     def sign(self, packet: Packet) -> Packet:
         return packet
+
+    def sign_marker(self, envelope: Envelope) -> Envelope:
+        return envelope
 
     def believe(self, packet: Packet) -> Believed | None:
         return None

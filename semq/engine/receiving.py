@@ -193,11 +193,13 @@ class _Record(Step):
         envelope = message.envelope
         self._check_address(envelope)
         if slot is not None:
-            self._take_floor(unit, envelope, slot.stream)
+            self._check_window(unit, envelope, slot.stream)
             entry = self._receiver.recorded_at(unit, slot)
         else:
             entry = self._receiver.seen(unit, envelope.ident)
         news, payload, reason = self._read(message, entry)
+        if slot is not None:  # only now: a copy that is not believed raises nothing
+            self._take_floor(unit, envelope, slot.stream)
         rule = RECEIVER.step(KNOWN[entry.status], news)
         if rule.deed is ReceiverDeed.record:
             entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
@@ -219,19 +221,26 @@ class _Record(Step):
         if local != (envelope.lk0.node == self._core.address):
             raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
 
-    def _take_floor(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
-        stream = self._receiver.stream(unit, key)
-        floor = max(stream.floor, envelope.floor)
+    def _check_window(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
+        stream = unit.in_streams.get(key)
+        floor = max(stream.floor if stream is not None else 0, envelope.floor)
         if envelope.sid >= floor + self._core.settings.window or envelope.floor > envelope.sid:
             raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
-        if floor > stream.floor:
-            unit.raise_floor(stream, floor)
+
+    def _take_floor(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
+        """No seal binds the floor in a message, which is that of the attempt: of a partner that signs, only its ReAck2
+        says which documents will not come any more."""
+        stream = self._receiver.stream(unit, key)
+        if envelope.floor > stream.floor and self._receiver.opener.takes_floor(key.store.node):
+            unit.raise_floor(stream, envelope.floor)
             self._raised.add(key.store)
 
     def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, bytes, Reason | None]:
         """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7)."""
         envelope = message.envelope
         if envelope.void:
+            if entry.status is Arrival.NOT:
+                self._receiver.opener.check_marker(envelope)
             return Arrived.marker, b"", None
         if entry.status is not Arrival.NOT:
             if entry.digest and envelope.digest and entry.digest != envelope.digest:

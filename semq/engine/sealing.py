@@ -4,7 +4,8 @@ One for the life of a process, also when the engine is built anew: session keys 
 certificates come from a ``KeyHolder`` (the node fits ``semq.pki`` to it). On the hot path a message costs one pass of
 AES-GCM and one salted digest; public keys work once a session and once a packet of receipts.
 
-A partner whose certificate we know has to sign what it says of messages: otherwise a hub could end them by itself.
+A partner whose certificate we know has to sign what it says of messages: otherwise a hub could end them by itself, or
+have a receiver take what has not come for what will not come any more.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -15,7 +16,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from semq.clock import Clock
-from semq.engine.binding import bound, place_of, sealed_as
+from semq.engine.binding import bound, marked, place_of, sealed_as
 from semq.engine.ports import Believed, Seal
 from semq.errors import SemqError
 from semq.seal.canonical import tagged
@@ -68,6 +69,7 @@ class Policy:
     """What has to be sealed: documents to and from these node ids (``*``: all)."""
 
     required_with: Collection[str] = ()
+    unsigned_floors_from: Collection[str] = ()  #: node ids of an older version, which signs neither floors nor markers
     limits: Limits = field(default_factory=Limits)
 
     def requires(self, node: Address) -> bool:
@@ -181,13 +183,36 @@ class Sealing:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
         return payload
 
+    def takes_floor(self, source: Address) -> bool:
+        """Whether the floor in a message counts, which nothing authenticates."""
+        return source.id in self.policy.unsigned_floors_from or not self._must_sign(source)
+
+    def check_marker(self, envelope: Envelope) -> None:
+        """Whether the sender has made a void marker. Raises ReceiptForged, SignatureWrong, SignerUnknown."""
+        source = envelope.lk0.node
+        if envelope.signature:
+            name, signature = read_signature(envelope.signature)
+            verify(self.keys.signer(str(source), name), signature, marked(envelope))
+        elif not self.takes_floor(source):
+            raise ReceiptForged("The void marker is not signed.", lk0=envelope.ident)
+
     # --- what nodes say of messages
+    def _must_sign(self, source: Address) -> bool:
+        return source != self.node and (self.keys.knows(str(source)) or self.policy.requires(source))
+
+    def sign_marker(self, envelope: Envelope) -> Envelope:
+        """A void marker with our signature, if we have a key."""
+        key = self.keys.signing
+        if key is None or envelope.target.node == self.node:
+            return envelope
+        return replace(envelope, signature=write_signature(key, marked(envelope)))
+
     def sign(self, packet: Packet) -> Packet:
         """A packet with our signature, where it needs one and we have a key."""
         key = self.keys.signing
         if key is None or not _is_testimony(packet) or packet.target.node == self.node:
             return packet
-        if packet.function is Function.RECEIPTS:
+        if _is_receipts(packet):
             leaves = _leaves(packet)
             message = tree_message(str(packet.source.node), str(packet.target.node), len(leaves), root(leaves))
             return replace(packet, signature=write_signature(key, message))
@@ -201,12 +226,13 @@ class Sealing:
         if not _is_testimony(packet) or source == self.node:
             return None
         if not packet.signature:
-            if self.keys.knows(str(source)) or self.policy.requires(source):
+            is_of_older = _is_noted(packet) and source.id in self.policy.unsigned_floors_from
+            if self._must_sign(source) and not is_of_older:
                 raise ReceiptForged("It is not signed.", source=str(source))
             return None
         name, signature = read_signature(packet.signature)
         key = self.keys.signer(str(source), name)
-        if packet.function is Function.RECEIPTS:
+        if _is_receipts(packet):
             leaves = _leaves(packet)
             verify(key, signature, tree_message(str(source), str(packet.target.node), len(leaves), root(leaves)))
             return Believed(packet.signature, b"".join(leaves))
@@ -220,11 +246,13 @@ class Sealing:
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """News of the directory; True if the key to wrap for has changed."""
+        before = self.keys.known(node)
         try:
             changed = self.keys.heard(node, certificates)
         except SemqError:
             return False
-        self._opened.forget()
+        if self.keys.known(node) != before:
+            self._opened.forget()
         return changed
 
     def known(self, node: str) -> tuple[str, ...] | None:
@@ -236,10 +264,21 @@ class Sealing:
         return read_token(envelope.session_key).session_id
 
 
+def _is_receipts(packet: Packet) -> bool:
+    """Whether a packet holds Ack2: each of them is to be proved alone."""
+    return packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION
+
+
+def _is_noted(packet: Packet) -> bool:
+    """Whether a packet holds ReAck2, and floors with it."""
+    return packet.function is Function.RECEIPTS and packet.primitive is Primitive.RESPONSE
+
+
 def _is_testimony(packet: Packet) -> bool:
-    """Whether a packet between institutions can end a message at its sender: Ack2, answers, inquiries of role R."""
+    """Whether a packet between institutions can end a message at its sender (Ack2, answers, inquiries of role R), or
+    tell its receiver what will not come any more (ReAck2 with its floors)."""
     match packet.function, packet.primitive:
-        case Function.RECEIPTS, Primitive.INDICATION:
+        case Function.RECEIPTS, _:
             return bool(packet.records)
         case Function.INQUIRIES, Primitive.CONFIRMATION:
             return True

@@ -16,7 +16,7 @@ from semq.seal.errors import KeyUnknown
 from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import StreamsTo, Unit
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Function, Primitive
+from semq.umx_t.envelope import Data, Envelope, Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
@@ -47,6 +47,7 @@ class Sender:
         self.rows = rows
         self.link: Link | None = None
         self.refused_key: Callable[[str], None] = lambda dest: None  #: a receiver had no key for a session key
+        self.sign_marker: Callable[[Envelope], Envelope] = lambda envelope: envelope
         self.platform: Address | None = None  #: where the last link led: still the hub when it is down
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
@@ -77,7 +78,7 @@ class Sender:
             unit.delete_outbound(row)
         floor = self.rows.floor(row).value if row.sid >= 0 else 0
         envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
-        return Data(envelope, b"" if row.void else stored.payload)
+        return Data(self.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
 
     def _send(self, dest: str, frames: list[Data]) -> None:
         if dest == str(self.core.address):

@@ -62,10 +62,13 @@ class KeyUnfit(BadInput):
 
 
 class ReceiptForged(ProtocolViolation):
-    """A receipt is not signed by the institution that it speaks for."""
+    """A receipt, a floor or a void marker is not signed by the institution that it speaks for."""
 
     code = "SEMQ-5209"
-    remedy = "It was not believed: the message stays open and is asked about again."
+    remedy = (
+        "It was not believed: the message stays open and is asked about again. A node of an older version signs no "
+        "floors and markers: update it, or name it in secrecy.unsigned_floors_from."
+    )
 
 
 class VaultLocked(Misconfigured):

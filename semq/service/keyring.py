@@ -117,10 +117,12 @@ class NodeKeys:
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """Believe what can be believed; whether the key to wrap for has changed."""
         before, now = self.receiver(node), self._clock.wall()
+        there_before = {pem: found for found, pem in self._partners.get(node, ())}
         believed = []
         for pem in certificates[:CERTIFICATES_MAX]:
             try:
-                believed.append((self._believed(parse_address(node), pem), pem))
+                found = self._believed(parse_address(node), pem)
+                believed.append((there_before.get(pem, found), pem))  # the very same key: sessions for it go on
             except SemqError as error:
                 log.warning("certificate_not_believed", node=node, error=str(error))
         # One that has run out is no longer named; it still says who signed what it signed while it was valid.

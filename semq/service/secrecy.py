@@ -30,7 +30,8 @@ def sealing_of(
         keys.remember(node, certificates)
     s = settings.secrecy
     limits = Limits(s.session_messages, s.session_bytes, s.session_s)
-    return Sealing(address, keys, clock, draw_secret, Policy(tuple(s.required_with), limits))
+    policy = Policy(tuple(s.required_with), tuple(s.unsigned_floors_from), limits)
+    return Sealing(address, keys, clock, draw_secret, policy)
 
 
 def vault_of(settings: Settings) -> Vault | None:

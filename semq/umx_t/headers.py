@@ -23,7 +23,7 @@ APPLICATION = ("@Reliable", "@SaveFwd", "@Ack2", "@AppKey", "@Encrypt", "@Fixed"
 # Attributes that only nodes set.
 TRANSPORT = (
     "@Sid", "@Floor", "@Prev", "@Att", "@Void", "@LK1", "@Digest", "@Sender", "@SessionKey", "@SubmittedAt",
-    "@Alg", "@KeyId", "@Origin",
+    "@Alg", "@KeyId", "@Origin", "@Signature",
 )  # fmt: skip
 _APPLICATION = frozenset(APPLICATION)
 ORDER_KEY_MAX = 128  # characters
@@ -32,6 +32,7 @@ SENDER_MAX = 64  # characters
 SESSION_KEY_MAX = 8192  # characters
 KEY_NAME_MAX = 64  # characters of @Alg and @KeyId
 ORIGIN_MAX = 400  # characters
+SIGNATURE_MAX = 2048  # characters
 PROPERTIES = ("content_type", "content_encoding", "priority")  # fields of Attributes that are AMQP properties
 _INT64_MAX = 2**63 - 1
 _MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
@@ -133,6 +134,7 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
         ("@Alg", envelope.alg or None),
         ("@KeyId", envelope.key_id or None),
         ("@Origin", envelope.origin or None),
+        ("@Signature", envelope.signature or None),
     )
     headers |= {name: value for name, value in optional if value is not None}
     headers.update(envelope.unknown)
@@ -284,4 +286,5 @@ OF_TRANSPORT: dict[str, tuple[str, Read]] = {
     "@Alg": ("alg", _text_of(KEY_NAME_MAX)),
     "@KeyId": ("key_id", _text_of(KEY_NAME_MAX)),
     "@Origin": ("origin", _text_of(ORIGIN_MAX)),
+    "@Signature": ("signature", _text_of(SIGNATURE_MAX)),
 }

@@ -1,0 +1,207 @@
+"""What a hub could say in a sender's name to a receiver: floors, void markers, ReAck2. Nothing of it is believed."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from semq.engine.sealing import Policy, Sealing
+from semq.store.rows import Event
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Receipt
+from semq.umx_t.status import Outcome
+from tests.flows.sealed import SECRET, World, outcomes, send, watching
+from tests.flows.trio import Wire
+
+Tamper = Callable[[Wire, Frame], Frame | None]
+
+
+def for_b(world: World, change: Callable[[Data], Data | None]) -> Tamper:
+    """Do something to the documents that leave the hub for B."""
+
+    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+        return change(frame) if isinstance(frame, Data) and wire is world.b.down else frame
+
+    return tamper
+
+
+def honest(wire: Wire, frame: Frame) -> Frame:
+    return frame
+
+
+def stream_floors(world: World) -> list[int]:
+    return [stream.floor for stream in world.b.store.tables.in_streams.values()]
+
+
+def test_a_floor_that_the_hub_raises_skips_nothing(world: World) -> None:
+    """It keeps the first two back and lets the third, genuine one say that they will not come any more."""
+
+    def raised(frame: Data) -> Data | None:
+        e = frame.envelope
+        return None if e.sid < 2 else replace(frame, envelope=replace(e, floor=e.sid), header=None)
+
+    world.tamper = for_b(world, raised)
+    send(world, b"1", b"2", b"3")
+    world.settle()
+    assert world.b.app.payloads == [b"3"]
+    world.tamper = honest
+    world.later(60)
+    assert sorted(world.b.app.payloads) == [b"1", b"2", b"3"]
+    assert world.a.told.kinds.count("delivered") == 3
+
+
+def test_a_copy_that_is_not_believed_leaves_no_trace_but_the_alarm(world: World) -> None:
+    """Its floor, its stream, its life: all are as doubtful as its body."""
+    seen: list[Data] = []
+    world.tamper = watching(seen)
+    send(world, b"1")
+    world.settle()
+    before = stream_floors(world)
+    e = seen[-1].envelope
+    assert world.b.up is not None
+    for envelope in (
+        replace(e, lk0=e.lk0._replace(object_id=999), sid=900, floor=900),
+        replace(e, lk0=e.lk0._replace(inc=e.lk0.inc + 77, object_id=999)),
+    ):
+        world.b.engine.hear(world.b.up, [replace(seen[-1], envelope=envelope, header=None)])
+        world.settle()
+    assert stream_floors(world) == before
+    assert world.b.lines(Event.VIOLATION) == 2
+
+
+def reack2(world: World, **more: object) -> Packet:
+    inc = world.a.engine.core.inc
+    receipt = Receipt(ack_flag=AckFlag.END_TO_END, ident=f"1.10008.1.1.{inc:x}.1", floors={f"{inc:x}": (10_000, None)})
+    packet = Packet(world.a.address, world.b.address, Function.RECEIPTS, Primitive.RESPONSE, [receipt])
+    return replace(packet, **more)
+
+
+def test_floors_that_the_hub_makes_up_or_alters_skip_nothing(world: World) -> None:
+    packets: list[Packet] = []
+
+    def altering(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Packet) and wire is world.b.down and frame.primitive is Primitive.RESPONSE:
+            packets.append(frame)
+            return reack2(world, signature=frame.signature)
+        return frame
+
+    world.tamper = altering
+    send(world, b"1")
+    world.settle()
+    assert packets
+    assert packets[0].signature
+    world.tamper = honest
+    assert world.b.up is not None
+    for packet in (reack2(world), reack2(world, signature="forged"), reack2(world, signature=packets[0].signature)):
+        world.b.engine.hear(world.b.up, [packet])
+        world.settle()
+    assert set(stream_floors(world)) == {0}
+    assert world.b.lines(Event.VIOLATION) == 4
+    send(world, b"2")
+    world.later(40)
+    assert world.b.app.payloads == [b"1", b"2"]
+    assert set(stream_floors(world)) == {2}
+    assert world.is_clean()
+
+
+def test_the_floors_of_the_sender_are_believed_and_the_ledger_forgets(world: World) -> None:
+    send(world, *[bytes([n]) for n in range(5)])
+    world.later(2)
+    assert stream_floors(world) == [5]
+    assert world.is_clean()
+
+
+MARKERS: dict[str, Callable[[Data], Data]] = {
+    "without a signature": lambda frame: frame,
+    "with no signature at all": lambda frame: replace(frame, envelope=replace(frame.envelope, signature="x.y")),
+    "with the seal's token": lambda frame: replace(
+        frame, envelope=replace(frame.envelope, signature=frame.envelope.session_key)
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MARKERS)
+def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: World, what: str) -> None:
+    def void(frame: Data) -> Data:
+        return MARKERS[what](replace(frame, envelope=replace(frame.envelope, void=True), body=b"", header=None))
+
+    world.tamper = for_b(world, void)
+    send(world, SECRET)
+    world.settle()
+    assert outcomes(world.a) == [None]
+    assert not world.b.store.tables.recorded
+    assert world.b.lines(Event.VIOLATION) >= 1
+    world.tamper = honest
+    world.later(60)
+    assert world.b.app.payloads == [SECRET]
+    assert world.a.told.kinds[-1] == "delivered"
+
+
+def cancelled(world: World) -> Data:
+    """The marker of a document that A takes back while B is away."""
+    seen: list[Data] = []
+    world.tamper = watching(seen)
+    world.cut(world.b)
+    send(world, b"taken back")
+    world.later(1)
+    world.a.engine.operating.cancel(world.a.accepted[-1].lk0, lambda: None, world.a.refused.append)
+    world.later(1)
+    marker = seen[-1]
+    assert marker.envelope.void
+    assert marker.envelope.signature
+    return marker
+
+
+def test_a_document_that_its_sender_takes_back_ends_cancelled(world: World) -> None:
+    cancelled(world)
+    world.connect(world.b)
+    world.later(20)
+    assert world.b.app.got == []
+    assert world.a.told.kinds[-1] == "failed"
+    assert world.b.lines(Event.CANCELLED) == 1
+    assert world.is_clean()
+
+
+def test_the_marker_of_one_document_cancels_no_other(world: World) -> None:
+    signature = cancelled(world).envelope.signature
+
+    def void(frame: Data) -> Data:
+        e = replace(frame.envelope, void=True, signature=signature)
+        return replace(frame, envelope=e, body=b"", header=None)
+
+    world.connect(world.b)
+    world.later(20)
+    world.tamper = for_b(world, void)
+    send(world, SECRET)
+    world.settle()
+    assert outcomes(world.a) == [None]
+    world.tamper = honest
+    world.later(60)
+    assert world.b.app.payloads == [SECRET]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_node_of_an_older_version_is_tolerated_only_where_it_is_named(named: bool) -> None:
+    """It signs receipts, but neither floors nor markers."""
+    world = World()
+
+    def older(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Data) and wire is world.b.down and frame.envelope.void:
+            return replace(frame, envelope=replace(frame.envelope, signature=""), header=None)
+        if isinstance(frame, Packet) and wire is world.b.down and frame.primitive is Primitive.RESPONSE:
+            return replace(frame, signature="")
+        return frame
+
+    assert isinstance(world.b.sealing, Sealing)
+    world.b.sealing.policy = Policy(unsigned_floors_from=["10008"] if named else [])
+    world.settle()
+    cancelled(world)
+    send(world, SECRET)
+    world.tamper = older
+    world.connect(world.b)
+    world.later(30)
+    assert world.b.app.payloads == [SECRET]
+    assert (world.b.lines(Event.CANCELLED) == 1) is named
+    assert (world.b.lines(Event.VIOLATION) == 0) is named
+    assert outcomes(world.a) == ([] if named else [None])
+    assert (Outcome.DELIVERED in outcomes(world.a)) is False
