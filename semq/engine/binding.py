@@ -25,7 +25,7 @@ def session_name(envelope: Envelope) -> str:
 
 
 def marked(envelope: Envelope) -> bytes:
-    """What the sender of a void marker signs: whose it is, for whom, and the place in ledger and order that it takes."""
+    """What the sender of a void marker signs: whose it is, for whom, and its place in ledger and order."""
     a = envelope.attributes
     return canonical(
         "semq marker 1",

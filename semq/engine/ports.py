@@ -118,7 +118,7 @@ class Opener(Protocol):
         """Whether the floor in a message of an institution counts; if not, only that of its signed ReAck2 does."""
 
     def check_marker(self, envelope: Envelope) -> None:
-        """Whether the sender has made this void marker. Raises ProtocolViolation or Unavailable if that is not shown."""
+        """Whether the sender has made this void marker. Raises ProtocolViolation or Unavailable if not."""
 
     def open(self, envelope: Envelope, body: Body) -> bytes:
         """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ."""

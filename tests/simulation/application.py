@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from semq.engine.ports import Accepted, AppEvent, Delivery, Submission
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
+from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Body, Envelope
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SaveFwd
