@@ -189,7 +189,7 @@ class Secrecy(Section):
     required_with: list[NodeId | Literal["*"]] = []
     """institutions whose documents have to be sealed, both ways, whether or not @Encrypt says so; "*": all"""
     unsigned_floors_from: list[NodeId] = []
-    """institutions with nodes of an older version, which sign neither floors nor void markers: a hub could forge them"""
+    """institutions with nodes of an older version that sign neither floors nor void markers: a hub could forge them"""
     session_messages: Count = 65_536
     """a session key serves at most so many documents"""
     session_bytes: Count = 1024 * MIB
