@@ -56,7 +56,9 @@ class LoneNode(LocalNode):
 def main(argv: list[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; the exit status (``semq.service.process``)."""
     parser = argparse.ArgumentParser(
-        prog="run broker", description="A local node by itself, as an AMQP 0-9-1 broker on 127.0.0.1: guest, guest, /."
+        allow_abbrev=False,
+        prog="./run broker",
+        description="A local node by itself, as an AMQP 0-9-1 broker on 127.0.0.1: guest, guest, /.",
     )
     parser.add_argument("--port", type=_port, default=5672, metavar="N", help="0 takes a free one (default: 5672)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep what is durable here (default: a temporary one)")
@@ -90,9 +92,9 @@ def _settings(folder: Path, port: int) -> Settings:
     return load(file, {name: value for name, value in os.environ.items() if name.startswith(OWN_VARIABLES)})
 
 
-def _announcement(asked_for: int) -> Callable[[int], str]:
+def _announcement(asked_for: int) -> Callable[[str], str]:
     """Plainly ``ready``; a port that was not chosen by the caller is told."""
-    return lambda port: "ready" if asked_for else f"ready 127.0.0.1:{port}"
+    return lambda address: "ready" if asked_for else f"ready {address}"
 
 
 if __name__ == "__main__":

@@ -82,6 +82,11 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/interop": "other people's clients",
 }
 
+# Modules that only tests use, and why they are product code all the same.
+FOR_TESTS: dict[str, str] = {
+    "semq.store.memory": "the store of the simulator, held to the same contract as the one on Postgres",
+}
+
 # a bar hides the word from this very test | why it must not stand in a committed file
 WORDS = [
     ("pyp|i.org", "names a registry"),
@@ -225,6 +230,27 @@ def test_every_test_stands_opposite_a_module() -> None:
         if not any(opposite(place, subject) for place in places):
             wrong.append(str(name))
     assert wrong == []
+
+
+def test_every_module_is_used() -> None:
+    """By an import from another one, or by its name in what starts a process; tests alone do not count."""
+    named = "\n".join(
+        file.read_text("utf-8")
+        for file in committed()
+        if file.suffix in {".py", ".toml", ".ini", ".service"} or file.name == "run"
+        if "tests" not in file.relative_to(ROOT).parts
+    )
+    imported = {name for file in modules().values() for _, name in imports(file)}
+    imported |= {name.rpartition(".")[0] for name in imported}
+    unused = [
+        name
+        for name in modules()
+        if name not in FOR_TESTS
+        and not name.startswith("migrations.")
+        and name.rpartition(".")[2] not in ("__init__", "__main__")
+        if name not in imported and f'"{name}"' not in named and f"{name}:" not in named and f" {name} " not in named
+    ]
+    assert unused == []
 
 
 def opposite(place: Path, subject: str) -> bool:

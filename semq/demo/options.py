@@ -26,6 +26,7 @@ class Options:
 def read_options(argv: list[str] | None = None) -> Options:
     """Read the command line; ends the process with status 2 if it cannot be understood."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="./run demo",
         description="A hub and two institutions, 10008 and 56001, as processes of their own with databases of their "
         "own. 10008 sends a folder of documents while 56001 is online, then once more while it is away; 56001 comes "

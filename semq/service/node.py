@@ -256,6 +256,12 @@ class Node(Generic[E]):
         """The port of the AMQP endpoint."""
         return self.server.port
 
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT of the AMQP endpoint, as it listens."""
+        host = self.settings.amqp.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
     def _for_extracts(self) -> dict[str, str]:
         return {DATABASE_VARIABLE: self.store.url, "SEMQ_NODE": url_of(self.settings, self.port)}
 

@@ -50,13 +50,15 @@ class Runnable(Protocol):
         """Drain and end, in order."""
 
     @property
-    def port(self) -> int:
-        """The port of its AMQP endpoint."""
+    def endpoint(self) -> str:
+        """HOST:PORT of its AMQP endpoint, as it listens."""
 
 
 def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str] | None = None) -> int:
     """Run a node of one kind in the foreground; the exit status."""
-    parser = argparse.ArgumentParser(prog=f"semq {kind} run", description=f"Run a {kind} node in the foreground.")
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog=f"semq {kind} run", description=f"Run a {kind} node in the foreground."
+    )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
     arguments = parser.parse_args(argv)
     try:
@@ -86,8 +88,9 @@ def spare_the_collector() -> None:
     gc.set_threshold(*COLLECTOR)
 
 
-async def run(node: Runnable, announce: Callable[[int], str] = lambda port: f"ready 127.0.0.1:{port}") -> None:
-    """Start a node, print the line that ``announce`` makes of its port, serve until a signal or a failure, stop it."""
+async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format) -> None:
+    """Start a node, print the line that ``announce`` makes of its endpoint, serve until a signal or a failure, stop
+    it."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -95,8 +98,8 @@ async def run(node: Runnable, announce: Callable[[int], str] = lambda port: f"re
     try:
         await node.start()
         spare_the_collector()
-        print(announce(node.port), flush=True)
-        log.info("ready", port=node.port)
+        print(announce(node.endpoint), flush=True)
+        log.info("ready", endpoint=node.endpoint)
         stopped = asyncio.create_task(stop.wait())
         failed = asyncio.create_task(node.wait_failed())
         await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)

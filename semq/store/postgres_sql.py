@@ -1,7 +1,7 @@
 """The statements of the writer, each under its name: what a unit may load, and what it may write.
 
 A table of SQL, prepared by ``postgres_wire`` when the connection is opened; the parameters are packed by
-``postgres_load`` and ``postgres_write``. Column names come from ``tables``. Only Postgres 15 and older syntax.
+``postgres_load`` and ``postgres_write``. Column names come from ``tables``. Only syntax that Postgres 14 has.
 """
 
 from sqlalchemy import Table
