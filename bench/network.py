@@ -1,8 +1,8 @@
 """A hub and two institutions, A and B, as operating-system processes, each with its own embedded Postgres.
 
 Everything lies in one folder: configurations, data directories, and what the processes say (``NAME.log``). Started the
-way an operator starts them, with the defaults of the product; only ports and passwords are the bench's own. Used by
-``__main__``.
+way an operator starts them, with the defaults of the product; only ports and passwords are the bench's own. A secure
+network has links by TLS and certificates of the hub's authority at both ends. Used by ``__main__`` and ``secrecy``.
 """
 
 import asyncio
@@ -11,11 +11,18 @@ import secrets
 import signal
 import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from semq.app import Client
+from semq.clock import SystemClock
+from semq.pki.authority import read_authority
+from semq.pki.slots import KeyRing
+from semq.pki.trust import TrustStore
 from semq.store.embedded import EmbeddedPostgres
+from semq.store.files import write_safely
+from semq.umx_t.address import Address, NodeType
 
 READY_S_MAX = 120.0
 STOP_S_MAX = 60.0
@@ -60,6 +67,7 @@ class Process:
         self.name = name
         self.data_dir = folder / f"data-{name}"
         self.port = 0
+        self.tls = False  #: on its port
         self._folder = folder
         self._password = password
         self._process: asyncio.subprocess.Process | None = None
@@ -72,7 +80,8 @@ class Process:
     @property
     def url(self) -> str:
         """Where applications connect."""
-        return f"amqp://{APPLICATION}:{self._password}@127.0.0.1:{self.port}"
+        login = f"{APPLICATION}:{self._password}@127.0.0.1:{self.port}"
+        return f"amqps://{login}?cafile={self.data_dir / 'pki' / 'trust.pem'}" if self.tls else f"amqp://{login}"
 
     @property
     def database_url(self) -> str:
@@ -118,7 +127,9 @@ class Process:
 class Network:
     """The three of them; an asynchronous context manager that leaves no process behind."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, secure: bool = False) -> None:
+        self._secure = secure
+        self._folder = folder
         self._password = secrets.token_urlsafe(18)
         self.nodes = {name: Process(name, folder, self._password) for name in (HUB, A, B)}
 
@@ -139,6 +150,11 @@ class Network:
         template = PLATFORM if name == HUB else LOCAL
         facts = {"name": name, "node_id": NODE_IDS.get(name), "hub_port": self.nodes[HUB].port}
         config = template.format(application=APPLICATION, password=self._password, **facts)
+        if self._secure:
+            config = secured(config)
+            self.nodes[name].tls = name == HUB
+            if name != HUB:
+                await asyncio.to_thread(certify, self._folder, name)
         await self.nodes[name].start(config)
 
     async def stop(self, name: str) -> None:
@@ -150,3 +166,25 @@ class Network:
         async with Client(self.nodes[name].url) as client:
             status: Mapping[str, Any] = await client.request("node.status")
             return status
+
+
+def secured(config: str) -> str:
+    """The same with TLS on the hub's port, and links by certificate instead of a password."""
+    without = "".join(line for line in config.splitlines(keepends=True) if not line.startswith("password"))
+    if 'kind = "platform"' in config:
+        return without.replace("[amqp]\n", "[amqp]\ntls = true\n")
+    return without.replace('"amqp://', '"amqps://')
+
+
+def certify(folder: Path, name: str) -> None:
+    """Give an institution a certificate of the hub's authority, as an enrolment would; one that it has stays."""
+    ring = KeyRing(folder / f"data-{name}" / "pki", Address(NodeType.LOCAL, NODE_IDS[name]))
+    if ring.is_enrolled:
+        return
+    authority = read_authority(folder / f"data-{HUB}" / "pki", None)
+    assert authority is not None
+    now = SystemClock().wall()
+    issued = authority.issue(ring.begin().public_key(), ring.node, now - timedelta(minutes=1), 30)
+    ring.receive(issued.pem, TrustStore([authority.certificate]), now)
+    ring.rotate(now)
+    write_safely(ring.trust_path, authority.pem)

@@ -1,20 +1,25 @@
-"""``./run bench secrecy``: what certificates and seals cost: online without them, with signed receipts, sealed.
+"""``./run bench secrecy``: what certificates, TLS and seals cost, beside networks without them, in one run.
 
     ./run bench secrecy [--messages N] [--rounds N] [--size BYTES] [--json]
 
-Two networks on one machine, one after the other: in the first no node has a certificate; in the second both
-institutions have one, so that receipts are signed, and rounds in clear and sealed take turns, so that whatever else the
-machine does meets both alike. Rates and the processor time of the three nodes are medians over the rounds. Links are
-plain in all of them: TLS is another question.
+Two networks run side by side on one machine: a plain one (no certificates, links without TLS), and a secure one (links
+by TLS 1.3, certificates at both ends, receipts signed). Rounds on the plain one, on the secure one with documents in
+clear, and on the secure one with sealed documents take turns, so that whatever else the machine does meets all alike;
+the network that rests costs next to nothing. Rates and the processor time of the three nodes are medians over the
+rounds, ratios medians of the ratios within each turn.
+
+| ratio                     | what it says                                                        |
+|---------------------------|---------------------------------------------------------------------|
+| ``encryption_on_to_off``  | documents sealed, to documents in clear on the same secure network  |
+| ``secure_to_plain``       | TLS, certificates, signed receipts, documents in clear, to nothing  |
+| ``everything_to_nothing`` | all of it, to nothing of it                                         |
 """
 
 import argparse
-import asyncio
 import json
 import os
 import shutil
 import tempfile
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,20 +27,21 @@ from typing import Any
 import uvloop
 
 from bench import phases
-from bench.network import NODE_IDS, A, B, Network
-from semq.clock import SystemClock
-from semq.pki.authority import create_authority
-from semq.pki.slots import KeyRing
-from semq.pki.trust import TrustStore
-from semq.store.files import write_safely
-from semq.umx_t.address import Address, NodeType
+from bench.network import Network
 
 WARM_UP = 500
+PLAIN, SECURE, SEALED = KINDS = ("plain", "secure", "sealed")
+RATIOS = {
+    "encryption_on_to_off": (SEALED, SECURE),
+    "secure_to_plain": (SECURE, PLAIN),
+    "everything_to_nothing": (SEALED, PLAIN),
+}
 SUMMARY = """
 {messages} documents of {size} octets a round, {rounds} rounds, online from submit at A to SS_ACK2 at A
-  no certificates   {plain_per_s:>6}/s  {plain_us:>6} µs of processor time a document in the three nodes
-  signed receipts   {signed_per_s:>6}/s  {signed_us:>6} µs  {signed_ratio:.2f} of the rate without certificates
-  sealed as well    {sealed_per_s:>6}/s  {sealed_us:>6} µs  {sealed_ratio:.2f} of the rate in clear on the same network
+  plain links, nothing signed      {plain_per_s:>6}/s  {plain_us:>6} µs of processor time a document in the three nodes
+  TLS, signed receipts             {secure_per_s:>6}/s  {secure_us:>6} µs  {secure_to_plain:.2f} of the rate of it
+  TLS, signed receipts, sealed     {sealed_per_s:>6}/s  {sealed_us:>6} µs  {everything_to_nothing:.2f} of it; \
+{encryption_on_to_off:.2f} of the line above
 """
 
 
@@ -60,36 +66,44 @@ def main(argv: list[str]) -> int:
 
 async def run(folder: Path, messages: int, rounds: int, size: int) -> dict[str, Any]:
     """Both networks; the figures."""
-    found: dict[str, Any] = {"messages": messages, "rounds": rounds, "size": size}
-    account = {"repeated": 0, "damaged": 0, "missing": 0}
-    rates: dict[str, list[int]] = {"plain": [], "signed": [], "sealed": []}
-    times: dict[str, list[int]] = {"plain": [], "signed": [], "sealed": []}
-    for name, kinds in (("plain", ("plain",)), ("certified", ("signed", "sealed"))):
-        place = folder / name
-        place.mkdir()
-        if name == "certified":
-            await asyncio.to_thread(certify, place)
-        async with Network(place) as network:
-            bench = phases.Bench(network, size)
+    rates: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    times: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    async with opened(folder / "plain", secure=False) as plain, opened(folder / "secure", secure=True) as secure:
+        of_plain, of_secure = phases.Bench(plain, size), phases.Bench(secure, size)
+        for bench in (of_plain, of_secure):
             await phases.online(bench, WARM_UP)
-            for _ in range(rounds):
-                for kind in kinds:
-                    bench.encrypt = kind == "sealed"
-                    before = processor_s(network)
-                    result = await phases.online(bench, messages)
-                    result["processor_us"] = round((processor_s(network) - before) / messages * 1e6)
-                    rates[kind].append(result["per_s"])
-                    times[kind].append(result["processor_us"])
-                    print(json.dumps({"phase": kind, **result}), flush=True)
-            account = {fault: count + bench.account[fault] for fault, count in account.items()}
-    middle = {f"{kind}_per_s": round(median(each)) for kind, each in rates.items()}
+        for _ in range(rounds):
+            for kind in KINDS:
+                bench = of_plain if kind == PLAIN else of_secure
+                bench.encrypt = kind == SEALED
+                before = processor_s(bench.network)
+                result = await phases.online(bench, messages)
+                result["processor_us"] = round((processor_s(bench.network) - before) / messages * 1e6)
+                rates[kind].append(result["per_s"])
+                times[kind].append(result["processor_us"])
+                print(json.dumps({"phase": kind, **result}), flush=True)
+    account = {fault: count + of_secure.account[fault] for fault, count in of_plain.account.items()}
+    return {"messages": messages, "rounds": rounds, "size": size} | figures(rates, times) | account
+
+
+def figures(rates: dict[str, list[int]], times: dict[str, list[int]]) -> dict[str, Any]:
+    """What the rounds come to."""
     ratios = {
-        "signed_ratio": round(middle["signed_per_s"] / middle["plain_per_s"], 3),
-        "sealed_ratio": round(middle["sealed_per_s"] / middle["signed_per_s"], 3),
-        "whole_ratio": round(middle["sealed_per_s"] / middle["plain_per_s"], 3),
+        name: round(median(on / off for on, off in zip(rates[of], rates[to], strict=True)), 3)
+        for name, (of, to) in RATIOS.items()
     }
-    spent = {f"{kind}_us": round(median(each)) for kind, each in times.items()}
-    return found | middle | ratios | spent | account | {"all": rates}
+    return (
+        ratios
+        | {f"{kind}_per_s": round(median(each)) for kind, each in rates.items()}
+        | {f"{kind}_us": round(median(each)) for kind, each in times.items()}
+        | {"all": rates}
+    )
+
+
+def opened(folder: Path, *, secure: bool) -> Network:
+    """A network in a folder of its own."""
+    folder.mkdir()
+    return Network(folder, secure=secure)
 
 
 def processor_s(network: Network) -> float:
@@ -99,16 +113,3 @@ def processor_s(network: Network) -> float:
         fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def certify(folder: Path) -> None:
-    """Give both institutions a certificate of one authority, as an enrolment would."""
-    now = SystemClock().wall()
-    authority = create_authority("bench", now - timedelta(hours=1))
-    trust = TrustStore([authority.certificate])
-    for name in (A, B):
-        ring = KeyRing(folder / f"data-{name}" / "pki", Address(NodeType.LOCAL, NODE_IDS[name]))
-        issued = authority.issue(ring.begin().public_key(), ring.node, now, 30)
-        ring.receive(issued.pem, trust, now)
-        ring.rotate(now)
-        write_safely(ring.trust_path, authority.pem)

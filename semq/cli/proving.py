@@ -63,15 +63,15 @@ def verify(
     if trust is None and not any_authority:
         raise NoTrust(file=str(file))
     proof = read_proof(_read(file))
-    stated = datetime.fromtimestamp(proof.at / 1000, UTC)
     first, chain = split(proof.certificates[0])
     certificate = read_certificate(first.encode())
     if certificate.node != parse_address(proof.receiver):
         raise ProofWrong("The certificate is not the receiver's.", receiver=proof.receiver, found=str(certificate.node))
+    check_proof(proof, certificate.public_key)
+    stated = datetime.fromtimestamp(proof.at / 1000, UTC)
     if trust is not None:
         # As it was when it was signed: a proof outlives the certificate.
         TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
-    check_proof(proof, certificate.public_key)
     if document is not None:
         check_document(proof, _read(document))
     told = {

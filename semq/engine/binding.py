@@ -47,9 +47,10 @@ class Sealed(NamedTuple):
 
 def sealed_as(envelope: Envelope) -> Sealed:
     """The message that the body of this one was sealed as: itself, or its origin."""
-    place = place_of(envelope)
+    ident = envelope.ident
+    place = f"{ident} {envelope.sid} {envelope.prev or '-'}"
     if not envelope.origin:
-        return Sealed(envelope.ident, place, "")
+        return Sealed(ident, place, "")
     return Sealed(envelope.origin.partition(" ")[0], envelope.origin, f"{place} for {envelope.origin}")
 
 

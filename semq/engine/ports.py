@@ -6,7 +6,8 @@ the simulator.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -111,6 +112,13 @@ class Events(Protocol):
         """The transaction is durable: hand the events to the queues."""
 
 
+class Opened(NamedTuple):
+    """A payload in clear."""
+
+    payload: bytes
+    digest: bytes  #: its SHA-256
+
+
 class Opener(Protocol):
     """Opens and checks what arrives, before it is recorded."""
 
@@ -120,7 +128,7 @@ class Opener(Protocol):
     def check_marker(self, envelope: Envelope) -> None:
         """Whether the sender has made this void marker. Raises ProtocolViolation or Unavailable if not."""
 
-    def open(self, envelope: Envelope, body: Body) -> bytes:
+    def open(self, envelope: Envelope, body: Body) -> Opened:
         """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ."""
 
 
@@ -193,10 +201,10 @@ class ClearOpener:
     def check_marker(self, envelope: Envelope) -> None:
         return None
 
-    def open(self, envelope: Envelope, body: Body) -> bytes:
+    def open(self, envelope: Envelope, body: Body) -> Opened:
         if envelope.is_sealed or envelope.attributes.encrypt:
             raise KeyUnknown(f"The session key was wrapped for key {envelope.key_id}; this node has no certificate.")
-        return bytes(body)
+        return Opened(bytes(body), sha256(body).digest())
 
 
 class InClear:

@@ -6,7 +6,6 @@ after it. The ledger alone decides whether a message has arrived; whatever else 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, Mismatch, NotYours
 from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks, refused_mark
-from semq.engine.ports import Delivery, Opener
+from semq.engine.ports import Delivery, Opened, Opener
 from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.store.rows import (
     Event,
@@ -126,6 +125,7 @@ class Receiver:
         return HERE if ident in unit.seen else NOT_HERE
 
 
+NOTHING = Opened(b"", b"")
 NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
 HERE, REFUSED = Recorded(Arrival.RECV), Recorded(Arrival.REJ)
 
@@ -197,13 +197,13 @@ class _Record(Step):
             entry = self._receiver.recorded_at(unit, slot)
         else:
             entry = self._receiver.seen(unit, envelope.ident)
-        news, payload, reason = self._read(message, entry)
+        news, opened, reason = self._read(message, entry)
         if slot is not None:  # only now: a copy that is not believed raises nothing
             self._take_floor(unit, envelope, slot.stream)
         rule = RECEIVER.step(KNOWN[entry.status], news)
         if rule.deed is ReceiverDeed.record:
             entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
-            self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, payload)))
+            self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, opened)))
             return
         self._core.count("duplicate")
         unit.ledger.append(
@@ -235,29 +235,29 @@ class _Record(Step):
             unit.raise_floor(stream, envelope.floor)
             self._raised.add(key.store)
 
-    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, bytes, Reason | None]:
+    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, Opened, Reason | None]:
         """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7)."""
         envelope = message.envelope
         if envelope.void:
             if entry.status is Arrival.NOT:
                 self._receiver.opener.check_marker(envelope)
-            return Arrived.marker, b"", None
+            return Arrived.marker, NOTHING, None
         if entry.status is not Arrival.NOT:
             if entry.digest and envelope.digest and entry.digest != envelope.digest:
                 raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
-            return Arrived.payload, b"", None
+            return Arrived.payload, NOTHING, None
         try:
-            payload = self._receiver.opener.open(envelope, message.body)
+            opened = self._receiver.opener.open(envelope, message.body)
         except (ProtocolViolation, Unavailable):
             raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
         except SemqError as error:
-            return Arrived.unreadable, bytes(message.body), (error.code, error.text[:300])
-        if not envelope.is_sealed and sha256(payload).digest() != envelope.digest:
+            return Arrived.unreadable, Opened(bytes(message.body), b""), (error.code, error.text[:300])
+        if not envelope.is_sealed and opened.digest != envelope.digest:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
-        return Arrived.payload, payload, None
+        return Arrived.payload, opened, None
 
-    def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, payload: bytes) -> int:
-        a, ident, target = envelope.attributes, envelope.ident, str(envelope.target)
+    def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: Opened) -> int:
+        a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
         row = Pending(
             bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
             ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,
@@ -274,7 +274,7 @@ class _Record(Step):
             marks = {ident} if entry.status is Arrival.RECV else {ident, refused_mark(ident)}
             unit.seen |= marks
             unit.new_seen.update(dict.fromkeys(sorted(marks), envelope.lk0))
-        shown = _opened(envelope, payload) if entry.status is Arrival.RECV else envelope
+        shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
         unit.insert_pending(row, Stored(encode_envelope(shown), payload))
         unit.ledger.append(
             LedgerLine(
@@ -301,11 +301,11 @@ class _Record(Step):
             self._receiver.desk.unblocked(store)
 
 
-def _opened(envelope: Envelope, payload: bytes) -> Envelope:
+def _as_opened(envelope: Envelope, opened: Opened) -> Envelope:
     """The envelope as the application sees it: with the digest of what it gets, not the salted one that travelled."""
     if not envelope.is_sealed:
         return envelope
-    return replace(envelope, digest=sha256(payload).digest(), session_key="")
+    return replace(envelope, digest=opened.digest, session_key="")
 
 
 def _placed(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:

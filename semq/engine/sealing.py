@@ -16,15 +16,15 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from semq.clock import Clock
-from semq.engine.binding import bound, marked, place_of, sealed_as
-from semq.engine.ports import Believed, Seal
+from semq.engine.binding import bound, marked, sealed_as
+from semq.engine.ports import Believed, Opened, Seal
 from semq.errors import SemqError
 from semq.seal.canonical import tagged
 from semq.seal.errors import CannotSeal, NotSealed, ReceiptForged, SealBroken
 from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, verify
 from semq.seal.opened import OpenedKeys, unwrapped
 from semq.seal.receipts import Statement, leaf, packet_message, read_signature, root, tree_message, write_signature
-from semq.seal.session import OVERHEAD, SECRET_LENGTH, Limits, SessionKey, wrapped_for
+from semq.seal.session import CHANCE_LENGTH, OVERHEAD, SECRET_LENGTH, Limits, SessionKey, wrapped_for
 from semq.seal.token import read_token
 from semq.store.rows import KeptKey
 from semq.umx_t.address import Address
@@ -80,17 +80,18 @@ class Policy:
 class Session(Seal):
     """A session key, ready for documents to one partner."""
 
-    def __init__(self, key: SessionKey, kept: KeptKey, receiver: PublicKey) -> None:
+    def __init__(self, key: SessionKey, kept: KeptKey, receiver: PublicKey, draw: Callable[[int], bytes]) -> None:
+        self._draw = draw
         self.key = key
         self.receiver = receiver
         self.kept: KeptKey | None = kept
 
     def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
-        key = self.key
+        key, made = self.key, sealed_as(envelope)
         sealed = replace(
-            envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(envelope.ident, digest)
+            envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(made.ident, digest)
         )
-        return sealed, key.seal(payload, bound(sealed, place_of(sealed), key.id, len(payload)))
+        return sealed, key.seal(payload, bound(sealed, made.place, key.id, len(payload)), self._draw(CHANCE_LENGTH))
 
     def noted(self) -> None:
         self.kept = None
@@ -104,6 +105,7 @@ class Sealing:
     ) -> None:
         """``draw(n)`` gives n fresh octets of chance that nobody can guess."""
         self.node = node
+        self._me = str(node)
         self.keys = keys
         self.policy = policy
         self._clock = clock
@@ -133,7 +135,7 @@ class Sealing:
         now = self._clock.monotonic()
         key = SessionKey(self._draw(SECRET_LENGTH), own, str(self.node), receiver, name, now, self.policy.limits)
         kept = KeptKey(key.id, name, key_id(own.public_key()), alg_of(own), key.keep(own, str(self.node)))
-        session = self._sessions[name] = Session(key, kept, receiver)
+        session = self._sessions[name] = Session(key, kept, receiver, self._draw)
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:
@@ -160,8 +162,8 @@ class Sealing:
         return unwrapped(kept.text, kept.alg, kept.key_id, me, me, "", self.keys.own, self.keys.signer)
 
     # --- documents that arrive
-    def open(self, envelope: Envelope, body: Body) -> bytes:
-        """The payload in clear.
+    def open(self, envelope: Envelope, body: Body) -> Opened:
+        """The payload in clear, and its digest.
 
         Raises NotSealed, KeyUnknown, SealMalformed: the message is refused for good. Raises SealBroken, SignatureWrong,
         SignerUnknown: nothing that this copy says can be believed, so nothing is recorded of it.
@@ -170,18 +172,19 @@ class Sealing:
         if not envelope.is_sealed:
             if envelope.attributes.encrypt or (source != self.node and self.policy.requires(source)):
                 raise NotSealed(source=str(source))
-            return bytes(body)
+            return Opened(bytes(body), sha256(body).digest())
         if not envelope.attributes.encrypt:
             raise SealBroken("The document is sealed and says that it is not.", lk0=envelope.ident)
         made = sealed_as(envelope)
         opening = self._opened.get(
-            envelope.session_key, envelope.alg, envelope.key_id, str(source), str(self.node), made.resent
+            envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, made.resent
         )
         size = len(body) - OVERHEAD
         payload = opening.open(body, bound(envelope, made.place, opening.id, size))
-        if opening.digest(made.ident, sha256(payload).digest()) != envelope.digest:
+        digest = sha256(payload).digest()
+        if opening.digest(made.ident, digest) != envelope.digest:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
-        return payload
+        return Opened(payload, digest)
 
     def takes_floor(self, source: Address) -> bool:
         """Whether the floor in a message counts, which nothing authenticates."""

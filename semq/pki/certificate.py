@@ -72,16 +72,18 @@ def read_certificate(octets: bytes) -> NodeCertificate:
         pem = b"-----BEGIN" in octets
         found = x509.load_pem_x509_certificate(octets) if pem else x509.load_der_x509_certificate(octets)
         key = found.public_key()
-    except Exception as error:  # hostile DER fails in ways that the library does not list
+        if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+            raise Untrusted("The key of the certificate is of a kind or size that is not accepted.")
+        return NodeCertificate(
+            der=found.public_bytes(serialization.Encoding.DER),
+            node=node_of(found),
+            serial=found.serial_number,
+            not_before=found.not_valid_before_utc,
+            not_after=found.not_valid_after_utc,
+            key_id=key_id(key),
+            public_key=key,
+        )
+    except Untrusted:
+        raise
+    except Exception as error:  # hostile DER fails in ways that the library does not list, some of them late
         raise Untrusted("This is not a certificate.", fault=type(error).__name__) from error
-    if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
-        raise Untrusted("The key of the certificate is of a kind or size that is not accepted.")
-    return NodeCertificate(
-        der=found.public_bytes(serialization.Encoding.DER),
-        node=node_of(found),
-        serial=found.serial_number,
-        not_before=found.not_valid_before_utc,
-        not_after=found.not_valid_after_utc,
-        key_id=key_id(key),
-        public_key=key,
-    )

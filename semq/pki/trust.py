@@ -20,7 +20,7 @@ from cryptography.x509.verification import (
 )
 
 from semq.pki.certificate import NodeCertificate, read_certificate
-from semq.pki.errors import OutOfDate, TrustUnreadable, WrongAuthority, WrongName
+from semq.pki.errors import OutOfDate, TrustUnreadable, Untrusted, WrongAuthority, WrongName
 from semq.umx_t.address import Address
 
 CHAIN_MAX = 3  # intermediates between a node and an authority that we trust
@@ -94,6 +94,8 @@ class TrustStore:
             verifier.verify(found.x509, list(chain))
         except VerificationError as error:
             raise WrongAuthority(node=str(found.node), fault=str(error)[:300]) from error
+        except Exception as error:  # a hostile chain fails in ways that the library does not list
+            raise Untrusted("The chain cannot be read.", fault=type(error).__name__) from error
         return found
 
 

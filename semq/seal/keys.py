@@ -89,7 +89,8 @@ def sign(key: PrivateKey, message: bytes) -> bytes:
     """A signature over a message, which starts with a label of its own."""
     if isinstance(key, rsa.RSAPrivateKey):
         return key.sign(message, _pss(), SHA256())
-    return key.sign(message, ec.ECDSA(CURVES[key.curve.name].hash))
+    # By RFC 6979: chance that comes twice, as after a snapshot of a machine's memory, must not give the key away.
+    return key.sign(message, ec.ECDSA(CURVES[key.curve.name].hash, deterministic_signing=True))
 
 
 def verify(key: PublicKey, signature: bytes, message: bytes) -> None:

@@ -17,6 +17,8 @@ from semq.seal.session import salted
 
 FORMAT = "semq-proof-1"
 PATH_MAX = 64
+PROVES = "RECV"  #: what a receiver states of a document that it has recorded; anything else proves no delivery
+AT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
 class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +65,10 @@ def check_proof(proof: Proof, key: PublicKey) -> None:
     """Whether the owner of ``key`` stated it. Raises ProofWrong."""
     if len(proof.path) > PATH_MAX or any(len(each) not in (0, HASH_LENGTH) for each in proof.path):
         raise ProofWrong("The path in the file is none.")
+    if proof.status != PROVES:
+        raise ProofWrong("The receiver states that it has not recorded the document.", status=proof.status[:40])
+    if not 0 <= proof.at <= AT_MAX:
+        raise ProofWrong("The time in the file is none.", at=proof.at)
     if not 0 <= proof.place < proof.count:
         raise ProofWrong("The place in the file is none.", place=proof.place, count=proof.count)
     found = climb(leaf(proof.statement), proof.place, proof.path)

@@ -1,12 +1,14 @@
 """A session key at its sender: what is drawn, how nonces are counted, when it ends.
 
 **Why a nonce never repeats under a key.** A session key is 32 octets of fresh chance, drawn by the process that uses
-it, held in its memory only for sealing, and used for one pair of institutions. The nonce is a 96-bit counter that
-starts at 0 with the key, rises before each use, and lies beside the key in the same memory. There is no state that a
-crash could lose or a backup could bring back: after a crash, a restart, a restore, a clone of the machine's disk or a
-lost store, the process draws other keys. A decision that is taken twice (a unit that Postgres refused) takes two
-nonces. What is kept of a key (wrapped for its own institution, ``keep``) serves to wrap it again and to prove digests;
-``SessionKey`` cannot be made from it, so nothing can ever be sealed under a key of an earlier life.
+it, held in its memory only for sealing, and used for one pair of institutions. The nonce is a counter of 32 bits that
+starts at 0 with the key, rises with each use, and lies beside the key in the same memory, then 64 bits drawn for this
+one message. There is no state that a crash could lose or a backup could bring back: after a crash, a restart, a
+restore, a clone of the machine's disk or a lost store, the process draws other keys. A decision that is taken twice (a
+unit that Postgres refused) takes two nonces. What is kept of a key (wrapped for its own institution, ``keep``) serves
+to wrap it again and to prove digests; ``SessionKey`` cannot be made from it, so nothing can ever be sealed under a key
+of an earlier life. Only a snapshot of a machine's memory that is set going twice brings back key and counter together:
+there the drawn part keeps the nonces of the two lives apart (two messages of one count meet with odds of 2**-64).
 
 A session ends by messages, octets or time, long before AES-GCM asks for it (NIST SP 800-38D: 2**32 uses).
 
@@ -14,9 +16,9 @@ Three keys come from a session key (HKDF-Expand, RFC 5869): one for content, one
 which commits to it: no two keys fit one session id, so an AES-GCM ciphertext cannot be made that opens under two.
 """
 
-import hmac
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -30,6 +32,8 @@ from semq.seal.token import Scope, Token, context, signed, write_token
 SECRET_LENGTH = 32
 ID_LENGTH = 16
 NONCE_LENGTH, TAG_LENGTH = 12, 16
+CHANCE_LENGTH = 8  # octets of each nonce that are drawn for it
+MESSAGES_MAX = 1 << 31  # under one key, whatever the configuration says
 OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # octets that sealing adds to a payload
 
 
@@ -51,15 +55,20 @@ def session_id_of(secret: bytes) -> bytes:
     return _derived(secret, b"session id", ID_LENGTH)
 
 
+def _padded(key: bytes) -> tuple[Any, Any]:
+    block = key.ljust(64, b"\0")
+    return sha256(bytes(octet ^ 0x36 for octet in block)), sha256(bytes(octet ^ 0x5C for octet in block))
+
+
 class Opening:
     """What whoever holds a session key can do with it except seal: open, and tell digests."""
 
-    __slots__ = ("_cipher", "_digests", "id")
+    __slots__ = ("_cipher", "_inner", "_outer", "id")
 
     def __init__(self, secret: bytes) -> None:
         self.id = session_id_of(secret)
         self._cipher = AESGCM(_derived(secret, b"content", 32))
-        self._digests = _derived(secret, b"digests", 32)
+        self._inner, self._outer = _padded(_derived(secret, b"digests", 32))
 
     def open(self, body: bytes | memoryview, bound: bytes) -> bytes:
         """The payload. Raises SealBroken if it, or a fact that it is bound to, was altered."""
@@ -70,7 +79,11 @@ class Opening:
 
     def salt(self, name: str) -> bytes:
         """What hides the digest of one message; it may be shown to prove that digest and tells of no other."""
-        return hmac.digest(self._digests, name.encode(), "sha256")
+        inner, outer = self._inner.copy(), self._outer.copy()  # HMAC (RFC 2104), its two pads hashed once a session
+        inner.update(name.encode())
+        outer.update(inner.digest())
+        salt: bytes = outer.digest()
+        return salt
 
     def digest(self, name: str, plain: bytes) -> bytes:
         """The digest that travels: nobody without the key can try guesses against it, and it still binds."""
@@ -85,7 +98,7 @@ def salted(salt: bytes, plain: bytes) -> bytes:
 class SessionKey(Opening):
     """A session key of this process for one receiver: seals, and ends."""
 
-    __slots__ = ("_counter", "_ends_at", "_limits", "_messages", "_octets", "_secret", "alg", "key_id", "text")
+    __slots__ = ("_ends_at", "_limits", "_messages", "_octets", "_secret", "alg", "key_id", "text")
 
     def __init__(
         self, secret: bytes, own: PrivateKey, source: str, receiver: PublicKey, target: str, now: float, limits: Limits
@@ -96,7 +109,6 @@ class SessionKey(Opening):
         """
         super().__init__(secret)
         self._secret = secret
-        self._counter = 0
         self._messages = self._octets = 0
         self._limits = limits
         self._ends_at = now + limits.seconds
@@ -110,12 +122,15 @@ class SessionKey(Opening):
     def is_over(self, now: float) -> bool:
         """Whether the next message needs another key."""
         limits = self._limits
-        return now >= self._ends_at or self._messages >= limits.messages or self._octets >= limits.octets
+        most = min(limits.messages, MESSAGES_MAX)
+        return now >= self._ends_at or self._messages >= most or self._octets >= limits.octets
 
-    def seal(self, payload: bytes | memoryview, bound: bytes) -> bytes:
-        """Nonce, ciphertext and tag; ``bound`` is authenticated with it. One pass of AES-256-GCM."""
-        nonce = self._counter.to_bytes(NONCE_LENGTH, "big")
-        self._counter += 1
+    def seal(self, payload: bytes | memoryview, bound: bytes, chance: bytes) -> bytes:
+        """Nonce, ciphertext and tag; ``bound`` is authenticated with it. One pass of AES-256-GCM.
+
+        ``chance`` are CHANCE_LENGTH octets just drawn.
+        """
+        nonce = self._messages.to_bytes(NONCE_LENGTH - CHANCE_LENGTH, "big") + chance
         self._messages += 1
         self._octets += len(payload)
         return nonce + self._cipher.encrypt(nonce, payload, bound)

@@ -1,13 +1,14 @@
 """Secrets at rest: bodies in the database, encrypted under a key that is not in the database.
 
 The master key (any secret of 16 octets and more, from a file, a systemd credential or the environment) encrypts nothing
-itself: each process draws a salt, derives a key of its own (HKDF, RFC 5869) and counts nonces in it, for the reason
-that ``session`` gives. Salt and nonce stand in front of what they were used for, and before them a mark that only the
-holder of the master key can make: nobody can send a body that would be taken for a locked one. The context is
-authenticated: a body that is moved to another row does not open.
+itself: each process draws a salt, derives a key of its own (HKDF, RFC 5869) and counts nonces in it, a part of each
+drawn, for the reasons that ``session`` gives. Salt and nonce stand in front of what they were used for, and before them
+a mark that only the holder of the master key can make: nobody can send a body that would be taken for a locked one. The
+context is authenticated: a body that is moved to another row does not open.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from semq.seal.errors import VaultLocked
 
 MARK_LENGTH, SALT_LENGTH, NONCE_LENGTH = 12, 32, 12
+CHANCE_LENGTH = 6  # octets of each nonce that are drawn for it
 HEAD = MARK_LENGTH + SALT_LENGTH + NONCE_LENGTH
 MASTER_MIN = 16
 CACHED_MAX = 256  # processes whose bodies are being read
@@ -25,12 +27,16 @@ CACHED_MAX = 256  # processes whose bodies are being read
 class Vault:
     """Locks for this process, unlocks for every process that had the same master key."""
 
-    def __init__(self, master: bytes, salt: bytes) -> None:
-        """``salt`` are 32 octets just drawn. Raises VaultLocked if the master key is too short to be a secret."""
+    def __init__(self, master: bytes, salt: bytes, draw: Callable[[int], bytes]) -> None:
+        """``salt`` are 32 octets just drawn; ``draw(n)`` gives more.
+
+        Raises VaultLocked if the master key is too short to be a secret.
+        """
         if len(master) < MASTER_MIN:
             raise VaultLocked("The master key is too short.", octets=len(master), needed=MASTER_MIN)
         self._master = master
         self._salt = salt
+        self._draw = draw
         self._counter = 0
         self._ciphers: OrderedDict[bytes, AESGCM] = OrderedDict()
         self._own = self._derive(salt)
@@ -51,7 +57,7 @@ class Vault:
 
     def lock(self, plain: bytes, context: bytes) -> bytes:
         """Octets for the database."""
-        nonce = self._counter.to_bytes(NONCE_LENGTH, "big")
+        nonce = self._counter.to_bytes(NONCE_LENGTH - CHANCE_LENGTH, "big") + self._draw(CHANCE_LENGTH)
         self._counter += 1
         return b"".join((self._mark, self._salt, nonce, self._own.encrypt(nonce, plain, context)))
 

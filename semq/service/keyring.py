@@ -16,11 +16,13 @@ from cryptography import x509
 from semq.clock import Clock
 from semq.errors import SemqError
 from semq.pki import Identity, NodeCertificate, TrustStore, read_certificate
+from semq.pki.errors import Untrusted
 from semq.seal.errors import SignerUnknown
 from semq.seal.keys import PrivateKey, PublicKey, key_id
 from semq.umx_t.address import Address, parse_address
 
 CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
+CHAIN_SIZE_MAX = 64 * 1024  # characters
 END = "-----END CERTIFICATE-----"
 log = structlog.get_logger("semq.keyring")
 
@@ -149,7 +151,13 @@ class NodeKeys:
 
 
 def split(pem: str) -> tuple[str, list[x509.Certificate]]:
-    """The first certificate of a PEM text, and those that follow: the chain to its authority."""
+    """The first certificate of a PEM text, and those that follow: the chain to its authority. Raises Untrusted."""
     first, mark, rest = pem.partition(END)
-    chain = x509.load_pem_x509_certificates(rest.encode()) if END in rest else []
-    return first + mark, chain
+    if END not in rest:
+        return first + mark, []
+    if len(rest) > CHAIN_SIZE_MAX:
+        raise Untrusted("The chain is too long.", size=len(rest))
+    try:
+        return first + mark, x509.load_pem_x509_certificates(rest.encode())
+    except Exception as error:  # hostile DER fails in ways that the library does not list
+        raise Untrusted("The chain is not one of certificates.", fault=type(error).__name__) from error

@@ -38,7 +38,7 @@ def vault_of(settings: Settings) -> Vault | None:
     """What bodies at rest are encrypted with, if that is configured. Raises KeyRefused, VaultLocked."""
     s = settings.secrecy
     master = Passphrase(s.bodies_key_file, s.bodies_key_credential, s.bodies_key_variable).read()
-    return None if master is None else Vault(master, draw_secret(SALT_LENGTH))
+    return None if master is None else Vault(master, draw_secret(SALT_LENGTH), draw_secret)
 
 
 def own_of(who: NodeIdentity, clock: Clock) -> Own:

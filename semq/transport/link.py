@@ -7,7 +7,7 @@ is not writable. Made by ``listener`` and ``dialer``; what the events mean is th
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from semq.amqp.events import ConnectionClosed, ConnectionFailed, Event
@@ -18,6 +18,7 @@ from semq.transport.turn import Turn
 WRITE_HIGH = 512 * 1024  # octets that wait in the socket buffer before the link counts as not writable
 WRITE_LOW = 128 * 1024
 LINGER_S = 1.0  # how long a peer that has our last words may take to close its side
+RECORD = 16 * 1024  # octets of one record of TLS (RFC 8446, section 5.1)
 UNREAD_MAX = 4 * 1024 * 1024  # octets that a peer may leave unread before nothing more is read from it
 
 
@@ -198,7 +199,7 @@ class Link(asyncio.BufferedProtocol):
     def _write(self) -> None:
         pieces = self.machine.take_output()
         if pieces and not self._transport.is_closing():
-            self._transport.writelines(pieces)
+            self._transport.writelines(pieces if self.peer.tls is None else list(joined(pieces)))
             if not self.is_writable and self._transport.get_write_buffer_size() > UNREAD_MAX:
                 self.pause_reading("unread")
             self._owner.flushed()
@@ -268,6 +269,20 @@ class Link(asyncio.BufferedProtocol):
     def _ring(self) -> None:
         self._timer = None
         self.flush()
+
+
+def joined(pieces: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The same octets with small pieces put together: over TLS each piece would be a record of its own."""
+    small: list[bytes | memoryview] = []
+    size = 0
+    for piece in pieces:
+        small.append(piece)
+        size += len(piece)
+        if size >= RECORD:
+            yield small[0] if len(small) == 1 else b"".join(small)
+            small, size = [], 0
+    if small:
+        yield b"".join(small)
 
 
 _NEGOTIATION_FAILED = "negotiation failed"

@@ -1,5 +1,8 @@
 """Reading certificates of nodes, and of strangers."""
 
+import warnings
+from contextlib import suppress
+
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -10,7 +13,7 @@ from semq.pki.certificate import DER_MAX, read_certificate
 from semq.pki.errors import Untrusted
 from semq.pki.keys import key_id, new_key
 from semq.umx_t.address import Address
-from tests.pki.people import NOW, authority, build, issued
+from tests.pki.people import NOW, authority, build, issued, trust
 
 OURS = authority()
 MADE = issued(OURS)
@@ -40,6 +43,24 @@ def test_octets_that_are_no_certificate(octets: bytes) -> None:
     for hostile in (octets, b"-----BEGIN CERTIFICATE-----\n" + octets, MADE.der[: len(octets)] + octets):
         with pytest.raises(Untrusted):
             read_certificate(hostile)
+
+
+def test_a_certificate_with_an_extension_twice_names_nobody() -> None:
+    """Found out only when its extensions are read: the key identifier passes for a second list of names."""
+    twice = MADE.der.replace(bytes.fromhex("0603551d0e"), bytes.fromhex("0603551d11"))
+    assert twice != MADE.der
+    with pytest.raises(Untrusted):
+        read_certificate(twice)
+
+
+@given(st.integers(0, len(MADE.der) - 1), st.integers(1, 255))
+def test_a_certificate_with_any_octet_changed_is_read_or_refused(at: int, change: int) -> None:
+    octets = bytearray(MADE.der)
+    octets[at] ^= change
+    with suppress(Untrusted), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # odd serial numbers and curves are warned of
+        trust(OURS).verify(bytes(octets), NOW)
+        assert bytes(octets) == MADE.der
 
 
 def test_a_certificate_that_is_far_too_long() -> None:

@@ -36,6 +36,11 @@ def test_the_name_of_a_node_is_a_uri(text: str) -> None:
         ["semq:"],
         ["semq:1.10008%00"],
         ["semq://1.10008"],
+        ["semq:1.*"],
+        ["semq:*"],
+        ["semq:1.10008*"],
+        ["semq:1.10008,semq:1.56001"],
+        ["semq:1.10008", "semq:1.10008"],
     ],
 )
 def test_anything_else_names_nobody(uris: list[str]) -> None:
@@ -43,6 +48,18 @@ def test_anything_else_names_nobody(uris: list[str]) -> None:
         node_of(certificate(uris))
 
 
-def test_a_host_is_no_node() -> None:
+@pytest.mark.parametrize("names", [["1.10008"], ["*.10008", "*"], ["semq:1.10008"]])
+def test_a_host_is_no_node(names: list[str]) -> None:
     with pytest.raises(WrongName):
-        node_of(certificate([], [x509.DNSName("1.10008")]))
+        node_of(certificate([], [x509.DNSName(name) for name in names]))
+
+
+def test_a_common_name_is_no_node() -> None:
+    """The subject of every certificate of ours has the address as its common name; only the URI counts."""
+    with pytest.raises(WrongName):
+        node_of(build(KEY, KEY, "1.10008", uris=[]))
+
+
+def test_other_names_beside_it_do_no_harm() -> None:
+    others: list[x509.GeneralName] = [x509.DNSName("*.example.org"), x509.DNSName("2.hub"), x509.RFC822Name("a@b.c")]
+    assert node_of(certificate(["semq:1.10008", "urn:x"], others)) == Address(1, "10008")

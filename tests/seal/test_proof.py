@@ -73,3 +73,18 @@ def test_other_files_are_no_proofs(octets: bytes) -> None:
 def test_other_versions_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ProofWrong):
         read_proof(write_proof(msgspec.structs.replace(proof_of(), **change)))
+
+
+@pytest.mark.parametrize("status", ["REJ", "VOID", "SETTLED", ""])
+def test_a_statement_that_something_else_happened_proves_no_delivery(status: str) -> None:
+    """Signed by the receiver, and true: it has refused the document."""
+    one = msgspec.structs.replace(proof_of(), status=status, place=0, count=1, path=[])
+    signature = sign(Pair().b, tree_message(B, A, 1, leaf(one.statement)))
+    with pytest.raises(ProofWrong, match="not recorded"):
+        check_proof(msgspec.structs.replace(one, signature=signature), Pair().b.public_key())
+
+
+@pytest.mark.parametrize("at", [-1, 10**18, 2**62])
+def test_a_time_that_is_none_is_refused(at: int) -> None:
+    with pytest.raises(ProofWrong):
+        check_proof(msgspec.structs.replace(proof_of(), at=at), Pair().b.public_key())

@@ -1,6 +1,10 @@
 """Session keys at their sender: nonces, ends, what is bound, what is kept."""
 
+import hmac
+
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,17 +14,19 @@ from semq.seal.opened import OpenedKeys
 from semq.seal.session import NONCE_LENGTH, OVERHEAD, Limits, Opening, salted, session_id_of
 from tests.seal.parties import SECRET, A, Pair
 
+CHANCE = bytes(8)
+
 
 @given(st.binary(max_size=200), st.binary(max_size=40))
 def test_what_is_sealed_opens_with_the_same_facts(payload: bytes, bound: bytes) -> None:
-    sealed = Pair().session().seal(payload, bound)
+    sealed = Pair().session().seal(payload, bound, CHANCE)
     assert len(sealed) == len(payload) + OVERHEAD
     assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
 
 
 @given(st.binary(min_size=1, max_size=60), st.data())
 def test_any_altered_octet_breaks_the_seal(payload: bytes, data: st.DataObject) -> None:
-    sealed = bytearray(Pair().session().seal(payload, b"bound"))
+    sealed = bytearray(Pair().session().seal(payload, b"bound", CHANCE))
     at = data.draw(st.integers(0, len(sealed) - 1))
     sealed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(SealBroken):
@@ -29,7 +35,7 @@ def test_any_altered_octet_breaks_the_seal(payload: bytes, data: st.DataObject) 
 
 def test_truncated_grafted_and_foreign_ciphertexts_break_the_seal() -> None:
     session, opening = Pair().session(), Opening(SECRET)
-    one, two = session.seal(b"one document", b"1"), session.seal(b"two document", b"2")
+    one, two = session.seal(b"one document", b"1", CHANCE), session.seal(b"two document", b"2", CHANCE)
     wrong = [(one[:n], b"1") for n in (0, 5, NONCE_LENGTH, OVERHEAD - 1, len(one) - 1)]
     wrong += [(one + b"x", b"1"), (one, b"2"), (two, b"1"), (one[:NONCE_LENGTH] + two[NONCE_LENGTH:], b"1")]
     for body, bound in wrong:
@@ -41,7 +47,7 @@ def test_truncated_grafted_and_foreign_ciphertexts_break_the_seal() -> None:
 
 def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> None:
     first, second = Pair().session(), Pair().session(bytes(32))
-    nonces = [first.seal(b"", b"")[:NONCE_LENGTH] for _ in range(500)]
+    nonces = [first.seal(b"", b"", CHANCE)[:NONCE_LENGTH] for _ in range(500)]
     assert len(set(nonces)) == 500
     assert first.id != second.id
     assert first.text != second.text
@@ -50,11 +56,23 @@ def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> N
 @pytest.mark.parametrize("limits", [Limits(messages=2), Limits(octets=2000), Limits(seconds=5.0)])
 def test_a_session_ends(limits: Limits) -> None:
     session = Pair().session(limits=limits, now=100.0)
-    session.seal(bytes(1000), b"")
+    session.seal(bytes(1000), b"", CHANCE)
     assert not session.is_over(101.0)
-    session.seal(bytes(1000), b"")
+    session.seal(bytes(1000), b"", CHANCE)
     assert session.is_over(101.0) == (limits.seconds > 5)
     assert session.is_over(105.0 if limits.seconds == 5 else 101.0)
+
+
+def test_a_snapshot_of_memory_that_lives_twice_repeats_no_nonce() -> None:
+    """Key and counter come twice; what is drawn for each message does not."""
+    one, other = Pair().session(), Pair().session()
+    assert one.id == other.id
+    assert one.seal(b"", b"", bytes([1] * 8))[:NONCE_LENGTH] != other.seal(b"", b"", bytes([2] * 8))[:NONCE_LENGTH]
+
+
+def test_a_salt_is_a_hmac_of_the_name() -> None:
+    key = HKDFExpand(SHA256(), 32, b"semq 1 digests").derive(SECRET)
+    assert Opening(SECRET).salt("1.10008.1.1.a.7") == hmac.digest(key, b"1.10008.1.1.a.7", "sha256")
 
 
 def test_digests_are_hidden_and_still_bind() -> None:

@@ -12,7 +12,7 @@ MASTER = b"a master key of some length"
 
 @given(st.binary(max_size=100), st.binary(max_size=20))
 def test_what_is_locked_opens_in_a_later_life(plain: bytes, context: bytes) -> None:
-    earlier, later = Vault(MASTER, bytes(32)), Vault(MASTER, bytes([1] * 32))
+    earlier, later = Vault(MASTER, bytes(32), bytes), Vault(MASTER, bytes([1] * 32), bytes)
     locked = earlier.lock(plain, context)
     assert earlier.is_locked(locked)
     assert later.is_locked(locked)
@@ -25,25 +25,25 @@ def test_what_is_locked_opens_in_a_later_life(plain: bytes, context: bytes) -> N
     [(b"another master key of it", b"row 1", 0), (MASTER, b"row 2", 0), (MASTER, b"row 1", 1)],
 )
 def test_another_key_another_row_and_altered_octets_do_not_open(master: bytes, context: bytes, cut: int) -> None:
-    locked = Vault(MASTER, bytes(32)).lock(b"plain", b"row 1")
+    locked = Vault(MASTER, bytes(32), bytes).lock(b"plain", b"row 1")
     with pytest.raises(VaultLocked):
-        Vault(master, bytes([1] * 32)).unlock(locked[: len(locked) - cut], context)
+        Vault(master, bytes([1] * 32), bytes).unlock(locked[: len(locked) - cut], context)
 
 
 def test_octets_that_are_no_vaults() -> None:
-    vault = Vault(MASTER, bytes(32))
+    vault = Vault(MASTER, bytes(32), bytes)
     assert not vault.is_locked(b"plain")
     assert not vault.is_locked(b"")
-    assert not vault.is_locked(Vault(b"another master key of it", bytes(32)).lock(b"plain", b""))
+    assert not vault.is_locked(Vault(b"another master key of it", bytes(32), bytes).lock(b"plain", b""))
     with pytest.raises(VaultLocked):
-        Vault(MASTER, bytes(32)).unlock(b"short", b"")
+        Vault(MASTER, bytes(32), bytes).unlock(b"short", b"")
     with pytest.raises(VaultLocked):
-        Vault(b"short", bytes(32))
+        Vault(b"short", bytes(32), bytes)
 
 
 def test_keys_of_earlier_lives_are_kept_within_bounds() -> None:
-    vault = Vault(MASTER, bytes(32))
+    vault = Vault(MASTER, bytes(32), bytes)
     for number in range(1, CACHED_MAX + 3):
-        other = Vault(MASTER, number.to_bytes(32, "big"))
+        other = Vault(MASTER, number.to_bytes(32, "big"), bytes)
         assert vault.unlock(other.lock(b"x", b""), b"") == b"x"
     assert len(vault._ciphers) == CACHED_MAX

@@ -8,9 +8,10 @@ them away.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from semq.engine.ports import Accepted, AppEvent, Delivery, Submission
+from semq.engine.ports import Accepted, AppEvent, Delivery, Opened, Submission
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
 from semq.umx_t.address import Address
@@ -55,10 +56,10 @@ class SimOpener:
     def check_marker(self, envelope: Envelope) -> None:
         """Nobody signs here."""
 
-    def open(self, envelope: Envelope, body: Body) -> bytes:
+    def open(self, envelope: Envelope, body: Body) -> Opened:
         if body[:1] == POISON:
             raise SealMalformed("This envelope cannot be opened.")
-        return bytes(body)
+        return Opened(bytes(body), sha256(body).digest())
 
 
 class Application:

@@ -25,7 +25,7 @@ FOUND = Needs(bodies={1, 2}, queries={Unsent(str(B), 0, 10), Waiting("", 0, 10)}
 
 
 def vault(salt: int = 0, master: bytes = MASTER) -> Vault:
-    return Vault(master, bytes([salt] * 32))
+    return Vault(master, bytes([salt] * 32), bytes)
 
 
 async def do(store: PostgresStore, job: Job) -> None:

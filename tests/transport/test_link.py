@@ -13,7 +13,7 @@ from semq.amqp.spec import PROTOCOL_HEADER
 from semq.broker.limits import BrokerLimits
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
-from semq.transport.link import Link
+from semq.transport.link import RECORD, Link, joined
 from tests.transport.pair import Pair, header, pair
 
 
@@ -189,3 +189,13 @@ async def test_a_channel_closed_by_the_peer_hears_no_late_answers() -> None:
             await asking
         other = await link.open_channel()
         assert (await other.declare_queue("q", passive=True)).message_count == 100
+
+
+def test_small_pieces_are_put_together_for_tls_and_large_ones_stay_as_they_are() -> None:
+    large = bytes(RECORD)
+    pieces: list[bytes | memoryview] = [b"a", memoryview(b"b"), b"c" * (RECORD - 2), large, b"d", large, b"e"]
+    together = list(joined(pieces))
+    assert b"".join(together) == b"".join(pieces)
+    assert [len(piece) for piece in together] == [RECORD, RECORD, RECORD + 1, 1]
+    assert together[1] is large
+    assert list(joined([])) == []

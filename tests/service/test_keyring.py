@@ -1,0 +1,52 @@
+"""Certificates of partners as a directory says them, honest or not."""
+
+import pytest
+
+from semq.clock import SystemClock
+from semq.pki.errors import Untrusted
+from semq.service.keyring import CHAIN_SIZE_MAX, END, NodeKeys, split
+from semq.umx_t.address import Address
+from tests.pki.people import authority, issued, trust
+
+OURS, OTHERS = authority(), authority("other")
+GOOD = issued(OURS, "1.56001").pem.decode()
+ME, B = Address(1, "10008"), "1.56001"
+
+HOSTILE = {
+    "nothing": "",
+    "no certificate": "not a certificate",
+    "a chain of nonsense": GOOD + "-----BEGIN CERTIFICATE-----\nAAAA\n" + END,
+    "a chain without a beginning": GOOD + END,
+    "a chain of octets": GOOD + "\ud800" + END,
+    "a chain far too long": GOOD + OTHERS.pem.decode() * 200,
+    "another authority": issued(OTHERS, "1.56001").pem.decode() + OTHERS.pem.decode(),
+    "another node": issued(OURS, "1.88001").pem.decode(),
+}
+
+
+def keys() -> NodeKeys:
+    return NodeKeys(ME, SystemClock(), trust(OURS), None)
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_a_hostile_directory_says_is_not_believed_and_stops_nothing(what: str) -> None:
+    mine = keys()
+    assert not mine.heard(B, [HOSTILE[what]])
+    assert not mine.knows(B)
+    assert mine.heard(B, [HOSTILE[what], GOOD])
+    assert mine.known(B) == (GOOD,)
+
+
+def test_the_same_certificate_said_again_is_the_same_key() -> None:
+    mine = keys()
+    assert mine.heard(B, [GOOD])
+    key = mine.receiver(B)
+    assert not mine.heard(B, [GOOD])
+    assert mine.receiver(B) is key
+
+
+def test_a_chain_that_is_none_is_refused() -> None:
+    for chain in ("x" * CHAIN_SIZE_MAX + END, "nonsense" + END):
+        with pytest.raises(Untrusted):
+            split(GOOD + chain)
+    assert split(GOOD)[1] == []
