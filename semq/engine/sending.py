@@ -289,10 +289,22 @@ class _HearReceipts(_ReAck2):
         """
         if record.att != row.att or row.void:
             unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
-        elif row.att == 1 and (not row.order_key or reason[0] == UnknownTarget.code):
+        elif self._is_only_copy(row, reason):
             self._hear(unit, row, Heard.refused, reason=reason)
         elif row.has_payload:
             self._hear(unit, row, Heard.refused_again, reason=reason)
+
+    def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
+        """Whether the refused copy is the first that ever left, and nothing in an order waits for its place.
+
+        A row of an earlier life may have been put back by a backup, after it was sent: its attempts prove nothing.
+        What has no receiver cannot have been recorded by it; classes 1 and 2 have no markers that could race.
+        """
+        if row.att != 1:
+            return False
+        if row.save_fwd is not SaveFwd.MUST or reason[0] == UnknownTarget.code:
+            return True
+        return row.lk0.inc == self._core.inc and not row.order_key
 
     def committed(self) -> None:
         super().committed()

@@ -297,7 +297,7 @@ give      .:give      !         !
 done      DONE        .         DONE
 back      .:offer     .         .
 fail      PARKED      .         .
-requeue   .:offer     .         NEW:offer
+requeue   !           !         NEW:offer
 """,
     Handling,
     HandlingHeard,

@@ -6,7 +6,9 @@ import os
 import sys
 import time
 
-from tests.simulation.campaign import Totals, run_campaign, tell
+from semq.umx_t.grids import Heard, Standing
+from tests.simulation.campaign import Totals, cover, run_campaign, tell
+from tests.simulation.drills import Goal
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import simulate
 
@@ -33,6 +35,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mode", choices=("both", "swarm", "hell"), default="both", help="kinds of worlds")
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="take a rule away: something must be found")
     parser.add_argument("--focus", default="", metavar="KINDS", help="kinds of faults that strike more, in every seed")
+    parser.add_argument("--goal", metavar="CELL", help="with --replay: the cell that is drilled: 'class3 AWAY rej'")
+    parser.add_argument("--cover", action="store_true", help="then drill each cell of the grids that was not reached")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
     parser.add_argument("--trace", action="store_true", help="with --replay: show everything that happens")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
@@ -48,14 +52,22 @@ def _focus(options: argparse.Namespace) -> frozenset[str]:
     return frozenset(filter(None, options.focus.split(",")))
 
 
+def _goal(options: argparse.Namespace) -> Goal | None:
+    if not options.goal:
+        return None
+    grid, standing, news = options.goal.split()
+    return grid, Standing[standing], Heard[news]
+
+
 def _replay(options: argparse.Namespace) -> int:
     trace = print if options.trace else None
+    goal = _goal(options)
     if options.mutation:
         mutation = MUTATIONS[options.mutation]
         with mutation.applied():
-            result = simulate(options.replay, _hell(options), trace, mutation.focus | _focus(options))
+            result = simulate(options.replay, _hell(options), trace, mutation.focus | _focus(options), goal)
     else:
-        result = simulate(options.replay, _hell(options), trace, _focus(options))
+        result = simulate(options.replay, _hell(options), trace, _focus(options), goal)
     print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
     for kind, text in result.found.items():
         print(f"{kind}: {text}")
@@ -85,12 +97,21 @@ def _campaign(options: argparse.Namespace) -> int:
         if totals.seeds % 500 < 50 or totals.seeds == options.seeds:
             spent = time.monotonic() - began
             tell(f"{totals.seeds} seeds, {totals.steps} steps, {len(totals.failed)} failed, {spent:.0f} s")
+    if options.cover and totals.is_clean:
+        for cell, reached_by in cover(totals, options.first):
+            name = " ".join(cell)
+            if reached_by is not None:
+                tell(f"{name}: reached by --replay {reached_by} --goal '{name}'")
+        for failed, text in totals.failed:
+            tell(f"FAILED seed={failed} in a drill: {text[:600]}")
     report = totals.report()
     if options.json:
         print(json.dumps(report))
     else:
         for name, value in report.items():
             print(f"{name}: {value}")
+    for cell in report["coverage"]["missing"]:
+        tell(f"not reached: {cell}")
     return 0 if totals.is_clean else 1
 
 

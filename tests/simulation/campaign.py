@@ -8,11 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from semq.umx_t.grids import GRIDS
+from semq.umx_t.grids import GRIDS, SENDER, SENDER_12, Heard, Standing
+from tests.simulation.drills import Goal
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import Coverage, simulate
 
 SHARE = 50  # seeds that a process takes at a time
+DRILLS = 200  # seeds that are tried for one cell
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
 
@@ -74,6 +76,7 @@ def run_share(
     hell: bool | None = None,
     mutation: str | None = None,
     focus: frozenset[str] = frozenset(),
+    goal: Goal | None = None,
     *,
     stop: bool = False,
 ) -> Totals:
@@ -85,7 +88,7 @@ def run_share(
             stack.enter_context(MUTATIONS[mutation].applied())
         seen = stack.enter_context(Coverage())
         for seed in range(first, first + count):
-            result = simulate(seed, hell, focus=focus)
+            result = simulate(seed, hell, focus=focus, goal=goal)
             totals.seeds += 1
             totals.steps += result.steps
             totals.faults += result.faults
@@ -120,6 +123,21 @@ def run_campaign(
         futures = [pool.submit(run_share, start, size, hell, mutation, focus, stop=stop) for start, size in shares]
         for future in as_completed(futures):
             yield future.result()
+
+
+def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
+    """Drill each decided cell that a campaign has not reached; yields it with the seed of its own drills that did."""
+    _, missing = coverage(totals.cells)
+    for cell in missing:
+        grid, standing, news = cell
+        goal = (grid, Standing[standing], Heard[news]) if grid in (SENDER.name, SENDER_12.name) else None
+        seed = None
+        for tried in range(first, first + DRILLS):
+            if cell in totals.cells:
+                break
+            seed = tried
+            totals.add(run_share(seed, 1, goal=goal))
+        yield cell, seed if cell in totals.cells else None
 
 
 def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:

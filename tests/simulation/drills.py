@@ -11,39 +11,44 @@ from semq.store.rows import Outbound
 from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.records import Answer, Note
-from semq.umx_t.status import Direction, SaveFwd
+from semq.umx_t.status import Direction, SaveFwd, SendStatus
 from tests.simulation.rumours import Hint, harmless, said, truth, truth_said
 
 if TYPE_CHECKING:
+    from tests.simulation.host import Host
     from tests.simulation.network import SimLink
+    from tests.simulation.world import World
 
 Goal = tuple[str, Standing, Heard]  # grid, where a row stands, what it hears
-# Grid and standing: what is heard there.
+# Drills of a round, grid and standing: what is heard there.
 TABLE = """
-class3   AWAY        recv rej void settled save unavail fwd fwd_failed
-class3   AWAY        refused refused_again gone cancel resend ask offline
-class3   GONE        settled unavail refused refused_again gone resend cancel
-class3   SS_INIT     settled unavail refused refused_again gone
-class3   SS_SENT     settled unavail gone
-class3   SS_ACK_FWD  settled unavail gone
-class3   SS_ACK      settled not_here not_here_bare
-class3   FINAL       unavail not_here not_here_bare offline gone refused
-class12  SS_INIT     recv rej save
-class12  SS_ACK      claim discarded fwd_failed
-class12  FINAL       claim save discarded refused fwd_failed rej
-class12  SS_ACK_FWD  discarded
+1  class3   AWAY        void save unavail fwd fwd_failed
+1  class3   AWAY        refused refused_again gone cancel ask offline
+3  class3   AWAY        recv rej settled resend
+1  class3   GONE        settled unavail refused refused_again gone resend cancel
+1  class3   SS_INIT     settled unavail refused refused_again gone
+1  class3   SS_SENT     settled unavail gone
+1  class3   SS_ACK_FWD  unavail gone
+3  class3   SS_ACK_FWD  settled
+1  class3   SS_ACK      settled not_here not_here_bare claim
+1  class3   FINAL       unavail not_here not_here_bare offline gone refused
+4  class12  SS_INIT     recv rej save
+1  class12  SS_ACK      discarded fwd_failed
+4  class12  SS_ACK      claim
+1  class12  FINAL       save discarded refused fwd_failed rej
+4  class12  FINAL       claim
+1  class12  SS_ACK_FWD  discarded
 """
 GOALS: tuple[Goal, ...] = tuple(
     (grid, Standing[standing], Heard[news])
-    for grid, standing, *all_news in map(str.split, TABLE.strip().splitlines())
-    for news in all_news
+    for times, grid, standing, *all_news in map(str.split, TABLE.strip().splitlines())
+    for news in all_news * int(times)
 )
 HINT_OF: dict[Heard, Hint] = {
     Heard.fwd: Note.FORWARDED,
     Heard.fwd_failed: Note.FORWARD_FAILED,
     Heard.discarded: Note.DISCARDED,
     Heard.save: Note.STORED,
-    Heard.claim: Note.STORED,  # what waits to be sent is claimed while this is on its way into the store
     Heard.refused: Note.REFUSED,
     Heard.refused_again: Note.REFUSED,
     Heard.gone: Answer.GONE,
@@ -83,16 +88,37 @@ def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
         if row.direction is Direction.OWN and (row.save_fwd is SaveFwd.MUST) is (grid == "class3")
     ]
     chance.shuffle(rows)
+    if news is Heard.claim:
+        rows = next_to_go(link.owner)
     frames: list[Frame] = []
     for row in rows[:3]:
         standing = engine.rows.standing(row)
-        if aim is Standing.FINAL:
+        if news is Heard.claim:
+            frames += _while_it_waits(link, row, aim) if standing is Standing.SS_INIT else []
+        elif aim is Standing.FINAL:
             frames += _after_its_end(link, row, news)
         elif standing is aim:
             frames += _at_the_aim(link, row, news)
         elif (hint := WAY.get(aim, {}).get(standing)) is not None and hint in _hints(row):
             frames.append(said(link, row, hint))
     return frames
+
+
+def next_to_go(host: "Host") -> list[Outbound]:
+    """The row that is claimed next, for each destination."""
+    waiting: dict[str, Outbound] = {}
+    for row in host.tables.outbound.values():
+        if row.ss_status is SendStatus.SS_INIT and row.outcome is None and not row.held:
+            waiting.setdefault(row.dest, row)
+    return list(waiting.values())
+
+
+def _while_it_waits(link: "SimLink", row: Outbound, aim: Standing) -> list[Frame]:
+    """What waits to be sent is claimed while this is on its way into the store, perhaps in the same commit."""
+    if aim is Standing.SS_ACK:
+        return [said(link, row, Note.STORED)] if Note.STORED in _hints(row) else []
+    known = truth(link.owner.world, row)
+    return [truth_said(link, row, known)] if known is not None else []
 
 
 def _hints(row: Outbound) -> tuple[Hint, ...]:
@@ -104,7 +130,16 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
         known = truth(link.owner.world, row)
         return [truth_said(link, row, known)] if known is TRUTHS[news] else []
     hint = HINT_OF.get(news)
+    if hint is Answer.NOT:  # true, and without harm while the copy is where the row says
+        return [said(link, row, hint)] if _is_in_custody(link.owner.world, row) else []
     return [said(link, row, hint)] if hint is not None and hint in _hints(row) else []
+
+
+def _is_in_custody(world: "World", row: Outbound) -> bool:
+    if row.custodian is None:
+        return False
+    copies = (site.tables.outbound.get(row.custodian.object_id) for site in world.sites)
+    return any(copy is not None and copy.lk0 == row.lk0 for copy in copies)
 
 
 def _after_its_end(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:

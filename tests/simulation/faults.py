@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from semq.store.memory import Fault, Tables
 from semq.umx_t.envelope import Frame, Function, Packet
-from semq.umx_t.grids import Heard
-from tests.simulation.drills import drill
+from semq.umx_t.grids import Heard, Standing
+from tests.simulation.drills import drill, next_to_go
 from tests.simulation.messages import Books
 from tests.simulation.rumours import rumours, rumours_of_copies
 
@@ -181,7 +181,11 @@ class Faults:
         """What an application says in the end."""
         if not self.active or "nack" not in self.kinds or deliveries > 5:
             return "done"
-        return self.chance.choices(("done", "back", "fail", "fail, then requeue"), (6, 3, 0.3, 0.3))[0]
+        return self.chance.choices(("done", "back", "fail", "fail, then requeue"), (6, 3, 0.6, 0.6))[0]
+
+    def refuses(self) -> bool:
+        """Whether the platform refuses now what it refuses at times."""
+        return self.active and self.chance.random() < 0.5
 
     # --- the network of hell
     def fate(self, frame: Frame) -> tuple[bool, list[float]]:
@@ -212,15 +216,22 @@ class Faults:
         return rumours_of_copies(self.chance, link)
 
     def meddle(self, host: "LocalHost") -> None:
-        """A person acts on a message whose custodian is in doubt."""
-        if not self.active or "operator" not in self.kinds or self.chance.random() > 0.1:
+        """A person acts on a message whose custodian is in doubt, or that the goal is about."""
+        goal = self.world.plan.goal
+        aims = goal is not None and goal[2] in (Heard.resend, Heard.cancel, Heard.claim)
+        if not self.active or "operator" not in self.kinds or self.chance.random() > (0.5 if aims else 0.1):
             return
-        rows, goal = host.tables.outbound, self.world.plan.goal
-        doubts = [rows[i].lk0 for i in host.engine.rows.doubts if i in rows]
-        if doubts:
+        rows, doubts = host.tables.outbound, host.engine.rows.doubts
+        if goal is not None and goal[1:] == (Standing.FINAL, Heard.claim):
+            lk0s = [row.lk0 for row in next_to_go(host)]  # cancelled while it is being claimed
+        elif goal is not None and aims:
+            lk0s = [rows[i].lk0 for i, doubt in doubts.items() if i in rows and doubt is goal[1]]
+        else:
+            lk0s = [rows[i].lk0 for i in doubts if i in rows]
+        if lk0s:
             self.count += 1
-            what = goal[2].name if goal and goal[2] in (Heard.resend, Heard.cancel) else "cancel"
-            host.application.act(what, self.chance.choice(doubts))
+            what = Heard.resend if goal is not None and goal[2] is Heard.resend else Heard.cancel
+            host.application.act(what.name, self.chance.choice(lk0s))
 
     def remember(self, link: "SimLink", frame: Frame) -> None:
         """A frame goes by: it may be heard again much later, or soon, between the same two nodes."""

@@ -17,8 +17,9 @@ from semq.store.rows import Reason
 from semq.store.unit import Unit, Work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Frame
+from semq.umx_t.grids import Heard
 from semq.umx_t.locator import Store
-from tests.simulation.application import Application, SimOpener
+from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, Application, SimOpener
 from tests.simulation.network import Session, SimLink
 from tests.simulation.timeline import SimClock
 
@@ -189,6 +190,8 @@ class Host:
                 if fault is not Fault.NONE:
                     self.world.trace("commit", self.name, fault)
                 store.commit(fault)
+                if self.world.plan.goal is not None and self.world.plan.goal[2] is Heard.claim:
+                    self.hear_rumours()  # before this commit is told to the engine, which then claims what waits
             case "deliver":
                 store.deliver()
                 if self.has_doubts:
@@ -373,7 +376,7 @@ def flying(lanes: dict[str, Lane]) -> set[int]:
 
 
 class SimDirectory:
-    """Everybody may send to everybody; what carries a forbidden type is refused, always."""
+    """Everybody may send to everybody; what carries a forbidden type is refused, always or at times."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -394,4 +397,7 @@ class SimDirectory:
         return None
 
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
-        return ("SEMQ-1203", "too large") if envelope.attributes.content_type == "refused" else None
+        refused = envelope.attributes.content_type
+        if refused == REFUSED or (refused == REFUSED_AT_TIMES and self._world.faults.refuses()):
+            return "SEMQ-1203", "too large"
+        return None

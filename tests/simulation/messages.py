@@ -26,15 +26,17 @@ class Message:
     promised: bool = False  #: the application was told that it is accepted
     may_void: bool = False  #: somebody asked to cancel it, or it has an expiry
     poison: bool = False  #: its receiver cannot read it
-    refused: bool = False  #: the platform refuses to carry it
+    refused: bool = False  #: the platform refuses to carry it, always or at times
     recorded: Arrival | None = None  #: in the receiver's store as it is now
     ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store
     status: SendStatus = SendStatus.SS_INIT
     outcome: Outcome | None = None
+    ends: set[Outcome] = field(default_factory=set)  #: in any life of its source's store
     custody: set[str] = field(default_factory=set)  #: platform stores that have committed a copy, ever
     copy_lost: bool = False  #: a platform store lost its copy in a disaster
     given: int = 0
     done: bool = False  #: the application has it for good, or it was parked
+    parked: bool = False  #: it was set aside, perhaps given another chance since: others need not wait for that
     sent: int = 0  #: by its source
     sent_late: int = 0  #: payload transmissions after the last fault, by any node
     forgotten: bool = False  #: accepted after the backup that its source was put back to
@@ -61,7 +63,7 @@ class Message:
         """Whether a later message of its order need not wait for it any more."""
         ended = self.outcome not in (None, Outcome.DELIVERED)
         unread = self.recorded in (Arrival.VOID, Arrival.REJ)
-        return ended or unread or self.forgotten or self.source_restored or self.dest_restored
+        return ended or unread or self.parked or self.forgotten or self.source_restored or self.dest_restored
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primiti
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
-from tests.simulation.application import POISON, Document
+from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
 from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, Message
 
@@ -204,6 +204,7 @@ class Oracle:
         self._demand(before is None or message.source_restored, "I6", f"{before} became {outcome}: {lk0}")
         self._demand(self._is_true(message, outcome, row), "I6", f"{outcome.name} is not true: {message}")
         message.outcome = outcome
+        message.ends.add(outcome)
         if row.sid >= 0:
             self.streams[message.source, OutStreamKey(row.dest, lk0.inc)].settle(row.sid)
 
@@ -213,7 +214,7 @@ class Oracle:
             case Outcome.DELIVERED:
                 return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
             case Outcome.REJECTED:
-                return Arrival.REJ in ever or (message.refused and Arrival.RECV not in ever)
+                return Arrival.REJ in ever or self._is_refused(message)
             case Outcome.CANCELLED:
                 # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
                 # A sender that was put back to a backup does not know that it had sent them (section 19).
@@ -229,14 +230,23 @@ class Oracle:
             case Outcome.DROPPED:
                 return message.save_fwd is SaveFwd.DROP and (rough or not ever)
 
+    def _is_refused(self, message: Message) -> bool:
+        """Whether the platform's refusal is the whole truth: of the only copy, or a marker came before all copies."""
+        if not message.refused:
+            return False
+        if not message.must:  # section 19: a sender that was put back does not know that it had sent it
+            return not message.ever or message.source_restored
+        arrived = Arrival.RECV in message.ever and not message.dest_restored
+        return not arrived and (message.sent == 1 or Arrival.VOID in message.ever)
+
     def _deleted_outbound(self, row: Outbound) -> None:
         message = self.messages.get(row.lk0)
         if message is None:
             return
         if row.direction is Direction.RELAYED:
-            # A restored sender may have ended what an earlier life of it had stored: its receiver then says SETTLED.
-            ended = message.source_restored and message.outcome is not None
-            known = bool(message.ever) or ended
+            # Its receiver says SETTLED when an earlier life of its sender, put back since, saw its only copy refused.
+            refused = message.source_restored and Outcome.REJECTED in message.ends
+            known = bool(message.ever) or refused
             self._demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
@@ -270,6 +280,7 @@ class Oracle:
         if row is not None:
             message = self._message(row.lk0)
             message.done = status is not AppStatus.NEW
+            message.parked = message.parked or status is AppStatus.PARKED
             self._demand(message.given > 0 or message.recorded is not Arrival.RECV, "I1", f"done, not given: {message}")
 
     def _deleted_pending(self, row: Pending) -> None:
@@ -296,7 +307,7 @@ class Oracle:
             message = self._register(
                 envelope.lk0, host.name, envelope.target.id, a.save_fwd, a.ack2, a.order_key, bytes(frame.body)
             )
-            message.refused = a.content_type == "refused"
+            message.refused = a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.may_void = message.may_void or a.expires_at > 0
             message.sent += 1
             again = not message.must and message.sent > 1 and not message.source_restored

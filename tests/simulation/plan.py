@@ -5,14 +5,15 @@
 batches are small: their edges are where the races are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from semq.engine.settings import EngineSettings
 from semq.umx_t.app_key import AppKey
+from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.status import SaveFwd
-from tests.simulation.application import POISON, Document, attributes
-from tests.simulation.drills import GOALS, Goal
+from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document, attributes
+from tests.simulation.drills import GOALS, TRUTHS, Goal
 from tests.simulation.faults import DISASTERS, HELL_ONLY, KINDS
 from tests.simulation.timeline import EPOCH
 
@@ -30,12 +31,16 @@ class Theme:
     orders: tuple[str, ...] = ("",)
     flight: int = 512
     whims: float = 0.3  #: how often a document is cancelled, held back, sent again by a person
+    poison: float = 0.25  #: how often a document cannot be read by its receiver
 
 
-THEME_SHARE = 0.3  # of the seeds
-DRILL_SHARE = 0.2
+THEME_SHARE = 0.3  # of the seeds that are no drills
+DRILL_EVERY = 5  # seeds; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
+DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # what has arrived is not known yet
+DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))  # payloads given away for custody that is not lost
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
+DRILL_BACK = Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, whims=0.9)
 THEMES = (
     # rows that come back
     Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, whims=0.7),
@@ -74,10 +79,11 @@ class Plan:
     documents: list[tuple[float, str, list[Document]]]  #: when, at whom
 
 
-def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset()) -> Plan:
-    """The plan of a seed; ``hell`` overrides the seed's own choice of the mode, ``focus`` adds kinds of faults."""
+def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
+    """The plan of a seed. ``hell`` overrides the seed's own choice of the mode, ``goal`` its aim; ``focus`` adds kinds
+    of faults."""
     chance = Random(seed)
-    theme, goal = _theme(chance) if not focus else (None, None)
+    theme, goal = _theme(chance, seed, goal) if not focus else (None, None)
     own = goal is not None or chance.random() < (0.6 if theme else HELL_SHARE)
     hell = own if hell is None else hell
     kinds = _kinds(chance, hell) | focus
@@ -107,13 +113,21 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
     )
 
 
-def _theme(chance: Random) -> tuple[Theme | None, Goal | None]:
+def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, Goal | None]:
     """What a seed is about: most about nothing, some about a corner, some about one cell of a grid."""
     drawn = chance.random()
-    if drawn < DRILL_SHARE:
-        goal = chance.choice(GOALS)
-        return (DRILL_3 if goal[0] == "class3" else DRILL_12), goal
-    return (chance.choice(THEMES) if drawn < DRILL_SHARE + THEME_SHARE else None), None
+    if goal is None and seed % DRILL_EVERY == 0:
+        goal = GOALS[seed // DRILL_EVERY % len(GOALS)]
+    if goal is None:
+        return (chance.choice(THEMES) if drawn < THEME_SHARE else None), None
+    grid, standing, news = goal
+    if news is Heard.not_here_bare and standing is not Standing.FINAL:
+        theme = DRILL_BARE
+    elif grid == "class3":
+        theme = DRILL_TRUE if news in TRUTHS else DRILL_3
+    else:
+        theme = DRILL_BACK if standing is Standing.SS_INIT else DRILL_12
+    return replace(theme, poison=0.8) if news is Heard.rej else theme, goal
 
 
 def _kinds(chance: Random, hell: bool) -> frozenset[str]:
@@ -194,10 +208,10 @@ def _document(
             ack2=chance.choice(taste.acks),
             app_key=AppKey("simulated", "", "", token),
             order_key=chance.choice(taste.orders) if save_fwd is SaveFwd.MUST else "",
-            content_type="refused" if wants("refusal", 0.15) else "",
+            content_type=chance.choice((REFUSED, REFUSED_AT_TIMES)) if wants("refusal", 0.15) else "",
             expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if wants("expiry", 0.3) else 0,
         ),
-        payload=(POISON if wants("poison", 0.25) else b"p") + token.encode(),
+        payload=(POISON if wants("poison", taste.poison) else b"p") + token.encode(),
         cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0)) if wants("cancel", taste.whims) else None,
         resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
         hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,

@@ -1,0 +1,25 @@
+"""A store is put back to an older backup: what its node no longer knows is asked, or reported; never invented."""
+
+from semq.store.rows import Event
+from tests.flows.trio import Trio
+
+
+def test_a_refusal_does_not_end_what_an_earlier_life_of_its_sender_sent() -> None:
+    """The row comes back as never sent, its next attempt is the first one, and the platform refuses it now."""
+    trio = Trio(connected=False)
+    trio.a.send(b"x")
+    trio.settle()
+    backup = trio.a.store.tables.snapshot()
+    trio.connect(trio.a)
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
+    trio.a.store.tables.restore(backup)
+    trio.a.crash()
+    trio.directory.forbidden.add(trio.b.address)
+    trio.connect(trio.a)
+    trio.later(60)
+    assert trio.a.lines(Event.REJECTED) == 0
+    assert trio.a.lines(Event.UNKNOWN) == 1
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
