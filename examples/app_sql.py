@@ -11,6 +11,8 @@ from sqlalchemy import create_engine, text
 
 from semq.app import done, receive, send
 
+if len(sys.argv) != 2:
+    sys.exit("Say which database: the URL that `semq db url` prints.")
 engine = create_engine(sys.argv[1])
 with engine.begin() as connection:
     connection.execute(text("CREATE TABLE IF NOT EXISTS example_orders (number text, goods text)"))

@@ -89,7 +89,7 @@ def facts_of(shown: Mapping[str, Any]) -> dict[str, object]:
 
 def trace_line(line: Mapping[str, Any]) -> str:
     """One event of the ledger."""
-    detail = " ".join(str(line[name]) for name in ("words", "detail") if line.get(name))
+    detail = f"{line.get('words', '')} ({line['detail']})" if line.get("detail") else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
     return (
         f"{moment(line.get('at'))}  {line.get('side', ''):<8}  {line.get('event', ''):<10}{attempt}  {detail}".rstrip()
