@@ -30,7 +30,7 @@ POLL_S = 0.3
 class Report:
     """The end of a campaign, as ``--json`` prints it."""
 
-    cycles: int
+    cycles: int  #: that were run
     seed: int
     steps: int = 0  #: durable steps taken, as counted by the ledgers of all three nodes
     faults: int = 0
@@ -89,7 +89,7 @@ class Campaign:
         self._seed = seed
         self._group = group
         self._say = say
-        self.report = Report(cycles, seed)
+        self.report = Report(0, seed)
 
     async def run(self) -> None:
         """All cycles, or as many as go well."""
@@ -98,6 +98,7 @@ class Campaign:
             await self._world.start()
             for number in range(1, self._cycles + 1):
                 await self._cycle(number)
+                self.report.cycles = number
                 if number % self._group == 0 or number == self._cycles:
                     self.report.take(await self._settle(number))
                     if not self.report.good:

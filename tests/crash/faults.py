@@ -26,6 +26,9 @@ KINDS: list[tuple[int, str, tuple[str, ...]]] = [
     (3, "kill two", NODES),
     (4, "kill postgres", NODES),
     (2, "kill both", NODES),  # the node and its postgres
+    (2, "kill ends", SIDES),  # both institutions at once
+    (3, "kill twice", NODES),  # and again while it starts
+    (3, "kill postgres at start", NODES),  # the node and its postgres, and the new postgres while the node starts
     (18, "failpoint", NODES),
     (2, "freeze", NODES),
     (3, "cut", LINKS),
@@ -80,13 +83,15 @@ def plan(seed: int, number: int, points: Iterator[tuple[str, str]]) -> list[Faul
 def _draw(chance: Random, points: Iterator[tuple[str, str]]) -> Fault:
     _, kind, places = chance.choices(KINDS, [share for share, *_ in KINDS])[0]
     at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places), 0.0, ""
-    if kind in ("kill", "kill two", "kill both", "failpoint"):
+    if kind in ("kill", "kill two", "kill both", "kill ends", "failpoint"):
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
     if kind == "kill two":
         text = chance.choice([node for node in NODES if node != where])
     if kind == "failpoint":
         where, point = next(points)
         text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"
+    if kind in ("kill twice", "kill postgres at start"):
+        value = chance.uniform(0.0, 3.0)
     if kind in ("freeze", "silence", "refuse"):
         value = chance.uniform(0.5, 4.0)
     if kind == "silence":
@@ -113,6 +118,9 @@ class Harm:
             "kill two": self._kill_two,
             "kill postgres": self._kill_postgres,
             "kill both": self._kill_both,
+            "kill ends": self._kill_ends,
+            "kill twice": self._kill_twice,
+            "kill postgres at start": self._kill_postgres_at_start,
             "failpoint": self._arm,
             "freeze": self._freeze,
             "cut": self._cut,
@@ -147,6 +155,23 @@ class Harm:
     async def _kill_both(self, fault: Fault) -> None:
         self._world.nodes[fault.where].kill_postgres()
         self._world.nodes[fault.where].kill(fault.value)
+
+    async def _kill_ends(self, fault: Fault) -> None:
+        for side in SIDES:
+            self._world.nodes[side].kill(fault.value)
+
+    async def _kill_twice(self, fault: Fault) -> None:
+        node = self._world.nodes[fault.where]
+        node.kill(0.0)
+        await asyncio.sleep(fault.value)
+        node.kill(0.0)
+
+    async def _kill_postgres_at_start(self, fault: Fault) -> None:
+        node = self._world.nodes[fault.where]
+        node.kill_postgres()
+        node.kill(0.0)
+        await asyncio.sleep(fault.value)
+        node.kill_postgres()
 
     async def _arm(self, fault: Fault) -> None:
         node = self._world.nodes[fault.where]

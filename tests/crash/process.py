@@ -42,6 +42,7 @@ class NodeProcess:
         self.armed = ""  #: of the running process
         self.port = 0
         self.starts = 0
+        self.served = 0  #: lives in which it came to serve
         self.fired: list[str] = []  #: failpoints that it died at
         self.on_ready: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
@@ -122,7 +123,10 @@ class NodeProcess:
     async def _keep(self) -> None:
         unavailable = 0
         while True:
+            was = self.served
             status = await self._one_life()
+            if self.served != was:
+                unavailable = 0
             if self._is_stopping():
                 return
             if self._expected:
@@ -164,6 +168,7 @@ class NodeProcess:
             words = line.decode().split()
             if words[:1] == ["ready"]:
                 self.port = int(words[1].rpartition(":")[2])
+                self.served += 1
                 self._ready.set()
                 self.on_ready()
 
