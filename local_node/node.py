@@ -175,6 +175,8 @@ class LocalNode(Node[LocalEngine]):
         operations = LocalOperations(self)
         return {
             "node.status": self.status,
+            "node.health": self.health,
+            "node.metrics": self.metrics,
             "msg.inquire": inquire,
             **operations.table(),
             **FailedOperations(self).table(),

@@ -37,6 +37,7 @@ from semq.store.unit import Recovered
 from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
+WARN_S = 3600.0
 
 
 class PlatformNode(Node[HubEngine]):
@@ -124,7 +125,11 @@ class PlatformNode(Node[HubEngine]):
     def jobs(self) -> list[Job]:
         jobs = [Job("lives", 1.0, self.registry.write_lives), Job("definitions", FOLLOW_S, self.defining.follow)]
         if self.who is not None:
-            jobs += [Job("revocation", REVOCATION_S, self._look_at_links), Job("certificate", 5.0, self._look_after)]
+            jobs += [
+                Job("revocation", REVOCATION_S, self._look_at_links),
+                Job("certificate", 5.0, self._look_after),
+                Job("certificates", WARN_S, self._warn),
+            ]
         return jobs
 
     def _check_certificate(self, node: Address, pem: str) -> datetime:
@@ -159,6 +164,12 @@ class PlatformNode(Node[HubEngine]):
             if self.certificates.is_due(self.clock.wall()):  # to verify them all takes the event loop for a while
                 self._look_at_certificates()
 
+    async def _warn(self) -> None:
+        """Say which institutions have not renewed: their operators may not look, and their links will end."""
+        for node, days in (await self.registry.days_left()).items():
+            if days <= self.settings.tls.warn_days:
+                log.warning("certificate_of_institution_ends", node=node, days_left=days)
+
     def renew_own(self) -> None:
         """A new certificate for the hub itself. Raises NoAuthority where somebody else signs."""
         if self.who is None or self.registry.authority is None:
@@ -174,6 +185,8 @@ class PlatformNode(Node[HubEngine]):
     def handlers(self) -> Mapping[str, Handler]:
         return {
             "node.status": self.status,
+            "node.health": self.health,
+            "node.metrics": self.metrics,
             "nodes.list": self.nodes_list,
             "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
             **registry_handlers(self),
@@ -213,6 +226,7 @@ class PlatformNode(Node[HubEngine]):
         base = await super().status(arguments)
         if self.who is not None:
             base["certificate"] = self.who.status()
+            base["certificates"] = await self.registry.days_left()
         return base
 
     def engine_counters(self) -> Mapping[str, int]:

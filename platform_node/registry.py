@@ -153,6 +153,14 @@ class Registry:
         found: list[Issued] = await self._read(identities.certificates, str(node) if node else None)
         return found
 
+    async def days_left(self) -> dict[str, float]:
+        """How long the certificates of each institution still last, by its longest one; those without are left out."""
+        now, ends = self._clock.wall(), {}
+        for one in await self.certificates():
+            if one.revoked_at is None:
+                ends[one.node] = max(one.not_after, ends.get(one.node, one.not_after))
+        return {node: round((end - now).total_seconds() / 86400, 2) for node, end in ends.items()}
+
     # --- lives
     def note_life(self, node: str, store_uuid: str, boot: int) -> None:
         """A node has come. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""

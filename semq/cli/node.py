@@ -23,6 +23,28 @@ async def status(desk: Desk) -> None:
 
 @group.command()
 @on_node
+async def health(desk: Desk) -> None:
+    """Whether the node works, and whether anything needs a person soon; exit status 1 if something fails now."""
+    told = await desk.ask("node.health")
+    if desk.out.as_json:
+        desk.out.data(told)
+    else:
+        columns = (("check", "<"), ("verdict", "<"), ("detail", "<"))
+        desk.out.table(columns, ((one["check"], one["verdict"], one["detail"]) for one in told["checks"]))
+    if told["verdict"] == "failing":
+        raise typer.Exit(1)
+
+
+@group.command()
+@on_node
+async def metrics(desk: Desk) -> None:
+    """The node's figures as Prometheus reads them, for a textfile collector."""
+    told = await desk.ask("node.metrics")
+    desk.out.data(told) if desk.out.as_json else typer.echo(told["text"], nl=False)
+
+
+@group.command()
+@on_node
 async def incarnation(desk: Desk) -> None:
     """Which life of which store this is: a store that was restored from a backup shows another boot or uuid."""
     told = await desk.ask("node.status")

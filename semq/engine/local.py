@@ -95,6 +95,7 @@ class LocalEngine:
     def introduce(self) -> None:
         """Tell the platform's directory our certificates: at each login, and when they have changed."""
         certificates = self.sealing.introduction()
+        self._looked.clear()  # our own key may be another one: so may what becomes of refused documents
         if certificates and self.link is not None:
             record = Presence(node=str(self.core.address), online=True, certificates=certificates)
             self.core.mail.add(self.link.peer, Function.PRESENCE, Primitive.INDICATION, record)

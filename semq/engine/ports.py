@@ -160,8 +160,9 @@ class Sealing(Protocol):
     def session_of(self, envelope: Envelope) -> bytes:
         """The name of the session key of a sealed message."""
 
-    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:
-        """``new`` as the message that sends the ciphertext of a refused one again; None while that cannot help."""
+    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
+        """``new`` as the message that sends the ciphertext of one again that was refused for ``code``; None while that
+        cannot help."""
 
     def sign(self, packet: Packet) -> Packet:
         """A packet for another institution, signed if this node has a certificate."""
@@ -218,7 +219,7 @@ class InClear:
     def session_of(self, envelope: Envelope) -> bytes:
         return b""
 
-    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:
+    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
         return None
 
     def sign(self, packet: Packet) -> Packet:

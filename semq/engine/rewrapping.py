@@ -1,7 +1,8 @@
-"""Documents that a receiver refused because it has no key for their session key: sent again by this node itself.
+"""Documents that a receiver refused for want of a key, its own or the signer's: sent again by this node itself.
 
 PROTOCOL.md sections 12 and 18: the refused message stays what it is (REJECTED, its application was told); the same
-ciphertext goes out as a new message, under a new LK0, its session key wrapped for the receiver's present certificate.
+ciphertext goes out as a new message, under a new LK0, its session key wrapped for the receiver's present certificate
+and signed with our own present one.
 Both ledgers link the two. Looked for when such a refusal is heard, and when the directory tells of another certificate
 of a partner, so a crash at any moment delays it to the next session at most. A partner that refuses the present key too
 is not asked again until the directory tells of another one: no document goes round in circles.
@@ -19,12 +20,13 @@ from semq.engine.outbound import OutboundRows
 from semq.engine.ports import Sealing
 from semq.engine.positions import take_position
 from semq.errors import SemqError
-from semq.seal.errors import KeyUnknown
+from semq.seal.errors import KeyUnknown, SignerGone
 from semq.store.rows import Event, KeptKey, LedgerLine, OrderKey, Outbound, OutStreamKey, Rare, Side, Stored
 from semq.store.unit import KeptKeys, RefusedBy, Unit
 from semq.umx_t.status import SendStatus
 
 KEPT_MAX = 5000  # session keys of one partner that are looked through
+REFUSALS = (KeyUnknown.code, SignerGone.code)
 
 
 class Rewrapping:
@@ -37,15 +39,16 @@ class Rewrapping:
 
     def look(self, dest: str) -> None:
         """Something may have changed for refused documents to a node."""
-        self.core.post(_Find(self, dest))
+        for code in REFUSALS:
+            self.core.post(_Find(self, dest, code))
 
 
 class _Find(Step):
-    def __init__(self, rewrapping: Rewrapping, dest: str) -> None:
+    def __init__(self, rewrapping: Rewrapping, dest: str, code: str) -> None:
         super().__init__()
         self._rewrapping = rewrapping
         self._dest = dest
-        self._query = RefusedBy(dest, KeyUnknown.code, rewrapping.core.settings.claim_rows)
+        self._query = RefusedBy(dest, code, rewrapping.core.settings.claim_rows)
         self.needs.queries.add(self._query)
 
     def decide(self, unit: Unit) -> None:
@@ -79,13 +82,14 @@ class _SendAgain(Step):
         kept = {row.id: row for row in unit.found.get(self._kept, ())}
         for object_id in self._ids:
             row = unit.outbound.get(object_id)
-            if row is not None and row.reason is not None and row.reason[0] == KeyUnknown.code and row.has_payload:
+            code = row.reason[0] if row is not None and row.reason is not None else ""
+            if row is not None and code in REFUSALS and row.has_payload:
                 try:
-                    self._again(unit, row, kept)
+                    self._again(unit, row, kept, code)
                 except SemqError as error:  # our own key for it is gone: a person has to hand the document over anew
                     self._core.violation(unit, Side.SENDER, error, str(row.lk0), self._dest)
 
-    def _again(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey]) -> None:
+    def _again(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> None:
         stored = unit.bodies[old.object_id]
         envelope = decode_envelope(stored)
         key = kept.get(self._rewrapping.sealing.session_of(envelope)) if envelope.session_key else None
@@ -103,7 +107,7 @@ class _SendAgain(Step):
             envelope, source=self._core.address, lk0=lk0, sid=place, prev=prev, att=0, floor=0, lk1=None,
             void=False,
         )  # fmt: skip
-        again = self._rewrapping.sealing.wrap_again(envelope, key, new)
+        again = self._rewrapping.sealing.wrap_again(envelope, key, new, code)
         if again is None:
             return
         if old.sid >= 0:

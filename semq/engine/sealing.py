@@ -8,6 +8,7 @@ A partner whose certificate we know has to sign what it says of messages: otherw
 have a receiver take what has not come for what will not come any more.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -20,7 +21,7 @@ from semq.engine.binding import bound, marked, sealed_as
 from semq.engine.ports import Believed, Opened, Seal
 from semq.errors import SemqError
 from semq.seal.canonical import tagged
-from semq.seal.errors import CannotSeal, NotSealed, ReceiptForged, SealBroken
+from semq.seal.errors import CannotSeal, NotSealed, ReceiptForged, SealBroken, SignerGone, SignerUnknown
 from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, verify
 from semq.seal.opened import OpenedKeys, unwrapped
 from semq.seal.receipts import Statement, leaf, packet_message, read_signature, root, tree_message, write_signature
@@ -33,6 +34,7 @@ from semq.umx_t.records import Receipt, Role, encode_records
 
 EVERYBODY = "*"
 SESSIONS_MAX = 10_000  # partners with a session key in memory
+WAITING_MAX = 10_000  # documents of unknown signers
 
 
 class KeyHolder(Protocol):
@@ -71,6 +73,7 @@ class Policy:
     required_with: Collection[str] = ()
     unsigned_floors_from: Collection[str] = ()  #: node ids of an older version, which signs neither floors nor markers
     limits: Limits = field(default_factory=Limits)
+    patience_s: float = 60.0  #: for the certificate of a signer to come, before a document is refused for want of it
 
     def requires(self, node: Address) -> bool:
         """Whether documents to and from a node have to be sealed."""
@@ -112,6 +115,7 @@ class Sealing:
         self._draw = draw
         self._sessions: dict[str, Session] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
+        self._waiting: OrderedDict[str, float] = OrderedDict()  #: documents of unknown signers: since when
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> Session | None:
@@ -138,13 +142,20 @@ class Sealing:
         session = self._sessions[name] = Session(key, kept, receiver, self._draw)
         return session
 
-    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope) -> Envelope | None:
-        """``new`` with the session key of a refused message, wrapped for the receiver's present key.
+    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
+        """``new`` with the session key of a refused message, wrapped for the receiver's present key under our own.
 
-        None while the directory knows no other key than the one that was refused.
+        None while nothing has changed of what it was refused for (``code``): the receiver's key, or ours.
         """
         receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
-        if receiver is None or own is None or key_id(receiver) == envelope.key_id:
+        if receiver is None or own is None:
+            return None
+        refused, now = (
+            (read_token(envelope.session_key).signer, key_id(own.public_key()))
+            if code == SignerGone.code
+            else (envelope.key_id, key_id(receiver))
+        )
+        if refused == now:
             return None
         secret = self._secret(kept)
         origin = sealed_as(envelope).place
@@ -165,8 +176,8 @@ class Sealing:
     def open(self, envelope: Envelope, body: Body) -> Opened:
         """The payload in clear, and its digest.
 
-        Raises NotSealed, KeyUnknown, SealMalformed: the message is refused for good. Raises SealBroken, SignatureWrong,
-        SignerUnknown: nothing that this copy says can be believed, so nothing is recorded of it.
+        Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: it is refused for good. Raises SealBroken,
+        SignatureWrong, SignerUnknown: nothing that this copy says can be believed, so nothing is recorded of it.
         """
         source = envelope.lk0.node
         if not envelope.is_sealed:
@@ -176,15 +187,34 @@ class Sealing:
         if not envelope.attributes.encrypt:
             raise SealBroken("The document is sealed and says that it is not.", lk0=envelope.ident)
         made = sealed_as(envelope)
-        opening = self._opened.get(
-            envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, made.resent
-        )
+        try:
+            opening = self._opened.get(
+                envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, made.resent
+            )
+        except SignerUnknown as error:
+            if self._waited_in_vain(made.ident, str(source)):
+                raise SignerGone(f"Nobody vouches for key {error.facts['key_id']} any more.") from error
+            raise
         size = len(body) - OVERHEAD
         payload = opening.open(body, bound(envelope, made.place, opening.id, size))
         digest = sha256(payload).digest()
         if opening.digest(made.ident, digest) != envelope.digest:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
         return Opened(payload, digest)
+
+    def _waited_in_vain(self, ident: str, source: str) -> bool:
+        """Whether a signer's certificate has not come for so long that it will not, while others of its node are known.
+
+        A new certificate can be overtaken by what it signed; one that was revoked does not come back.
+        """
+        now = self._clock.monotonic()
+        since = self._waiting.setdefault(ident, now)
+        if len(self._waiting) > WAITING_MAX:
+            self._waiting.popitem(last=False)
+        if now - since < self.policy.patience_s or self.keys.receiver(source) is None:
+            return False
+        self._waiting.pop(ident, None)
+        return True
 
     def takes_floor(self, source: Address) -> bool:
         """Whether the floor in a message counts, which nothing authenticates."""

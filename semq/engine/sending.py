@@ -11,8 +11,8 @@ from semq.engine.errors import Mismatch, NotYours, UnknownTarget
 from semq.engine.outbound import NEWS, Effects, OutboundRows
 from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
+from semq.engine.rewrapping import REFUSALS
 from semq.errors import SemqError
-from semq.seal.errors import KeyUnknown
 from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import StreamsTo, Unit
 from semq.umx_t.address import Address
@@ -180,7 +180,7 @@ class _OwnRows(Step):
         for row in self._effects.settled:
             self._sender.forget(row)
         self._sender.rows.apply(self._effects)
-        refused = {row.dest for row in self._effects.settled if row.reason and row.reason[0] == KeyUnknown.code}
+        refused = {row.dest for row in self._effects.settled if row.reason and row.reason[0] in REFUSALS}
         for dest in refused:
             self._sender.refused_key(dest)
 

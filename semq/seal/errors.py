@@ -33,6 +33,13 @@ class SignerUnknown(Unavailable):
     remedy = "The platform's directory brings it; `semq cert list` shows the certificates that this node knows."
 
 
+class SignerGone(BadInput):
+    """The certificate that signed the session key is none of its institution's any more: it was revoked."""
+
+    code = "SEMQ-5214"
+    remedy = "Nothing: the sender's node seals it again under its present certificate and sends it as a new message."
+
+
 class SignatureWrong(ProtocolViolation):
     """A signature does not fit what it stands under."""
 

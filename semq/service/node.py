@@ -31,6 +31,7 @@ from semq.service import failpoints
 from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
+from semq.service.health import health, metrics
 from semq.service.nightly import DATABASE_VARIABLE, Nightly
 from semq.service.secrecy import vault_of
 from semq.service.tidying import Tidying
@@ -351,12 +352,21 @@ class Node(Generic[E]):
             "boot": self.recovered.boot,
             "incarnation": f"{self.recovered.inc:x}",
             "engine_lives": self.lives,
+            "store_open": not self._is_lost,
             "counters": dict(self.engine_counters()),
             "amqp": self.server.counts(),
             "store": {name: getattr(counters, name) for name in counters.__slots__},
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,
         }
+
+    async def health(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Operation ``node.health``: whether anything of it needs a person, now or soon."""
+        return health(await self.status({}), self.settings.tls.warn_days)
+
+    async def metrics(self, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Operation ``node.metrics``: figures for Prometheus."""
+        return {"text": metrics(await self.status({}), self.settings.tls.warn_days)}
 
     def engine_counters(self) -> Mapping[str, int]:
         """What the engine has counted."""

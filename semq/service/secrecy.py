@@ -13,8 +13,10 @@ from semq.pki import Passphrase
 from semq.seal.session import Limits
 from semq.seal.vault import SALT_LENGTH, Vault
 from semq.service.identity import NodeIdentity
-from semq.service.keyring import NodeKeys, Own
+from semq.service.keyring import CERTIFICATES_MAX, NodeKeys, Own
 from semq.umx_t.address import Address
+
+PATIENCE = 4  # inquiries: the news of a certificate may come later than what it signed
 
 
 def sealing_of(
@@ -30,7 +32,8 @@ def sealing_of(
         keys.remember(node, certificates)
     s = settings.secrecy
     limits = Limits(s.session_messages, s.session_bytes, s.session_s)
-    policy = Policy(tuple(s.required_with), tuple(s.unsigned_floors_from), limits)
+    patience_s = PATIENCE * settings.protocol.inquiry_s
+    policy = Policy(tuple(s.required_with), tuple(s.unsigned_floors_from), limits, patience_s)
     return Sealing(address, keys, clock, draw_secret, policy)
 
 
@@ -45,8 +48,9 @@ def own_of(who: NodeIdentity, clock: Clock) -> Own:
     """Our side: keys of all slots, and the certificates that are valid now, the active one first."""
     slots, now = who.ring.slots(), clock.wall()
     shown = []
-    for name in (slots.active, slots.next, slots.previous):
-        certificate = who.ring.certificate(name) if name is not None else None
-        if name is not None and certificate is not None and certificate.not_after > now:
+    retired = [one.key_id for one in reversed(slots.retired)]  # what they signed may still wait at the hub
+    for name in filter(None, (slots.active, slots.next, slots.previous, *retired)):
+        certificate = who.ring.certificate(name)
+        if certificate is not None and certificate.not_after > now:
             shown.append(who.ring.certificate_path(name).read_text("ascii"))
-    return Own(who.current, tuple(shown))
+    return Own(who.current, tuple(shown[:CERTIFICATES_MAX]))

@@ -1,4 +1,7 @@
-"""``./run crash --cycles N [--seed S] [--json]``: a campaign by hand. Exit status 0 only if the promise was kept."""
+"""``./run crash --cycles N [--seed S] [--secure] [--json]``: a campaign by hand.
+
+Exit status 0 only if the promise was kept.
+"""
 
 import argparse
 import asyncio
@@ -21,6 +24,9 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=20, help="cycles of faults (20)")
     parser.add_argument("--seed", type=int, default=None, help="of documents and faults; drawn if not given")
     parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two rests (%(default)s)")
+    parser.add_argument(
+        "--secure", action="store_true", help="TLS, sealed documents, signed receipts; roll-overs and revocations too"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
     arguments = parser.parse_args()
     if arguments.cycles < 1 or arguments.group < 1:
@@ -35,7 +41,7 @@ def main() -> int:
 
     say(f"seed {seed}, {arguments.cycles} cycles")
     try:
-        report = asyncio.run(_run(arguments.cycles, seed, say, arguments.group))
+        report = asyncio.run(_run(arguments.cycles, seed, say, arguments.group, secure=arguments.secure))
     except asyncio.CancelledError:
         say("ended before its time; nothing is left running")
         return 130
@@ -43,7 +49,8 @@ def main() -> int:
         say(line)
     if not report.good:
         say(f"FAILED; logs and databases lie in {report.folder}")
-        say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}")
+        secure = " --secure" if arguments.secure else ""
+        say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}{secure}")
     if arguments.json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
     else:
@@ -52,9 +59,9 @@ def main() -> int:
     return 0 if report.good else 1
 
 
-async def _run(cycles: int, seed: int, say: Callable[[str], None], group: int) -> campaign.Report:
+async def _run(cycles: int, seed: int, say: Callable[[str], None], group: int, *, secure: bool) -> campaign.Report:
     """A campaign that takes its processes with it when it is asked to end."""
-    running = asyncio.ensure_future(campaign.run(cycles, seed, say, group))
+    running = asyncio.ensure_future(campaign.run(cycles, seed, say, group, secure=secure))
     asked: list[bool] = []
 
     def end() -> None:

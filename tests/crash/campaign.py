@@ -62,10 +62,12 @@ class Report:
         self.details = found.lines()
 
 
-async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP) -> Report:
+async def run(
+    cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, *, secure: bool = False
+) -> Report:
     """One campaign in a folder of its own, which stays behind if it failed."""
     folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
-    campaign = Campaign(folder, cycles, seed, group, say)
+    campaign = Campaign(folder, cycles, seed, group, say, secure=secure)
     try:
         await campaign.run()
     except BaseException:
@@ -81,8 +83,10 @@ async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = G
 class Campaign:
     """One world and its bad days."""
 
-    def __init__(self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None]) -> None:
-        self._world = World(folder, seed)
+    def __init__(
+        self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], *, secure: bool
+    ) -> None:
+        self._world = World(folder, seed, secure=secure)
         self._harm = Harm(self._world)
         self._points = failpoints_by_turn(seed)
         self._cycles = cycles
@@ -110,7 +114,7 @@ class Campaign:
 
     async def _cycle(self, number: int) -> None:
         """Load and faults; ends when all nodes serve again."""
-        faults = plan(self._seed, number, self._points)
+        faults = plan(self._seed, number, self._points, secure=self._world.secure)
         self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
         for submitter in self._world.submitters.values():
             submitter.resume()

@@ -42,6 +42,7 @@ class Document:
     ack2: int
     order_key: str
     size: int
+    sealed: bool = False
 
     @property
     def token(self) -> str:
@@ -69,6 +70,8 @@ class Document:
         }
         if self.order_key:
             headers["@OrderKey"] = self.order_key
+        if self.sealed:
+            headers["@Encrypt"] = 1
         return headers
 
 
@@ -80,7 +83,9 @@ def token_of(body: bytes) -> str:
 class Stream:
     """The documents of one institution, without end: unordered ones, and those of its order keys."""
 
-    def __init__(self, seed: int, source: str, target: str) -> None:
+    def __init__(self, seed: int, source: str, target: str, *, sealed: bool = False) -> None:
+        """``sealed``: three documents of four are."""
+        self._sealed = sealed
         self._seed = seed
         self._source = source
         self._target = target
@@ -94,7 +99,8 @@ class Stream:
         save_fwd, ack2 = (MUST, self._chance.randrange(2)) if order_key else self._draw_class()
         _, low, high = self._chance.choices(SIZES, [share for share, *_ in SIZES])[0]
         size = self._chance.randint(low, high)
-        return Document(self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size)
+        sealed = self._sealed and self._number % 4 != 0
+        return Document(self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size, sealed)
 
     def _draw_class(self) -> tuple[int, int]:
         _, save_fwd, ack2 = self._chance.choices(CLASSES, [share for share, *_ in CLASSES])[0]

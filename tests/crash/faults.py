@@ -12,7 +12,8 @@ from itertools import cycle
 from random import Random
 
 from semq.service import failpoints
-from tests.crash.world import NODES, SIDES, World
+from tests.crash import certificates
+from tests.crash.world import ADDRESS, HUB, NODES, SIDES, World
 
 LINKS = ("link-a", "link-b")
 APPS = ("app-a", "app-b")
@@ -43,6 +44,8 @@ KINDS: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "cut in a frame", APPS),
     (1, "silence", APPS),
 ]
+# The same, in campaigns with certificates.
+SECURE_KINDS: list[tuple[int, str, tuple[str, ...]]] = [*KINDS, (6, "renew", NODES), (4, "revoke", SIDES)]
 # failpoints that a kind of node can come to
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
@@ -74,14 +77,17 @@ def failpoints_by_turn(seed: int) -> Iterator[tuple[str, str]]:
     return cycle(points)
 
 
-def plan(seed: int, number: int, points: Iterator[tuple[str, str]]) -> list[Fault]:
+def plan(seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: bool = False) -> list[Fault]:
     """The faults of one cycle, in the order of their times."""
+    kinds = SECURE_KINDS if secure else KINDS
     chance = Random(f"{seed}/cycle/{number}")
-    return sorted((_draw(chance, points) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s)
+    return sorted(
+        (_draw(chance, points, kinds) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s
+    )
 
 
-def _draw(chance: Random, points: Iterator[tuple[str, str]]) -> Fault:
-    _, kind, places = chance.choices(KINDS, [share for share, *_ in KINDS])[0]
+def _draw(chance: Random, points: Iterator[tuple[str, str]], kinds: list[tuple[int, str, tuple[str, ...]]]) -> Fault:
+    _, kind, places = chance.choices(kinds, [share for share, *_ in kinds])[0]
     at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places), 0.0, ""
     if kind in ("kill", "kill two", "kill both", "kill ends", "failpoint"):
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
@@ -131,6 +137,8 @@ class Harm:
             "throttle": lambda fault: self._weather(fault, "octets_per_s", SPAN_S),
             "crumbs": lambda fault: self._weather(fault, "crumb", SPAN_S, int(fault.value)),
             "refuse": self._refuse,
+            "renew": self._renew,
+            "revoke": self._revoke,
         }
 
     async def run(self, faults: list[Fault]) -> None:
@@ -204,6 +212,21 @@ class Harm:
         proxy.cut()
         await asyncio.sleep(fault.value)
         proxy.change(refuses=False)
+
+    async def _renew(self, fault: Fault) -> None:
+        """A roll-over: another key, at once; what was sealed for the old one is on its way."""
+        world, where = self._world, fault.where
+        await certificates.insist(world.hub_url if where == HUB else lambda: world.node_url(where), "cert.renew")
+
+    async def _revoke(self, fault: Fault) -> None:
+        """The certificates of an institution are taken back; its node enrols again, with another key."""
+        world, node = self._world, self._world.nodes[fault.where]
+        lived_s = await certificates.revoked(world.hub_url, ADDRESS[fault.where])
+        if lived_s > certificates.REVOKED_S_MAX:
+            world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
+        await node.down()
+        await world.enrol(fault.where)
+        node.up()
 
     async def _weather(self, fault: Fault, name: str, last_s: float, value: float | None = None) -> None:
         proxy = self._world.proxies[fault.where]

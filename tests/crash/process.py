@@ -38,6 +38,8 @@ class NodeProcess:
         self._expected = False  #: somebody has killed it
         self._stopping = False
         self._pause_s = 0.0
+        self._may_start = asyncio.Event()  #: cleared while somebody works on its files
+        self._may_start.set()
         self._failpoint = ""  #: of the next start
         self.armed = ""  #: of the running process
         self.port = 0
@@ -70,6 +72,16 @@ class NodeProcess:
             self._expected = True
             self._ready.clear()
             self._process.kill()
+
+    async def down(self) -> None:
+        """SIGKILL; it stays down until ``up``."""
+        self._may_start.clear()
+        self.kill(0.0)
+        await self._ended.wait()
+
+    def up(self) -> None:
+        """It may start again."""
+        self._may_start.set()
 
     async def may_die(self, within_s: float) -> None:
         """Give an armed node time to come to its failpoint: returns when it has died, or after so long."""
@@ -138,6 +150,7 @@ class NodeProcess:
             else:
                 self._complaints.append(f"{self.name} ended by itself with status {status}: see {self.log}")
             await asyncio.sleep(self._pause_s)
+            await self._may_start.wait()
 
     def _is_stopping(self) -> bool:
         return self._stopping

@@ -32,7 +32,7 @@ def entry(document: Document, lk0: str = "", digest: str = "") -> Entry:
 
 def judged(stream: Stream, book: Book) -> Findings:
     found = Findings()
-    _judge_book(stream, book, found)
+    _judge_book(stream, book, set(), found)
     return found
 
 

@@ -10,6 +10,7 @@ import asyncio
 from pathlib import Path
 from random import Random
 
+from tests.crash import certificates
 from tests.crash.application import Consumer, Submitter
 from tests.crash.book import Book
 from tests.crash.documents import Stream
@@ -69,8 +70,10 @@ reconnect_s_max = 1.0
 class World:
     """Everything that a campaign runs."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, *, secure: bool = False) -> None:
+        """``secure``: links by TLS and certificate, most documents sealed."""
         self.folder = folder
+        self.secure = secure
         self.complaints: list[str] = []
         self.proxies = {name: Proxy(name) for name in ("link-a", "link-b", "app-a", "app-b")}
         self.nodes = {
@@ -78,7 +81,7 @@ class World:
             A: NodeProcess(A, "local_node", folder / "a.toml", folder / A, self.complaints),
             B: NodeProcess(B, "local_node", folder / "b.toml", folder / B, self.complaints),
         }
-        self.streams = {side: Stream(seed, side, OTHER[side]) for side in SIDES}
+        self.streams = {side: Stream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
         self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
         self.submitters: dict[str, Submitter] = {}
         self.consumers: dict[str, Consumer] = {}
@@ -92,8 +95,14 @@ class World:
         self._wire(HUB, "link-a", "link-b")
         self._wire(A, "app-a")
         self._wire(B, "app-b")
+        if self.secure:
+            self.nodes[HUB].start()
+            await self.nodes[HUB].ready()
+            for side in SIDES:
+                await self.enrol(side)
         for node in self.nodes.values():
-            node.start()
+            if not node.is_ready:
+                node.start()
         await self.ready()
         for side in SIDES:
             url = f"amqp://app:{PASSWORD}@127.0.0.1:{self.proxies[f'app-{side}'].port}/"
@@ -107,6 +116,19 @@ class World:
     async def ready(self) -> None:
         """Until all three nodes serve. Raises TimeoutError."""
         await asyncio.gather(*(node.ready() for node in self.nodes.values()))
+
+    async def enrol(self, side: str) -> None:
+        """Get a certificate for an institution's node, which takes it at its next start."""
+        await certificates.enrolled(self.folder / side, ADDRESS[side], lambda: self.nodes[HUB].port, self.hub_url)
+
+    def hub_url(self) -> str:
+        """For administrators of the hub, as it runs now."""
+        trust = self.folder / HUB / "pki" / "trust.pem"
+        return f"amqps://guest:guest@127.0.0.1:{self.nodes[HUB].port}/?cafile={trust}"
+
+    def node_url(self, side: str) -> str:
+        """For administrators of an institution's node, as it runs now."""
+        return f"amqp://app:{PASSWORD}@127.0.0.1:{self.nodes[side].port}/"
 
     async def stop(self) -> None:
         """End everything in order."""
@@ -135,12 +157,20 @@ class World:
     # ------------------------------------------------------------ inside
 
     def _configure(self) -> None:
-        (self.folder / "hub.toml").write_text(HUB_TOML.format(password=PASSWORD) + TIMERS)
+        (self.folder / "hub.toml").write_text(self._secured(HUB_TOML.format(password=PASSWORD)) + TIMERS)
         for side in SIDES:
             node_id = ADDRESS[side].partition(".")[2]
             port = self.proxies[f"link-{side}"].port
             text = LOCAL_TOML.format(id=node_id, name=side, hub_port=port, password=PASSWORD)
-            (self.folder / f"{side}.toml").write_text(text + TIMERS)
+            (self.folder / f"{side}.toml").write_text(self._secured(text) + TIMERS)
+
+    def _secured(self, config: str) -> str:
+        if not self.secure:
+            return config
+        without = "".join(line for line in config.splitlines(keepends=True) if not line.startswith("password"))
+        if 'kind = "platform"' in config:
+            return without.replace("[amqp]\n", "[amqp]\ntls = true\n")
+        return without.replace('"amqp://', '"amqps://')
 
     def _wire(self, name: str, *proxies: str) -> None:
         """Proxies lead to a node's port, which is another one after each start, and nowhere while it is gone."""

@@ -208,3 +208,47 @@ def test_validity_is_asked_at_every_use(world: World) -> None:
     world.clock.now += timedelta(days=91).total_seconds()
     send(world, SECRET)
     assert [getattr(error, "code", "") for error in world.a.refused] == ["SEMQ-5207"]
+
+
+def revoked(world: World) -> None:
+    """A has lost its certificate and got another one; its old key still opens what it kept."""
+    own = world.own(world.a.address, "X")
+    keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
+    keys_of(world.a).mine = Own(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
+    world.a.engine.introduce()
+    world.later(1)
+
+
+def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_one(world: World) -> None:
+    world.cut(world.b)
+    send(world, SECRET, b"second")
+    world.settle()
+    revoked(world)
+    world.connect(world.b)
+    world.later(20)
+    assert world.b.app.got == []
+    assert world.b.lines(Event.VIOLATION) >= 2  # the certificate may still come
+    world.later(300)
+    assert sorted(world.b.app.payloads) == sorted([SECRET, b"second"])
+    kinds = world.a.told.kinds
+    assert (kinds.count("failed"), kinds.count("delivered")) == (2, 2)
+    failed = next(event for event in world.a.told.events if event.kind == "failed")
+    assert failed.reason is not None
+    assert failed.reason[0] == "SEMQ-5214"
+    assert key_id(KEYS["A1"]) in failed.reason[1]
+    assert not world.a.store.tables.outbound
+    assert world.held == 0
+
+
+def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(world: World) -> None:
+    world.cut(world.b)
+    send(world, SECRET)
+    world.settle()
+    world.directory.known[world.a.address] = ()
+    world.connect(world.b)
+    world.later(300)
+    assert world.b.app.got == []
+    assert outcomes(world.a) == [None]
+    assert world.b.lines(Event.REJECTED) == 0
+    assert world.b.lines(Event.VIOLATION) > 2
+    assert any("SEMQ-5204" in line.detail for line in world.b.store.tables.ledger)

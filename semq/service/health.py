@@ -1,0 +1,106 @@
+"""How a node does, for machines: a verdict (``node.health``) and figures in the text format of Prometheus
+(``node.metrics``).
+
+Both are made of what ``node.status`` says, so that they never say other than what people see. The command line prints
+them; a timer that writes ``semq node metrics`` into the folder of a textfile collector is all that Prometheus needs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Status = Mapping[str, Any]
+Sample = tuple[Mapping[str, str], float]
+OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
+CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    verdict: str  #: ok, warning (somebody should look soon), failing (something does not work now)
+    detail: str = ""
+
+
+def checks(status: Status, warn_days: float) -> list[Check]:
+    """What can be said of a node from its status; ``warn_days``: of certificates that end."""
+    found = [Check("store", OK if status["store_open"] else FAILING, "" if status["store_open"] else "being opened")]
+    platform = status.get("platform")
+    if platform is not None:
+        is_up = platform["link"] == "up"
+        found.append(Check("link", OK if is_up else FAILING, "" if is_up else str(platform["last_error"])))
+    own = status.get("certificate")
+    if own is not None:
+        detail = f"{own['days_left']} days left, renewal at {own['renew_at']}"
+        found.append(Check("certificate", CERTIFICATE[own["state"]], detail))
+    issued = status.get("certificates")
+    if issued is not None:
+        ending = [f"{node}: {days} days" for node, days in sorted(issued.items()) if days <= warn_days]
+        found.append(Check("certificates", WARNING if ending else OK, ", ".join(ending)))
+    return found
+
+
+def health(status: Status, warn_days: float) -> dict[str, Any]:
+    """The answer of ``node.health``: the worst verdict, and every check."""
+    found = checks(status, warn_days)
+    worst = max((check.verdict for check in found), key=VERDICTS.index)
+    told = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in found]
+    return {"node": status["node"], "verdict": worst, "checks": told}
+
+
+def metrics(status: Status, warn_days: float) -> str:
+    """All figures, as Prometheus reads them (text format 0.0.4)."""
+    lines: list[str] = []
+    for name, kind, help_, samples in METRICS:
+        found = list(samples(status, warn_days))
+        if found:
+            lines += [f"# HELP {name} {help_}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in found]
+    return "\n".join(lines) + "\n"
+
+
+def _each(part: str, label: str) -> Callable[[Status, float], Iterable[Sample]]:
+    """Every number of a part of the status."""
+    return lambda status, _: [({label: name}, value) for name, value in status.get(part, {}).items()]
+
+
+def _link(status: Status, _: float) -> list[Sample]:
+    return [({}, float(status["platform"]["link"] == "up"))] if "platform" in status else []
+
+
+def _partners(status: Status, _: float) -> list[Sample]:
+    return [({"node": node}, float(told["online"])) for node, told in status.get("partners", {}).items()]
+
+
+def _days(status: Status, _: float) -> list[Sample]:
+    own = status.get("certificate")
+    days = {status["node"]: own["days_left"]} if own is not None else {}
+    return [({"node": node}, left) for node, left in (days | dict(status.get("certificates", {}))).items()]
+
+
+def _verdicts(status: Status, warn_days: float) -> list[Sample]:
+    return [({"check": one.name}, float(VERDICTS.index(one.verdict))) for one in checks(status, warn_days)]
+
+
+# Name | type | help | samples
+METRICS: tuple[tuple[str, str, str, Callable[[Status, float], Iterable[Sample]]], ...] = (
+    ("semq_check", "gauge", "0 ok, 1 warning, 2 failing; by check.", _verdicts),
+    ("semq_certificate_days_left", "gauge", "Days until a certificate ends; at a hub, of institutions too.", _days),
+    ("semq_link_up", "gauge", "Whether the link to the platform is up.", _link),
+    ("semq_partner_online", "gauge", "Whether the platform says that a partner is there.", _partners),
+    ("semq_events_total", "counter", "What the engine has counted since it began.", _each("counters", "event")),
+    ("semq_amqp", "gauge", "Figures of the AMQP endpoint.", _each("amqp", "figure")),
+    ("semq_store", "gauge", "Figures of the writer of the store since it was made.", _each("store", "figure")),
+    ("semq_store_waiting", "gauge", "Work that waits for the writer.", lambda s, _: [({}, s["waiting_work"])]),
+)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    shown = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{shown}}}" if shown else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,72 @@
+"""What machines are told of a node: the verdict, and figures that Prometheus reads."""
+
+import re
+from typing import Any
+
+import pytest
+
+from platform_node.node import PlatformNode
+from semq.service.health import health, metrics
+from tests.service.inprocess import InProcess, ask, linked, until
+
+STATUS: dict[str, Any] = {
+    "node": "1.10008", "store_open": True, "counters": {"accepted": 3}, "amqp": {"connections": 1},
+    "store": {"units": 2, "load_s": 0.5}, "waiting_work": 0,
+    "platform": {"link": "up", "last_error": ""}, "partners": {"1.56001": {"online": False}},
+    "certificate": {"state": "ok", "days_left": 61.5, "renew_at": "2031-01-01"},
+}  # fmt: skip
+LINE = re.compile(r'[a-z_]+(\{[a-z]+="([^"\\]|\\.)*"\})? [-+0-9.e]+')
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return STATUS | {name: STATUS.get(name, {}) | part for name, part in parts.items()}
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "check"),
+    [
+        (STATUS, "ok", ""),
+        (changed(certificate={"state": "renew"}), "ok", ""),
+        (changed(certificate={"state": "ending"}), "warning", "certificate"),
+        (changed(certificate={"state": "expired"}), "failing", "certificate"),
+        (changed(certificates={"1.56001": 9.0}), "warning", "certificates"),
+        (changed(certificates={"1.56001": 15.0}), "ok", ""),
+        (changed(platform={"link": "down", "last_error": "SEMQ-1"}), "failing", "link"),
+        (STATUS | {"store_open": False}, "failing", "store"),
+    ],
+)
+def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict: str, check: str) -> None:
+    told = health(status, 14.0)
+    assert told["verdict"] == verdict
+    assert [one["check"] for one in told["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
+
+
+def test_figures_are_lines_that_prometheus_reads() -> None:
+    text = metrics(changed(certificates={'1."\n\\': 3.0}), 14.0)
+    lines = text.splitlines()
+    assert text.endswith("\n")
+    assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
+    assert 'semq_certificate_days_left{node="1.10008"} 61.5' in lines
+    assert 'semq_certificate_days_left{node="1.\\"\\n\\\\"} 3' in lines
+    assert 'semq_check{check="certificates"} 1' in lines
+    assert 'semq_events_total{event="accepted"} 3' in lines
+    assert "semq_link_up 1" in lines
+
+
+async def test_a_running_node_and_its_hub_say_when_certificates_end(inprocess: InProcess) -> None:
+    hub: PlatformNode = await inprocess.secure_platform("[tls]\ncertificate_days = 10\n")
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    at_a, at_hub = await inprocess.client(a), await inprocess.client(hub)
+    text = (await ask(at_a, "node.metrics"))["result"]["text"]
+    assert re.search(r'semq_certificate_days_left\{node="1.10008"\} (9\.9\d*|10)\n', text)
+    assert "semq_link_up 1" in text
+    told = (await ask(at_hub, "node.health"))["result"]
+    assert told["verdict"] == "warning"
+    assert any("1.10008" in check["detail"] for check in told["checks"] if check["verdict"] == "warning")
+    await hub.stop()
+
+    async def fails() -> bool:
+        return bool((await ask(at_a, "node.health"))["result"]["verdict"] == "failing")
+
+    await until(fails)
