@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from semq.pki.errors import NoAuthority, NoIdentity
 from semq.service.admin import Handler
 from semq.service.identity import NodeIdentity
+from semq.service.trusting import trusting
 
 if TYPE_CHECKING:
     from local_node.node import LocalNode
@@ -44,8 +45,8 @@ class CertificateOperations:
         return self._who.slots()
 
     async def trust(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The authorities that this node believes, and their fingerprints."""
-        return {"fingerprints": self._who.trust.fingerprints, "pem": self._who.trust.pem.decode("ascii")}
+        """The authorities that this node believes, and their fingerprints; one more, or one less."""
+        return await trusting(self._who, self._node.trust_changed, arguments)
 
     async def rotate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Show the certificate in slot next from now on, on a new link."""

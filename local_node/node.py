@@ -170,6 +170,17 @@ class LocalNode(Node[LocalEngine]):
             self._introduced = self.sealing.introduction()
             self.engine.introduce()
 
+    async def trust_changed(self) -> None:
+        """Other authorities are believed: by new connections, of partners' certificates, and by a new link."""
+        if self.who is not None:
+            if self.settings.amqp.tls:
+                self.server.listener.use(self.who.server())
+            if self.settings.hub is not None and self.settings.hub.is_tls:
+                self.uplink.use(self.who.client())
+        if self.sealing is not None:
+            self.sealing.look_again()
+        await self.uplink.restart()
+
     def handlers(self) -> Mapping[str, Handler]:
         inquire = inquire_handler(self, self._schedule_of, lambda: self.engine.core.now())
         operations = LocalOperations(self)

@@ -5,6 +5,7 @@ of AMQP are flow control here: they bound what is under way, and say nothing of 
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -111,6 +112,10 @@ class Uplink:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._end()
+
+    def use(self, tls: ssl.SSLContext) -> None:
+        """Dial by this context from now on."""
+        self._settings = replace(self._settings, dial=replace(self._settings.dial, tls=tls))
 
     async def restart(self) -> None:
         """End the session; the dialling goes on by itself (the engine has started anew)."""

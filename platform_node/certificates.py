@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from semq.errors import BadInput, SemqError
-from semq.pki.errors import OutOfDate, Revoked
+from semq.pki.errors import OutOfDate, Revoked, WrongAuthority
 from semq.umx_t.address import Address, parse_address
 
 CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
@@ -42,18 +42,23 @@ class KnownCertificates:
         """What a node says; what is now known of it, or None if that is no news. Raises what ``check`` raises."""
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))
-        said = tuple(pem for pem in certificates if self._is_good(node, pem))
+        said = tuple(pem for place, pem in enumerate(certificates) if self._is_good(node, pem, is_active=not place))
         if self._known.get(str(node)) == said:
             return None
         self._known[str(node)] = said
         return said
 
-    def _is_good(self, node: Address, pem: str) -> bool:
-        """Whether to pass a certificate on: one that is over is left out. Raises what a false one deserves."""
+    def _is_good(self, node: Address, pem: str, *, is_active: bool) -> bool:
+        """Whether to pass a certificate on: one that is over, or of an authority of earlier days, is left out.
+
+        Raises what a false one deserves.
+        """
         try:
             self._look(node, pem)
-        except (Revoked, OutOfDate) as error:
-            # A node that has enrolled again still has its revoked certificate in slot previous, and says so.
+        except (Revoked, OutOfDate, WrongAuthority) as error:
+            if is_active and isinstance(error, WrongAuthority):
+                raise
+            # A node that has enrolled again, or elsewhere, has its old certificate in slot previous still.
             log.info("certificate_not_passed_on", node=str(node), error=str(error))
             return False
         return True

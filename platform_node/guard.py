@@ -36,6 +36,12 @@ class Guard:
         """A session is over."""
         self._sessions.pop(session, None)
 
+    def end_all(self, why: str) -> None:
+        """End every session that came with a certificate: it comes again if its certificate is still good."""
+        for session in list(self._sessions):
+            del self._sessions[session]
+            session.close(ConnectionForced(why))
+
     def look(self) -> None:
         """End every session whose certificate is no longer good."""
         for session, certificate in list(self._sessions.items()):

@@ -170,6 +170,13 @@ class PlatformNode(Node[HubEngine]):
             if days <= self.settings.tls.warn_days:
                 log.warning("certificate_of_institution_ends", node=node, days_left=days)
 
+    async def trust_changed(self) -> None:
+        """Other authorities are believed: by new connections, of institutions' certificates, and on every link."""
+        if self.who is not None:
+            self.server.listener.use(self.who.server())
+        self._look_at_certificates()
+        self.guard.end_all("the hub believes other authorities now")
+
     def renew_own(self) -> None:
         """A new certificate for the hub itself. Raises NoAuthority where somebody else signs."""
         if self.who is None or self.registry.authority is None:

@@ -7,6 +7,7 @@ from platform_node.registry import node_in
 from semq.engine.errors import UnknownTarget
 from semq.pki.errors import NoAuthority
 from semq.service.admin import Handler
+from semq.service.trusting import trusting
 from semq.store.identities import Issued
 
 if TYPE_CHECKING:
@@ -89,11 +90,10 @@ class RegistryOperations:
         return self._node.who.status()
 
     async def trust(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The authorities that the hub believes, and their fingerprints."""
+        """The authorities that the hub believes, and their fingerprints; one more, or one less."""
         if self._node.who is None:
             raise NoAuthority("The hub serves no TLS (amqp.tls).")
-        trust = self._node.who.trust
-        return {"fingerprints": trust.fingerprints, "pem": trust.pem.decode("ascii")}
+        return await trusting(self._node.who, self._node.trust_changed, arguments)
 
     async def rotate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Show the certificate in slot next from now on."""

@@ -6,7 +6,7 @@ and read anew every two seconds, so that a revocation by another instance, or in
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -155,7 +155,8 @@ class Registry:
 
     async def days_left(self) -> dict[str, float]:
         """How long the certificates of each institution still last, by its longest one; those without are left out."""
-        now, ends = self._clock.wall(), {}
+        now = self._clock.wall()
+        ends: dict[str, datetime] = {}
         for one in await self.certificates():
             if one.revoked_at is None:
                 ends[one.node] = max(one.not_after, ends.get(one.node, one.not_after))

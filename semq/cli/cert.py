@@ -50,10 +50,24 @@ async def show(desk: Desk) -> None:
 @group.command()
 @on_node
 async def trust(
-    desk: Desk, pem: Annotated[bool, typer.Option("--pem", help="Print the certificates themselves.")] = False
+    desk: Desk,
+    pem: Annotated[bool, typer.Option("--pem", help="Print the certificates themselves.")] = False,
+    add: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Believe the authorities in a PEM file, too.")
+    ] = None,
+    remove: Annotated[
+        str | None, typer.Option(metavar="SHA256", help="Believe the authority of this fingerprint no more.")
+    ] = None,
 ) -> None:
-    """The authorities that the node believes: their fingerprints, which are what enrolment pins."""
-    told = await desk.ask("cert.trust")
+    """The authorities that the node believes: their fingerprints, which are what enrolment pins. Links begin anew when
+    they change."""
+    more = None
+    if add is not None:
+        try:
+            more = add.read_text("ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadableFile(file=str(add), fault=str(error)) from error
+    told = await desk.ask("cert.trust", repeat=add is None and remove is None, add=more, remove=remove)
     if desk.out.as_json:
         desk.out.data(told)
     elif pem:

@@ -65,6 +65,9 @@ class KeyHolder(Protocol):
     def known(self, node: str) -> tuple[str, ...]:
         """The certificates of a partner that are believed, PEM."""
 
+    def look_again(self) -> None:
+        """Believe of what is known only what is to be believed now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -83,9 +86,12 @@ class Policy:
 class Session(Seal):
     """A session key, ready for documents to one partner."""
 
-    def __init__(self, key: SessionKey, kept: KeptKey, receiver: PublicKey, draw: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, key: SessionKey, kept: KeptKey, own: PrivateKey, receiver: PublicKey, draw: Callable[[int], bytes]
+    ) -> None:
         self._draw = draw
         self.key = key
+        self.own = own
         self.receiver = receiver
         self.kept: KeptKey | None = kept
 
@@ -95,6 +101,10 @@ class Session(Seal):
             envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(made.ident, digest)
         )
         return sealed, key.seal(payload, bound(sealed, made.place, key.id, len(payload)), self._draw(CHANCE_LENGTH))
+
+    def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
+        """Whether the next document needs another one: either side has another key, or the session key has ended."""
+        return self.own is not own or self.receiver is not receiver or self.key.is_over(now)
 
     def noted(self) -> None:
         self.kept = None
@@ -126,11 +136,11 @@ class Sealing:
         if attributes.user_headers:
             tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
         name = str(node)
-        receiver, session = self.keys.receiver(name), self._sessions.get(name)
-        if receiver is None or self.keys.signing is None:
-            raise CannotSeal(target=name, certificate_here=self.keys.signing is not None)
-        if session is None or session.key.is_over(self._clock.monotonic()) or session.receiver is not receiver:
-            session = self._begin(name, self.keys.signing, receiver)
+        own, receiver, session = self.keys.signing, self.keys.receiver(name), self._sessions.get(name)
+        if receiver is None or own is None:
+            raise CannotSeal(target=name, certificate_here=own is not None)
+        if session is None or session.is_over(own, receiver, self._clock.monotonic()):
+            session = self._begin(name, own, receiver)
         return session
 
     def _begin(self, name: str, own: PrivateKey, receiver: PublicKey) -> Session:
@@ -139,7 +149,7 @@ class Sealing:
         now = self._clock.monotonic()
         key = SessionKey(self._draw(SECRET_LENGTH), own, str(self.node), receiver, name, now, self.policy.limits)
         kept = KeptKey(key.id, name, key_id(own.public_key()), alg_of(own), key.keep(own, str(self.node)))
-        session = self._sessions[name] = Session(key, kept, receiver, self._draw)
+        session = self._sessions[name] = Session(key, kept, own, receiver, self._draw)
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
@@ -287,6 +297,11 @@ class Sealing:
         if self.keys.known(node) != before:
             self._opened.forget()
         return changed
+
+    def look_again(self) -> None:
+        """Other authorities are believed: partners' certificates are looked at anew."""
+        self.keys.look_again()
+        self._opened.forget()
 
     def known(self, node: str) -> tuple[str, ...] | None:
         """What to keep of a partner's certificates; None if there never was one."""

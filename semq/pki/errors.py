@@ -75,6 +75,13 @@ class TrustUnreadable(Misconfigured):
     remedy = "tls.trust names a file of PEM certificates of authorities; an enrolled node keeps its own."
 
 
+class TrustNeeded(BadInput):
+    """The node cannot do without this authority, or does not have it."""
+
+    code = "SEMQ-5113"
+    remedy = "First install a certificate of another authority that the node believes; `semq cert trust` lists them."
+
+
 class RequestRefused(BadInput):
     """The authority does not sign this request."""
 

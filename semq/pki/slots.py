@@ -113,6 +113,11 @@ class KeyRing:
         path = self.certificate_path(name)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 
+    def chain(self, name: str) -> list[x509.Certificate]:
+        """The certificates between that of a key and its authority."""
+        path = self.certificate_path(name)
+        return _rest(path.read_bytes()) if path.exists() else []
+
     def identity(self) -> Identity:
         """Who this node is. Raises NoIdentity, KeyRefused, WrongName."""
         slots = self.slots()

@@ -51,6 +51,22 @@ class TrustStore:
         except ValueError as error:
             raise TrustUnreadable("The authorities are not PEM certificates.", fault=str(error)[:200]) from error
 
+    def change(self, authorities: Sequence[x509.Certificate]) -> None:
+        """Believe these from now on: whoever holds this set does. Raises TrustUnreadable."""
+        changed = TrustStore(authorities)
+        self.authorities, self._store = changed.authorities, changed._store
+
+    def check_authorities(self, now: datetime) -> None:
+        """Whether all of them may sign, and are valid. Raises TrustUnreadable."""
+        for one in self.authorities:
+            try:
+                constraints = one.extensions.get_extension_for_class(x509.BasicConstraints).value
+                is_good = constraints.ca and one.not_valid_before_utc <= now <= one.not_valid_after_utc
+            except Exception as error:  # hostile DER fails in ways that the library does not list
+                raise TrustUnreadable("A certificate cannot be read.", fault=type(error).__name__) from error
+            if not is_good:
+                raise TrustUnreadable("A certificate is not one of an authority, or not valid now.")
+
     @property
     def pem(self) -> bytes:
         """All of them."""

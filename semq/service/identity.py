@@ -5,19 +5,22 @@ certificate is got is for the two kinds of node: a hub signs its own, an institu
 """
 
 import ssl
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from cryptography import x509
 
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.pki.certificate import NodeCertificate, read_certificate
-from semq.pki.errors import Untrusted, WrongName
+from semq.pki.errors import TrustNeeded, Untrusted, WrongName
 from semq.pki.keys import Passphrase
 from semq.pki.slots import Identity, KeyRing
 from semq.pki.tls import client_context, load_active, server_context
 from semq.pki.trust import TrustStore
+from semq.store.files import write_safely
 from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address, NodeType
 
@@ -75,6 +78,26 @@ class NodeIdentity:
         self._jitter, self._warned = self._clock.random(), None
         log.info("certificate_active", serial=made.serial_text, key_id=made.key_id, until=made.not_after.isoformat())
         return made
+
+    def retrust(self, authorities: Sequence[x509.Certificate]) -> None:
+        """Believe these authorities from now on; contexts have to be made anew. Raises TrustNeeded, TrustUnreadable.
+
+        The file is written first: what counts after a crash is what counted before it, or what was asked for.
+        """
+        trust = TrustStore(authorities)
+        chain = self.ring.chain(self.certificate.key_id)
+        try:
+            trust.verify(self.certificate, self._clock.wall(), chain=chain)
+        except Untrusted as error:
+            raise TrustNeeded("It stands behind this node's own certificate.", node=str(self.ring.node)) from error
+        write_safely(self._settings.tls.trust or self.ring.trust_path, trust.pem)
+        self.trust.change(trust.authorities)
+        self._contexts.clear()
+        log.warning("authorities_changed", fingerprints=trust.fingerprints)
+
+    def now(self) -> datetime:
+        """The time, for what is checked on behalf of this identity."""
+        return self._clock.wall()
 
     # --- time
     @property

@@ -139,6 +139,12 @@ class NodeKeys:
         after = self.receiver(node)
         return after is not None and (before is None or key_id(before) != key_id(after))
 
+    def look_again(self) -> None:
+        """Believe of what is known only what trusted authorities stand behind now, also of what has run out."""
+        for node, pairs in list(self._partners.items()):
+            self._partners[node] = []
+            self.heard(node, [pem for _, pem in pairs])
+
     def _believed(self, node: Address, pem: str) -> NodeCertificate:
         first, chain = split(pem)
         found = read_certificate(first.encode())

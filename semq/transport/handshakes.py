@@ -36,7 +36,7 @@ class Handshakes:
     ) -> None:
         self.failed = 0
         self._gate = gate
-        self._tls = tls
+        self.tls = tls
         self._handshake_s = handshake_s
         self._make = make
         self._sockets: list[socket.socket] = []
@@ -92,7 +92,7 @@ class Handshakes:
     async def _shake(self, accepted: socket.socket, address: str) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._make, accepted, ssl=self._tls, ssl_handshake_timeout=self._handshake_s
+                self._make, accepted, ssl=self.tls, ssl_handshake_timeout=self._handshake_s
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             self.failed += 1

@@ -101,6 +101,11 @@ class Listener:
             self._protocol, config.host, config.port, backlog=config.backlog, reuse_address=True
         )
 
+    def use(self, tls: ssl.SSLContext) -> None:
+        """Shake hands by this context from now on, on a port that speaks TLS."""
+        if self._handshakes is not None:
+            self._handshakes.tls = tls
+
     @property
     def port(self) -> int:
         """The port that is listened on."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from semq.pki import Identity
 from semq.pki.keys import key_id
 from semq.seal.receipts import Statement, climb, leaf, path, root
+from semq.seal.token import read_token
 from semq.service.keyring import Own
 from semq.store.rows import Event, KeptReceipts
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
@@ -252,3 +253,15 @@ def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(wor
     assert world.b.lines(Event.REJECTED) == 0
     assert world.b.lines(Event.VIOLATION) > 2
     assert any("SEMQ-5204" in line.detail for line in world.b.store.tables.ledger)
+
+
+def test_after_a_roll_over_of_the_sender_nothing_more_is_sealed_in_the_name_of_its_old_key(world: World) -> None:
+    send(world, b"before")
+    world.settle()
+    seen: list[Data] = []
+    world.tamper = watching(seen)
+    revoked(world)
+    send(world, b"after")
+    world.settle()
+    assert {read_token(frame.envelope.session_key).signer for frame in seen} == {key_id(KEYS["X"])}
+    assert world.b.app.payloads == [b"before", b"after"]

@@ -1,0 +1,87 @@
+"""From one authority to another on a live system: for a time both are believed, then only the new one."""
+
+from pathlib import Path
+
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.clock import SystemClock
+from semq.pki.authority import Authority
+from semq.pki.tls import client_context
+from semq.service.identity import ring_of
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.errors import DialFailed
+from semq.transport.turn import Turn
+from tests.pki.people import LOCAL, NOW, authority, trust
+from tests.pki.people import ring as ring_with
+from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.test_secrecy import pair, sent
+
+NEW = authority("new")
+CLOCK = SystemClock()
+
+
+async def moves(inprocess: InProcess, node: LocalNode | PlatformNode, to: Authority) -> None:
+    """An operator installs a certificate of another authority and has it shown."""
+    ring = ring_of(node.settings)
+    made = to.issue(ring.begin().public_key(), ring.node, NOW, 30, LOCAL)
+    ring.receive(made.pem, trust(to), CLOCK.wall())
+    told = await ask(await inprocess.client(node), "cert.rotate")
+    assert told["ok"], told
+
+
+async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess: InProcess, tmp_path: Path) -> None:
+    hub, a, b = await pair(inprocess)
+    everybody = (hub, a, b)
+    assert hub.who is not None
+    (old,) = hub.who.trust.fingerprints
+    for node in everybody:
+        told = await ask(await inprocess.client(node), "cert.trust", {"add": NEW.pem.decode()})
+        assert told["result"]["fingerprints"] == [old, NEW.fingerprint]
+        await linked(a, b)
+        await sent(inprocess, a)
+    for node in (b, hub, a):
+        await moves(inprocess, node, NEW)
+        await linked(a, b)
+        await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
+        await sent(inprocess, a)
+        refused = await ask(await inprocess.client(node), "cert.trust", {"remove": NEW.fingerprint})
+        assert refused["error"]["code"] == "SEMQ-5113"
+    for node in everybody:
+        told = await ask(await inprocess.client(node), "cert.trust", {"remove": f"SHA256:{old.upper()}"})
+        assert told["result"]["fingerprints"] == [NEW.fingerprint]
+        await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
+        await linked(a, b)
+        await sent(inprocess, a)
+    assert hub.registry.authority is not None
+    late = ring_with(tmp_path / "late", hub.registry.authority, "1.88001")
+    link = DialConfig("127.0.0.1", hub.port, "umx", "1.88001", tls=client_context(trust(NEW), late))
+    with pytest.raises(DialFailed):
+        await dial(link, CLOCK, Turn())
+    await a.stop()
+    again = await inprocess.started(a.settings)
+    assert again.who is not None
+    assert again.who.trust.fingerprints == [NEW.fingerprint]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"add": "nonsense"}, "SEMQ-5112"),
+        ({"add": "node"}, "SEMQ-5112"),
+        ({"remove": "00" * 32}, "SEMQ-5113"),
+        ({"remove": "own"}, "SEMQ-5113"),
+    ],
+)
+async def test_a_change_that_would_leave_a_node_without_trust_is_refused(
+    inprocess: InProcess, arguments: dict[str, str], code: str
+) -> None:
+    hub = await inprocess.secure_platform()
+    assert hub.who is not None
+    before = hub.who.trust.fingerprints
+    given = {"own": before[0], "node": hub.who.certificate.pem.decode()}
+    meant = {name: given.get(value, value) for name, value in arguments.items()}
+    told = await ask(await inprocess.client(hub), "cert.trust", meant)
+    assert told["error"]["code"] == code
+    assert hub.who.trust.fingerprints == before
