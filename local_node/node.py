@@ -209,10 +209,13 @@ class LocalNode(Node[LocalEngine]):
         }
         if self.who is not None:
             base["certificate"] = self.who.status()
+        waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
         base["partners"] = {
             node: {
                 "online": self.engine.partners.online.get(node, False),
                 "allowed": allowed,
+                "waiting": waiting.get(node, 0),
+                "quota_reached": waiting.get(node, 0) >= quota,
                 "sealable": self.sealing is not None and self.sealing.keys.receiver(node) is not None,
             }
             for node, allowed in self.engine.partners.allowed.items()

@@ -1,8 +1,9 @@
-"""Stuck messages of real nodes, brought about by hand: each is shown with the cause that it has.
+"""Stuck messages of real nodes, brought about by hand: `semq stuck` shows each with the cause that it has.
 
 10008 is played by hand, for a partner must be silent; 56001 and the hub are real. Everything is overdue at once.
 """
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -11,10 +12,16 @@ from msgspec.structs import replace
 
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
+from semq.engine.errors import QuotaReached
+from semq.engine.stuck import Cause
+from semq.seal.errors import KeyUnknown
 from semq.transport.client import ClientLink
-from semq.umx_t.envelope import Data
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
-from tests.flows.by_hand import by_hand, message
+from semq.umx_t.records import AckFlag, Answer, Receipt
+from tests.cli.command import semq_process
+from tests.flows.by_hand import ME, OTHER, Peer, by_hand, message
+from tests.flows.losing import LosingProxy
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
 
 OVERDUE = "overdue_s = 0.001\n"
@@ -30,13 +37,19 @@ class Scene:
         told = await ask(self.admin, "msg.submit", {"target": to, "body_base64": "eA=="})
         return str(told["result"]["lk0"])
 
+    async def semq(self, *words: str) -> str:
+        """What the command line says, at the institution's node."""
+        said = await asyncio.to_thread(semq_process, *words, "--node", f"amqp://guest:guest@127.0.0.1:{self.node.port}")
+        assert said.status == 0, said
+        return said.out
+
     async def cause(self, lk0: str) -> str:
         told = await ask(self.admin, "stuck.explain", {"id": lk0})
         stuck = told["result"]["stuck"]
         return str(stuck["cause"]) if stuck else ""
 
     async def comes_to(self, lk0: str, cause: str) -> None:
-        """The explanation becomes this one, and the list says the same; looking has changed nothing."""
+        """The explanation becomes this one, also on the command line; the list says the same, with a next step."""
 
         async def is_so() -> bool:
             return await self.cause(lk0) == cause
@@ -45,6 +58,8 @@ class Scene:
         listed = (await ask(self.admin, "stuck.list", {"cause": cause}))["result"]
         assert lk0 in [row["lk0"] for row in listed]
         assert all(row["stuck"]["next_step"] for row in listed)
+        told = await self.semq("stuck", "explain", lk0)
+        assert f"{cause}: {Cause[cause].meaning}. {Cause[cause].next_step}" in told
 
     async def act(self, operation: str, lk0: str) -> Any:
         return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")
@@ -76,6 +91,70 @@ async def test_a_target_that_is_away_or_says_nothing(inprocess: InProcess, scene
     await scene.comes_to(silent, "NO_ACK2")
     await scene.comes_to(silent, "INQUIRY_SILENT")
     assert {"ACCEPTED", "FORWARDED"} <= set(await scene.trace(silent))
+
+
+async def refuse(peer: Peer, lk0: str, code: str) -> None:
+    """10008 refuses a document of 56001."""
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.REJ, reason=(code, "said by hand"))
+    await peer.say(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
+
+
+async def test_what_its_receiver_refuses(inprocess: InProcess, scene: Scene) -> None:
+    peer = await by_hand(inprocess, scene.hub)
+    await until(lambda: scene.node.engine.partners.online.get("1.10008"))
+    unreadable, unwanted = await scene.submit("10008"), await scene.submit("10008")
+    await refuse(peer, unreadable, KeyUnknown.code)
+    await refuse(peer, unwanted, QuotaReached.code)
+    await scene.comes_to(unreadable, "CANNOT_OPEN")
+    await scene.comes_to(unwanted, "REFUSED")
+    listed = await scene.semq("stuck", "list")
+    assert [f"1 × {cause.name}: {cause.meaning}" in listed for cause in (Cause.CANNOT_OPEN, Cause.REFUSED)] == [
+        True
+    ] * 2
+
+
+async def test_what_the_platform_does_not_answer(inprocess: InProcess, scene: Scene) -> None:
+    """Its Ack-Fwd and Ack-Save are lost, and it is too early for an inquiry."""
+    await scene.node.stop()
+    proxy = LosingProxy(scene.hub.port)
+    await proxy.start()
+    inprocess.stack.push_async_callback(proxy.stop)
+    proxy.loses = lambda primitive, record: getattr(record, "flag", None) is not None
+    text = LOCAL.format(name="88001", hub=proxy.port).replace(
+        "inquiry_s = 0.5", "inquiry_s = 600.0\ninquiry_s_max = 600.0"
+    )
+    scene.node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
+    scene.admin = await inprocess.client(scene.node)
+    await linked(scene.node)
+    lk0 = await scene.submit("10008")
+    await scene.comes_to(lk0, "NO_TRANSPORT_ACK")
+
+
+async def test_what_waits_for_its_turn(inprocess: InProcess, scene: Scene) -> None:
+    """One document is under way at a time, and its receiver says nothing."""
+    await scene.node.stop()
+    text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
+    scene.node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
+    scene.admin = await inprocess.client(scene.node)
+    await by_hand(inprocess, scene.hub)
+    await linked(scene.node)
+    await until(lambda: scene.node.engine.partners.online.get("1.10008"))
+    await scene.submit("10008")
+    await scene.comes_to(await scene.submit("10008"), "NOT_SENT")
+
+
+async def test_what_the_application_refuses(inprocess: InProcess, scene: Scene) -> None:
+    peer = await by_hand(inprocess, scene.hub)
+    channel = await scene.admin.open_channel()
+    await channel.consume("semq.inbox", lambda batch: channel.reject(batch[0].delivery_tag, requeue=False))
+    await peer.say(message(1, 0))
+    lk0 = "1.10008.1.1.5.1"
+
+    async def is_there() -> Any:
+        return (await ask(scene.admin, "msg.show", {"id": lk0})).get("ok")
+
+    await until(is_there)
+    await scene.comes_to(lk0, "PARKED")
 
 
 async def test_what_waits_at_the_receiver(inprocess: InProcess, scene: Scene) -> None:

@@ -1,0 +1,116 @@
+"""A proxy on a link that reads its frames and leaves out packets of records: what was said is lost, the link lives on.
+
+Links confirm and count documents, but not packets (their channel has neither confirms nor acks), so that nobody
+notices but by asking. Used by tests that leave real nodes alone.
+"""
+
+import asyncio
+import re
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from semq.umx_t.envelope import Primitive
+from semq.umx_t.headers import read_type
+from semq.umx_t.records import AckFlag, decode_records
+
+PREAMBLE = 8  # octets that a client sends before its first frame
+METHOD, HEADER, BODY = 1, 2, 3
+CONTENT = {struct.pack(">HH", 60, 40), struct.pack(">HH", 60, 60)}  # basic.publish, basic.deliver
+TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")
+Loses = Callable[[Primitive, Any], bool]  # a record and the primitive of its packet
+# The four acknowledgements of PROTOCOL.md section 4.
+KINDS: dict[str, tuple[Primitive, AckFlag]] = {
+    "Ack": (Primitive.INDICATION, AckFlag.TRANSPORT),
+    "Ack2": (Primitive.INDICATION, AckFlag.END_TO_END),
+    "ReAck": (Primitive.RESPONSE, AckFlag.TRANSPORT),
+    "ReAck2": (Primitive.RESPONSE, AckFlag.END_TO_END),
+}
+
+
+def losing(kind: str) -> Loses:
+    """Loses the acknowledgements of one kind."""
+    primitive, flag = KINDS[kind]
+    return lambda heard, record: heard is primitive and getattr(record, "ack_flag", None) is flag
+
+
+@dataclass
+class Content:
+    """Frames of one message until it is complete."""
+
+    frames: list[bytes]
+    header: bytes = b""
+    body: bytearray = field(default_factory=bytearray)
+    size: int = 0
+
+
+class LosingProxy:
+    """One listening port in front of the hub."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._writers: list[asyncio.StreamWriter] = []
+        self.loses: Loses = lambda primitive, record: False
+        self.lost = 0  #: packets
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+
+    @property
+    def port(self) -> int:
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers += [writer, far_writer]
+        far_writer.write(await reader.readexactly(PREAMBLE))
+        await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        contents: dict[int, Content] = {}
+        with suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                head = await reader.readexactly(7)
+                kind, channel, size = struct.unpack(">BHI", head)
+                payload = await reader.readexactly(size + 1)
+                for frame in self._passes(contents, kind, channel, head + payload):
+                    writer.write(frame)
+                await writer.drain()
+        writer.close()
+
+    def _passes(self, contents: dict[int, Content], kind: int, channel: int, frame: bytes) -> list[bytes]:
+        """What goes on now: a frame by itself, all frames of a content that is complete, or nothing yet."""
+        payload = frame[7:-1]
+        if kind == METHOD and payload[:4] in CONTENT:
+            contents[channel] = Content([frame])
+            return []
+        content = contents.get(channel)
+        if content is None or kind not in (HEADER, BODY):
+            return [frame]
+        content.frames.append(frame)
+        if kind == HEADER:
+            content.header, content.size = payload, struct.unpack_from(">Q", payload, 4)[0]
+        else:
+            content.body += payload
+        if len(bytes(content.body)) < content.size:
+            return []
+        del contents[channel]
+        if self._is_lost(content):
+            self.lost += 1
+            return []
+        return content.frames
+
+    def _is_lost(self, content: Content) -> bool:
+        named = TYPE.search(content.header)
+        if named is None:
+            return False
+        function, primitive = read_type(named.group().decode())
+        return any(self.loses(primitive, record) for record in decode_records(function, primitive, bytes(content.body)))

@@ -1,0 +1,103 @@
+"""Real nodes left alone after acknowledgements were lost: inquiry and cleanup alone bring every queue to empty.
+
+Nobody ticks: each node runs on its own schedule. The links lead through proxies that lose packets of one kind.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.store.rows import Event, Side
+from semq.transport.client_channel import ClientChannel
+from tests.flows.losing import KINDS, LosingProxy, losing
+from tests.service.inprocess import LOCAL, InProcess, linked, until
+
+QUEUES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
+STORED, DIRECT = 12, 12  # documents that wait for 56001 at the hub, and those that go straight through
+QUICK = "inquiry_s_max = 1.0\ninquiry_custody_s_max = 1.0\n"
+
+
+def count(node: LocalNode | PlatformNode, what: str, *values: Any) -> int:
+    with psycopg.connect(node.store.url) as connection:
+        row = connection.execute(f"SELECT count(*) FROM {what}".encode(), values).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def left(nodes: Sequence[LocalNode | PlatformNode]) -> Counter[str]:
+    """Rows in the queues of these nodes."""
+    return Counter(
+        {f"{node.address}.{table}": rows for node in nodes for table in QUEUES if (rows := count(node, table))}
+    )
+
+
+class Institution:
+    """An application at a real node, whose link to the hub runs through a proxy."""
+
+    def __init__(self, node: LocalNode, channel: ClientChannel) -> None:
+        self.node = node
+        self.channel = channel
+        self.received: list[bytes] = []
+
+    async def submit(self, first: int, number: int) -> None:
+        """All are accepted when this returns."""
+        assert all(await asyncio.gather(*(self._submit(b"%d" % n) for n in range(first, first + number))))
+
+    async def _submit(self, body: bytes) -> bool:
+        header = ContentHeader.build(len(body), Properties(headers={"@SaveFwd": 3, "@Ack2": 1}))
+        return await self.channel.publish_and_wait("semq", "56001", header, body)
+
+    async def take(self) -> None:
+        """Receive, and acknowledge, whatever comes."""
+
+        def take(batch: Sequence[Any]) -> None:
+            self.received += [bytes(delivered.body) for delivered in batch]
+            self.channel.ack(batch[-1].delivery_tag, multiple=True)
+
+        await self.channel.consume("semq.inbox", take)
+
+
+async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> Institution:
+    settings = inprocess.settings(name, LOCAL.format(name=name, hub=proxy.port) + QUICK)
+    node = await inprocess.started(settings)
+    channel = await (await inprocess.client(node)).open_channel()
+    await channel.confirm_select()
+    return Institution(node, channel)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_lost_acknowledgements_leave_nothing_behind(inprocess: InProcess, kind: str) -> None:
+    hub = await inprocess.platform()
+    proxies = [LosingProxy(hub.port), LosingProxy(hub.port)]
+    for proxy in proxies:
+        await proxy.start()
+        inprocess.stack.push_async_callback(proxy.stop)
+        proxy.loses = losing(kind)
+    sender = await institution(inprocess, "10008", proxies[0])
+    await linked(sender.node)
+    await sender.submit(0, STORED)
+    await until(lambda: count(hub, "tb_0031") == STORED)
+    receiver = await institution(inprocess, "56001", proxies[1])
+    await receiver.take()
+    await linked(receiver.node)
+    await until(lambda: len(receiver.received) == STORED)
+    await sender.submit(STORED, DIRECT)
+    await until(lambda: len(receiver.received) == STORED + DIRECT)
+    await until(lambda: any(proxy.lost for proxy in proxies))
+    for proxy in proxies:
+        proxy.loses = lambda primitive, record: False
+    # From here on nobody does anything.
+    nodes = (hub, sender.node, receiver.node)
+    await until(lambda: not left(nodes))
+    assert sum(node.engine_counters().get("inquired", 0) for node in nodes) > 0
+    assert sorted(map(int, receiver.received)) == list(range(STORED + DIRECT))
+    delivered = "semq_ledger WHERE side = %s AND event = %s"
+    assert count(sender.node, delivered, Side.SENDER, Event.DELIVERED) == STORED + DIRECT
+    assert count(receiver.node, delivered, Side.RECEIVER, Event.RECEIVED) == STORED + DIRECT

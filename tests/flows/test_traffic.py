@@ -1,0 +1,116 @@
+"""Real nodes with a lot to do: what is over goes in batches beside the traffic; what nobody takes fills a quota."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.app import Client, NotDelivered, RefusedByNode
+from semq.config.settings import Settings
+from semq.engine.core import Core
+from semq.engine.errors import QuotaReached
+from tests.cli.command import semq_process
+from tests.flows.test_left_alone import Institution, count, left
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked, until
+
+OLD, NEW, BATCH = 400, 100, 50
+QUOTA = 3
+
+
+async def begin(inprocess: InProcess, settings: Settings) -> Institution:
+    """A life of a node, and its application."""
+    node = await inprocess.started(settings)
+    channel = await (await inprocess.client(node)).open_channel()
+    await channel.confirm_select()
+    return Institution(node, channel)
+
+
+async def test_cleanup_goes_in_batches_beside_full_traffic(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are over have gathered; busy nodes get rid of them without hurting what is under way."""
+    counted: list[tuple[str, int]] = []
+    of_node, add = LocalNode.engine_settings, Core.count
+
+    def count_too(core: Core, name: str, count: int = 1) -> None:
+        counted.append((name, count))
+        add(core, name, count)
+
+    monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(of_node(node), clean_rows=0))
+    monkeypatch.setattr(Core, "count", count_too)
+    hub = await inprocess.platform()
+    sender, receiver = [
+        await begin(inprocess, inprocess.settings(name, LOCAL.format(name=name, hub=hub.port)))
+        for name in ("10008", "56001")
+    ]
+    await linked(sender.node, receiver.node)
+    await receiver.take()
+    await sender.submit(0, OLD)
+    await until(lambda: count(sender.node, "tb_0031 WHERE outcome IS NOT NULL") == OLD)
+    counted.clear()
+    traffic = asyncio.create_task(one_by_one(sender, OLD, NEW))
+    await until(lambda: len(receiver.received) > OLD)
+    for node in (sender.node, receiver.node):
+        node.engine.core.settings = replace(node.engine.core.settings, clean_rows=BATCH)
+    await traffic
+    await until(lambda: not left((hub, sender.node, receiver.node)))
+    assert sorted(map(int, receiver.received)) == list(range(OLD + NEW))
+    cleaned = [count for name, count in counted if name == "cleaned"]
+    assert sum(cleaned) == 2 * (OLD + NEW)  # at either end
+    assert max(cleaned) <= BATCH
+    first = next(place for place, (name, count) in enumerate(counted) if name == "cleaned" and count)
+    assert ("accepted", 1) in counted[first:]
+
+
+async def one_by_one(sender: Institution, first: int, number: int) -> None:
+    for n in range(first, first + number):
+        await sender.submit(n, 1)
+
+
+async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess) -> None:
+    """Refused with a type at every door, shown to operators; accepted again when the partner has taken what waits."""
+    hub = await inprocess.platform()
+    text = LOCAL.format(name="10008", hub=hub.port) + f"quota_rows_per_partner = {QUOTA}\noverdue_s = 0.001\n"
+    node = await inprocess.started(inprocess.settings("10008", text))
+    await linked(node)
+    at = f"amqp://guest:guest@127.0.0.1:{node.port}"
+    async with Client(at) as client:
+        for number in range(QUOTA):
+            await client.send("56001", b"%d" % number)
+        with pytest.raises(RefusedByNode) as caught:
+            await client.send("56001", b"one too many")
+        assert QuotaReached.code in str(caught.value)
+        said = await asyncio.to_thread(semq_process, "msg", "send", "--to", "56001", "--node", at, stdin=b"x")
+        assert said.status != 0
+        assert QuotaReached.code in said.err
+        status = await client.request("node.status")
+        assert status["partners"]["1.56001"]["waiting"] == QUOTA
+        assert status["partners"]["1.56001"]["quota_reached"] is True
+        stuck = await client.request("stuck.list")
+        assert [row["stuck"]["cause"] for row in stuck] == ["TARGET_OFFLINE"] * QUOTA
+        receiver = await begin(inprocess, inprocess.settings("56001", LOCAL.format(name="56001", hub=hub.port)))
+        await receiver.take()
+        await until(lambda: len(receiver.received) == QUOTA)
+        await until(lambda: not node.engine.rows.unsettled.get("1.56001"))
+        sent = await client.send("56001", b"welcome again")
+        assert (await client.wait_for_delivery(sent.lk0, 60)).is_delivered
+
+
+async def test_a_quota_at_the_platform_is_told_by_a_negative_receipt(inprocess: InProcess) -> None:
+    hub = await inprocess.platform(PLATFORM + f"quota_rows_per_partner = {QUOTA}\n")
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    at = f"amqp://guest:guest@127.0.0.1:{node.port}"
+    async with Client(at) as client:
+        for number in range(QUOTA):
+            await client.send("56001", b"%d" % number)
+        await until(lambda: count(hub, "tb_0031") == QUOTA)
+        sent = await client.send("56001", b"one too many")
+        with pytest.raises(NotDelivered) as caught:
+            await client.wait_for_delivery(sent.lk0, 60)
+        assert caught.value.facts["outcome"] == "REJECTED"
+        assert QuotaReached.code in str(caught.value)
+        said = await asyncio.to_thread(semq_process, "stuck", "explain", sent.lk0, "--node", at)
+        assert "REFUSED: it was refused" in said.out
+        assert QuotaReached.code in said.out
