@@ -1,0 +1,354 @@
+"""What is said by the wrong one, of the wrong copy, attempt or inquiry: noted where it is a lie, and without effect.
+
+Each row of the tables is one sentence to one engine; the same sentence by the right one, of the right thing, would
+change the row that it names.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from semq.store.rows import Event, Outbound, Pending
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.status import AckStatus
+from tests.flows.trio import PLATFORM, Trio, Wire, is_message
+
+A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
+OTHER_DIGEST = "ab" * 32
+OTHER_COPY = (1, 1, 999)
+Says = Callable[[Trio, Outbound], Packet]
+
+
+def receipt(source: Address, **facts: Any) -> Says:
+    """An 810 indication to A about its row."""
+    return lambda trio, row: Packet(
+        source, A, Function.RECEIPTS, Primitive.INDICATION,
+        [Receipt(**{"ident": str(row.lk0), "att": row.att} | facts)],
+    )  # fmt: skip
+
+
+def answer(source: Address, said: Answer, nonce: int = 0, **facts: Any) -> Says:
+    """The answer to A's last inquiry about its row (or to one that many before it)."""
+
+    def says(trio: Trio, row: Outbound) -> Packet:
+        asked = trio.a.engine.sender.nonces[row.object_id] - nonce
+        copy = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
+        known: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "nonce": asked, "lk1": copy, "answer": said}
+        record = Inquiry(**(known | facts))
+        return Packet(source, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record])
+
+    return says
+
+
+def role_r(source: Address, **facts: Any) -> Says:
+    """A receiver says that it has A's message."""
+    return lambda trio, row: Packet(
+        source, A, Function.INQUIRIES, Primitive.REQUEST,
+        [Inquiry(role=Role.R, ident=str(row.lk0), status=Answer.RECV, **facts)],
+    )  # fmt: skip
+
+
+def sent() -> Trio:
+    """A's row is SS_SENT: its message is lost, and nobody has said anything. A has asked twice."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.a.up
+    trio.a.send(b"x")
+    trio.later(60)
+    return trio
+
+
+def forwarded() -> Trio:
+    """A's row is SS_ACK_FWD; B says nothing. A has asked."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.a.send(b"x")
+    trio.later(60)
+    return trio
+
+
+def stored(ack2: bool = True) -> Trio:
+    """A's row is SS_ACK: B is away, the platform holds a copy. A has asked the platform."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x", ack2=ack2)
+    trio.later(60)
+    return trio
+
+
+def bare() -> Trio:
+    """The same, and A's payload was given away for it."""
+    return stored(ack2=False)
+
+
+RECV: dict[str, Any] = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
+LIE, HINT = 1, 0  # lines in the ledger
+
+
+@pytest.mark.parametrize(
+    ("scene", "says", "noted"),
+    [
+        pytest.param(forwarded, receipt(C, **RECV), LIE, id="Ack2 of another node"),
+        pytest.param(forwarded, receipt(B, **RECV, digest=OTHER_DIGEST), LIE, id="Ack2 for other bytes"),
+        pytest.param(forwarded, receipt(B, flag=Note.STORED, lk1=OTHER_COPY), LIE, id="Ack-Save of a node"),
+        pytest.param(forwarded, receipt(B, flag=Note.FORWARD_FAILED), LIE, id="flag 4 of a node"),
+        pytest.param(sent, receipt(B, flag=Note.REFUSED), LIE, id="a refusal of a node"),
+        pytest.param(sent, receipt(PLATFORM, flag=Note.FORWARDED, att=7), HINT, id="Ack-Fwd of another attempt"),
+        pytest.param(
+            forwarded, receipt(PLATFORM, flag=Note.FORWARD_FAILED, att=7), HINT, id="flag 4 of another attempt"
+        ),
+        pytest.param(sent, receipt(PLATFORM, flag=Note.REFUSED, att=7), HINT, id="a refusal of another attempt"),
+        pytest.param(forwarded, answer(C, Answer.RECV), LIE, id="RECV of another node"),
+        pytest.param(forwarded, answer(B, Answer.RECV, digest=OTHER_DIGEST), LIE, id="RECV for other bytes"),
+        pytest.param(forwarded, answer(C, Answer.NOT), LIE, id="NOT of another node"),
+        pytest.param(forwarded, answer(B, Answer.NOT, nonce=1), HINT, id="NOT to an older inquiry"),
+        pytest.param(forwarded, answer(B, Answer.OFFLINE), LIE, id="OFFLINE of a node"),
+        pytest.param(forwarded, answer(PLATFORM, Answer.OFFLINE, nonce=1), HINT, id="OFFLINE to an older inquiry"),
+        pytest.param(forwarded, answer(B, Answer.CUSTODY, lk1=OTHER_COPY), LIE, id="CUSTODY of a node"),
+        pytest.param(stored, answer(B, Answer.GONE), LIE, id="GONE of a node"),
+        pytest.param(stored, answer(PLATFORM, Answer.GONE, lk1=OTHER_COPY), HINT, id="GONE of another copy"),
+        pytest.param(stored, answer(PLATFORM, Answer.GONE, nonce=1), HINT, id="GONE to an older inquiry"),
+        pytest.param(stored, answer(PLATFORM, Answer.UNAVAIL), HINT, id="UNAVAIL for the first time"),
+        pytest.param(forwarded, role_r(C), LIE, id="Inquiry R of another node"),
+        pytest.param(forwarded, role_r(B, digest=OTHER_DIGEST), LIE, id="Inquiry R for other bytes"),
+    ],
+)
+def test_a_sender_is_told(scene: Callable[[], Trio], says: Says, noted: int) -> None:
+    trio = scene()
+    (row,) = trio.a.store.tables.outbound.values()
+    before, lines = str(row), trio.a.lines(Event.VIOLATION)
+    assert trio.a.up is not None
+    trio.a.engine.hear(trio.a.up, [says(trio, row)])
+    trio.a.store.run()
+    assert [str(kept) for kept in trio.a.store.tables.outbound.values()] == [before]
+    assert not trio.a.engine.rows.doubts
+    assert trio.a.lines(Event.VIOLATION) - lines == noted
+
+
+def test_a_row_of_another_life_with_the_same_number_is_not_meant() -> None:
+    trio = forwarded()
+    (row,) = trio.a.store.tables.outbound.values()
+    other = row.lk0._replace(inc=row.lk0.inc + 1)
+    assert trio.a.up is not None
+    trio.a.engine.hear(trio.a.up, [receipt(B, **RECV | {"ident": str(other)})(trio, row)])
+    trio.a.store.run()
+    assert [kept.outcome for kept in trio.a.store.tables.outbound.values()] == [None]
+
+
+def test_a_platform_out_of_reach_is_waited_for_where_the_payload_was_given_away() -> None:
+    """Rule R27: without a payload nothing could be sent again, so that a doubt would only end the message."""
+    trio = bare()
+    (row,) = trio.a.store.tables.outbound.values()
+    for _ in range(2):
+        assert trio.a.up is not None
+        trio.a.engine.hear(trio.a.up, [answer(PLATFORM, Answer.UNAVAIL)(trio, row)])
+        trio.a.store.run()
+        trio.time.now += trio.settings.custody_silence_s + 1
+    assert not trio.a.engine.rows.doubts
+
+
+def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
+    """A document was cancelled; an Ack-Save for its payload comes late: the marker is still to be sent."""
+    trio = sent()
+    (row,) = trio.a.store.tables.outbound.values()
+    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.settle()
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.void
+    assert trio.a.up is not None
+    trio.a.engine.hear(trio.a.up, [receipt(PLATFORM, flag=Note.STORED, lk1=OTHER_COPY)(trio, row)])
+    trio.a.store.run()
+    assert [kept.custodian for kept in trio.a.store.tables.outbound.values()] == [None]
+
+
+# --------------------------------------------------------------------------------------------------------- receiver
+
+
+def owing() -> tuple[Trio, Pending]:
+    """B has recorded a copy of the platform's and the acknowledgements are not noted."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.connect(trio.b)
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.settle()
+    (row,) = trio.b.store.tables.pending.values()
+    return trio, row
+
+
+def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
+    assert row.lk1 is not None
+    known: dict[str, Any] = {
+        "ident": str(row.lk0), "dest_ref_id": row.bref, "ack_flag": flag,
+        "src_semq_id": row.lk1.semq_id, "src_semq_db_id": row.lk1.semq_db_id, "src_ref_id": row.lk1.object_id,
+    }  # fmt: skip
+    return Receipt(**known | facts)
+
+
+@pytest.mark.parametrize(
+    ("source", "flag", "facts", "noted"),
+    [
+        pytest.param(C, AckFlag.END_TO_END, {}, LIE, id="ReAck2 of another node"),
+        pytest.param(A, AckFlag.TRANSPORT, {}, HINT, id="ReAck of a node"),
+        pytest.param(PLATFORM, AckFlag.TRANSPORT, {"src_ref_id": 999}, HINT, id="ReAck of another copy"),
+        pytest.param(PLATFORM, AckFlag.TRANSPORT, {"src_semq_db_id": 9}, HINT, id="ReAck of another store's copy"),
+    ],
+)
+def test_a_receiver_is_told(source: Address, flag: AckFlag, facts: dict[str, Any], noted: int) -> None:
+    trio, row = owing()
+    incs = {f"{row.lk0.inc:x}": (row.sid + 1, None)} if flag is AckFlag.END_TO_END else None
+    packet = Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, flag, floors=incs, **facts)])
+    lines = trio.b.lines(Event.VIOLATION)
+    assert trio.b.up is not None
+    trio.b.engine.hear(trio.b.up, [packet])
+    trio.b.store.run()
+    (row,) = trio.b.store.tables.pending.values()
+    assert (row.p_ack_status, row.s_ack_status) == (AckStatus.AS_INIT, AckStatus.AS_INIT)
+    assert all(stream.floor == 0 for stream in trio.b.store.tables.in_streams.values())
+    assert trio.b.lines(Event.VIOLATION) - lines == noted
+
+
+def test_a_reack2_notes_the_message_that_it_names() -> None:
+    trio, row = owing()
+    other = row.lk0._replace(object_id=row.lk0.object_id + 1)
+    packet = Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, AckFlag.END_TO_END, ident=str(other))])
+    assert trio.b.up is not None
+    trio.b.engine.hear(trio.b.up, [packet])
+    trio.b.store.run()
+    assert [kept.s_ack_status for kept in trio.b.store.tables.pending.values()] == [AckStatus.AS_INIT]
+
+
+@pytest.mark.parametrize(("source", "role"), [(C, Role.S), (A, Role.P)])
+def test_only_its_sender_and_the_platform_hear_of_a_message(source: Address, role: Role) -> None:
+    trio, row = owing()
+    inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
+    assert trio.b.up is not None
+    said, lines = len(trio.b.up.sent), trio.b.lines(Event.VIOLATION)
+    trio.b.engine.hear(trio.b.up, [Packet(source, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry])])
+    trio.b.store.run()
+    trio.b.engine.flush()
+    assert len(trio.b.up.sent) == said
+    assert trio.b.lines(Event.VIOLATION) - lines == LIE
+
+
+def message_of(trio: Trio) -> Data:
+    """The message of A that is on its way to B."""
+    caught: list[Data] = []
+
+    def catch(wire: Wire, frame: Frame) -> bool:
+        if isinstance(frame, Data) and wire is trio.b.down:
+            caught.append(frame)
+        return is_message(frame) and wire is trio.b.down
+
+    trio.lose = catch
+    trio.a.send(b"x")
+    trio.settle()
+    return caught[0]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(lambda e: {"target": C}, id="addressed to another node"),
+        pytest.param(lambda e: {"lk0": e.lk0._replace(id="56001")}, id="in the name of the receiver itself"),
+        pytest.param(lambda e: {"digest": bytes.fromhex(OTHER_DIGEST)}, id="with other bytes than its digest says"),
+        pytest.param(lambda e: {"sid": 1 << 40}, id="beyond the window"),
+        pytest.param(lambda e: {"floor": e.sid + 1}, id="above its own place"),
+    ],
+)
+def test_such_a_message_is_not_recorded(changed: Callable[[Any], dict[str, Any]]) -> None:
+    trio = Trio()
+    message = message_of(trio)
+    assert trio.b.up is not None
+    lying = Data(replace(message.envelope, **changed(message.envelope)), message.body)
+    trio.b.engine.hear(trio.b.up, [lying])
+    trio.b.store.run()
+    assert not trio.b.store.tables.pending
+    assert all(stream.floor == 0 for stream in trio.b.store.tables.in_streams.values())
+    assert trio.b.lines(Event.VIOLATION) + trio.b.lines(Event.MISMATCH) == LIE
+    trio.b.engine.hear(trio.b.up, [message])
+    trio.b.store.run()
+    assert [row.lk0 for row in trio.b.store.tables.pending.values()] == [message.envelope.lk0]
+
+
+# -------------------------------------------------------------------------------------------------------------- hub
+
+
+def held() -> tuple[Trio, Outbound]:
+    """The platform has sent B a copy; nobody has acknowledged it."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: wire is trio.b.down
+    trio.connect(trio.b)
+    trio.settle()
+    (row,) = trio.hub_store.tables.outbound.values()
+    return trio, row
+
+
+def ack(row: Outbound, **facts: Any) -> Packet:
+    known: dict[str, Any] = {"src_ref_id": row.object_id, "ack_flag": AckFlag.TRANSPORT, "ident": str(row.lk0)}
+    record = Receipt(**(known | facts))
+    return Packet(B, PLATFORM, Function.RECEIPTS, Primitive.INDICATION, [record])
+
+
+def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
+    known: dict[str, Any] = {
+        "role": Role.P,
+        "ident": str(row.lk0),
+        "nonce": row.att,
+        "lk1": (1, 1, row.object_id),
+        "answer": answer,
+    }
+    return Packet(B, PLATFORM, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(**known | facts)])
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        pytest.param(A, lambda row: ack(row), id="Ack of another node"),
+        pytest.param(B, lambda row: ack(row, ident=f"{row.lk0}7"), id="Ack for another message"),
+        pytest.param(B, lambda row: ack(row, src_semq_db_id=9), id="Ack for another store's copy"),
+        pytest.param(A, lambda row: told(row, Answer.RECV), id="RECV of another node"),
+        pytest.param(B, lambda row: told(row, Answer.RECV, ident=f"{row.lk0}7"), id="RECV of another message"),
+        pytest.param(B, lambda row: told(row, Answer.NOT, nonce=row.att + 1), id="NOT to another attempt"),
+        pytest.param(A, lambda row: told(row, Answer.NOT), id="NOT of another node"),
+    ],
+)
+def test_a_platform_is_told(source: Address, says: Callable[[Outbound], Packet]) -> None:
+    trio, row = held()
+    before = str(row)
+    link = trio.a.down if source == A else trio.b.down
+    assert link is not None
+    trio.hub.hear(link, [replace_source(says(row), source)])
+    trio.hub_store.run()
+    assert [str(kept) for kept in trio.hub_store.tables.outbound.values()] == [before]
+
+
+def replace_source(packet: Packet, source: Address) -> Packet:
+    return Packet(source, packet.target, packet.function, packet.primitive, packet.records)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(lambda e: {"source": B}, id="in another node's name"),
+        pytest.param(lambda e: {"lk0": e.lk0._replace(id="56001")}, id="of another node"),
+    ],
+)
+def test_a_platform_carries_only_what_a_node_says_of_itself(changed: Callable[[Any], dict[str, Any]]) -> None:
+    trio = Trio()
+    message = message_of(trio)
+    assert trio.a.down is not None
+    assert trio.b.down is not None
+    before = len(trio.b.down.sent)
+    trio.hub.hear(trio.a.down, [Data(replace(message.envelope, **changed(message.envelope)), message.body)])
+    trio.later(1)
+    assert not [frame for frame in trio.b.down.sent[before:] if is_message(frame)]
+    assert trio.held == 0
+    assert any(line.event is Event.VIOLATION for line in trio.hub_store.tables.ledger)
