@@ -25,10 +25,12 @@ Says = Callable[[Trio, Outbound], Packet]
 
 def receipt(source: Address, **facts: Any) -> Says:
     """An 810 indication to A about its row."""
-    return lambda trio, row: Packet(
-        source, A, Function.RECEIPTS, Primitive.INDICATION,
-        [Receipt(**{"ident": str(row.lk0), "att": row.att} | facts)],
-    )  # fmt: skip
+
+    def says(trio: Trio, row: Outbound) -> Packet:
+        known: dict[str, Any] = {"ident": str(row.lk0), "att": row.att}
+        return Packet(source, A, Function.RECEIPTS, Primitive.INDICATION, [Receipt(**known | facts)])
+
+    return says
 
 
 def answer(source: Address, said: Answer, nonce: int = 0, **facts: Any) -> Says:
