@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from local_node.properties import restored
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.definitions import AnyQueue
 from semq.broker.queue import Disposition
@@ -179,5 +180,6 @@ def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:
         message_id=envelope.ident,
         timestamp=envelope.submitted_at // 1000,
         app_id=str(envelope.lk0.node),
+        **(restored(a.user_headers) if a.user_headers else {}),
     )
     return ContentHeader.build(len(delivery.payload), properties), delivery.payload

@@ -8,6 +8,7 @@ then nacked, the channel lives).
 
 from collections.abc import Callable
 
+from local_node.properties import expires_at, own_headers
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
 from semq.broker.services import CONFIRMED, NACKED, Outcome, Refused, ServiceExchange, SessionInfo, Settle
@@ -73,7 +74,10 @@ class SubmitExchange(ServiceExchange):
             "content_encoding": header.content_encoding,
             "priority": header.priority,
         }
-        attributes, token = read_submission(header.headers or {}, properties)
+        headers = own_headers(header)
+        if (end := expires_at(header, headers, self._engine().core.now_ms())) is not None:
+            headers = headers | {"@ExpiresAt": end}
+        attributes, token = read_submission(headers, properties)
         return Submission(
             target=parse_address(routing_key),
             attributes=attributes,

@@ -17,6 +17,7 @@ from semq.cli.shown import document, facts_of
 
 group = typer.Typer()
 BATCH = 500
+PAGE = 1000  # rows that are asked for at a time
 Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Locators, numbers or AppKeys.")]
 All = Annotated[bool, typer.Option("--all", help="Everything that has failed.")]
 Partner = Annotated[str | None, typer.Option(help="The institution at the other end.")]
@@ -78,20 +79,30 @@ async def _act(
     desk: Desk, operation: str, ids: list[str] | None, everything: bool, wanted: dict[str, Any], why: str
 ) -> None:
     side = "inbound" if operation == "failed.requeue" else None  # what was refused elsewhere has no application here
+    done: dict[str, str] = {}  # name | LK0
     if ids:
-        rows = [row for name in ids for row in [await desk.ask("failed.show", id=name)]]
+        await _act_on(desk, operation, [await desk.ask("failed.show", id=name) for name in ids], why, done)
     elif everything or any(wanted.values()):
-        rows = await desk.ask("failed.list", side=side, limit=1000, **wanted)
+        while rows := await desk.ask("failed.list", side=side, limit=PAGE, **wanted):
+            if not await _act_on(desk, operation, rows, why, done):
+                break  # what is left has failed again meanwhile
     else:
         raise NothingNamed
-    names = [str(row["id"]) if row["side"] == "inbound" else row["lk0"] for row in rows]
+    word = operation.partition(".")[2]
+    if desk.out.as_json:
+        desk.out.data({word: list(done.values())})
+    else:
+        desk.out.line(f"{word}: {len(done)}")
+
+
+async def _act_on(desk: Desk, operation: str, rows: list[dict[str, Any]], why: str, done: dict[str, str]) -> bool:
+    """Act on the rows that were not acted on before, and note them; whether there were any."""
+    fresh = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
+    names = [name for name in fresh if name not in done]
     for start in range(0, len(names), BATCH):
         await desk.ask(operation, repeat=False, ids=names[start : start + BATCH], why=why)
-    done = operation.partition(".")[2]
-    if desk.out.as_json:
-        desk.out.data({done: [row["lk0"] for row in rows]})
-    else:
-        desk.out.line(f"{done}: {len(rows)}")
+    done |= {name: fresh[name] for name in names}
+    return bool(names)
 
 
 def _other(row: dict[str, Any]) -> str:

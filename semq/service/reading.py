@@ -89,14 +89,20 @@ class Reading:
         """What does not move, each with its cause and a next step."""
         around = self._node.surroundings()
         limit = max(1, min(int(arguments.get("limit") or 200), LIMIT_MAX))
-        rows = await self._node.store.read(reading.stuck_candidates, around.now_ms - around.overdue_ms, limit)
-        told = [(row, self._why(row)) for row in rows]
-        wanted = arguments.get("cause")
-        return [
-            row | {"stuck": _told(cause)}
-            for row, cause in told
-            if cause is not None and (wanted is None or cause.name == str(wanted).upper())
-        ]
+        wanted, before, after = arguments.get("cause"), around.now_ms - around.overdue_ms, (0, 0)
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:  # page by page: the cause that is asked for may be the rarest
+            rows = await self._node.store.read(reading.stuck_candidates, before, LIMIT_MAX, after)
+            if not rows:
+                break
+            after = _last(rows, "outbound", after[0]), _last(rows, "inbound", after[1])
+            told = ((row, self._why(row)) for row in rows)
+            found += [
+                row | {"stuck": _told(cause)}
+                for row, cause in told
+                if cause is not None and (wanted is None or cause.name == str(wanted).upper())
+            ]
+        return found[:limit]
 
     async def explain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """One message: whether it is stuck, why, what to do, and what happened to it last."""
@@ -112,6 +118,11 @@ class Reading:
 
     def _why(self, row: Mapping[str, Any]) -> Cause | None:
         return why(row, self._node.surroundings())
+
+
+def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
+    """The highest number of the rows of one side; the one before, where there are none."""
+    return max((int(row["id"]) for row in rows if row["side"] == side), default=before)
 
 
 def _told(cause: Cause) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Bringing the tables of a database to this version of SEMQ, and refusing to work on others.
 
-``upgrade`` is called by ``semq database upgrade`` and by nodes that start their own Postgres; ``check`` by every node
+``upgrade`` is called by ``semq db upgrade`` and by nodes that start their own Postgres; ``check`` by every node
 before it opens its store. The revisions lie in the package ``migrations``."""
 
 from contextlib import closing

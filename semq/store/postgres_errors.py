@@ -52,7 +52,7 @@ class SchemaTooOld(Misconfigured):
     """The tables in the database are those of an older version of SEMQ, or are not there yet."""
 
     code = "SEMQ-3010"
-    remedy = "Run `semq database upgrade`."
+    remedy = "Run `semq db upgrade`."
 
 
 class SchemaTooNew(Misconfigured):

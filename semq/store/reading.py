@@ -152,8 +152,13 @@ def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
     return {(node, dest): count for node, dest, count in connection.execute(query)}
 
 
-def stuck_candidates(connection: Connection, before_ms: int, limit: int) -> list[dict[str, Any]]:
-    """Rows that may be stuck: old ones, and those that only a person can move. Why they are is decided elsewhere."""
+def stuck_candidates(
+    connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
+) -> list[dict[str, Any]]:
+    """Rows that may be stuck: old ones, and those that only a person can move. Why they are is decided elsewhere.
+
+    At most ``limit`` of either queue, beyond the numbers ``after`` in tb_0031 and tb_0030.
+    """
     late = func.to_timestamp(before_ms / 1000)
     out = or_(
         and_(OUT.outcome.is_(None), or_(OUT.accepted_at < late, OUT.held, OUT.parked)), OUT.outcome == Outcome.REJECTED
@@ -166,10 +171,13 @@ def stuck_candidates(connection: Connection, before_ms: int, limit: int) -> list
     inbound = or_(waits, IN.app_status == AppStatus.PARKED)
     rows = [
         outbound_facts(row)
-        for row in connection.execute(select(tb_0031).where(out).order_by(OUT.object_id).limit(limit))
+        for row in connection.execute(
+            select(tb_0031).where(out, OUT.object_id > after[0]).order_by(OUT.object_id).limit(limit)
+        )
     ]
     rows += [
-        inbound_facts(row) for row in connection.execute(select(tb_0030).where(inbound).order_by(IN.bref).limit(limit))
+        inbound_facts(row)
+        for row in connection.execute(select(tb_0030).where(inbound, IN.bref > after[1]).order_by(IN.bref).limit(limit))
     ]
     return rows
 

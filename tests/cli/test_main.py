@@ -1,10 +1,13 @@
 """Usage, exit statuses, and nodes that are not there."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from semq.cli.main import status_of
+from semq.cli.main import make, status_of
 from semq.config import ConfigUnreadable
 from semq.demo.stage import free_ports
 from semq.errors import BadInput, Misconfigured, ProtocolViolation, SemqError, Unavailable
@@ -25,6 +28,29 @@ from tests.cli.command import semq, semq_process
 )
 def test_each_kind_of_error_has_its_status(error: SemqError, status: int) -> None:
     assert status_of(error) == status
+
+
+def test_every_command_that_we_name_exists() -> None:
+    """In remedies, docstrings and documents: ``semq word word`` up to an option, a value or the end."""
+    root = Path(__file__).parents[2]
+    sources = [*root.glob("*.md"), *root.glob("*/README.md")]
+    for folder in ("semq", "local_node", "platform_node", "spark_reconcile", "deploy", "examples"):
+        sources += [file for file in (root / folder).rglob("*") if file.suffix in {".py", ".toml", ".service"}]
+    named = {
+        tuple(words.split())
+        for file in sources
+        for words in re.findall(r"(?:``?|^    |/run )semq((?: [a-z][a-z-]*)+)", file.read_text("utf-8"), re.MULTILINE)
+    }
+    assert ("msg", "trace") in named
+    assert [words for words in sorted(named) if not _is_command(get_command(make()), words)] == []
+
+
+def _is_command(command: Any, words: tuple[str, ...]) -> bool:
+    """Whether the words lead to a command; what follows it are its arguments."""
+    commands = getattr(command, "commands", None)
+    if not words or commands is None:
+        return True
+    return words[0] in commands and _is_command(commands[words[0]], words[1:])
 
 
 def test_as_a_process_it_is_the_same() -> None:

@@ -49,7 +49,13 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     await listener.bind_queue(queue, "semq.events", "#")
     await listener.consume(queue, lambda batch: put(events, [json.loads(d.body) for d in batch]), no_ack=True)
 
-    assert await publish(await confirming(await inprocess.client(a)), "56001", b"order", AppKey="trade/order//S1")
+    told_of = Properties(
+        headers={"@AppKey": "trade/order//S1"}, type="order", correlation_id="case 7", message_id="m1",
+        expiration="600000",
+    )  # fmt: skip
+    sender = await confirming(await inprocess.client(a))
+    async with asyncio.timeout(60):
+        assert await sender.publish_and_wait("semq", "56001", ContentHeader.build(5, told_of), b"order")
 
     consumer = await (await inprocess.client(b)).open_channel()
     got: asyncio.Queue[Delivered] = asyncio.Queue()
@@ -59,7 +65,9 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
         delivered = await got.get()
         told = [await events.get() for _ in range(3)]
     assert bytes(delivered.body) == b"order"
-    assert (delivered.header.headers or {})["@AppKey"] == "trade/order//S1"
+    headers = delivered.header.headers or {}
+    assert (headers["@AppKey"], headers["x-message-id"]) == ("trade/order//S1", "m1")
+    assert (delivered.header.type, delivered.header.correlation_id) == ("order", "case 7")
     assert [event["event"] for event in told] == ["sent", "forwarded", "delivered"]
     consumer.ack(delivered.delivery_tag)
     admin = await inprocess.client(b)
