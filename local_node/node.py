@@ -78,6 +78,7 @@ class LocalNode(Node[LocalEngine]):
             self.sealing or ClearOpener(), self.clockwork.on_mail, self.sealing,
         )  # fmt: skip
         if self.lives > 1:
+            engine.handing.take_over(self.engine.handing)
             engine.partners = self.engine.partners
             engine.accepting.partners = engine.partners
             engine.accepting.stopping = self.engine.accepting.stopping  # ``node.drain`` outlives its engine

@@ -75,6 +75,13 @@ class Handing:
             shelf = self.shelves[user] = Shelf(user)
         return shelf
 
+    def take_over(self, other: "Handing") -> None:
+        """Go on for an engine whose store was lost: what its applications have they keep, and answer here.
+
+        The very table is shared: answers that the other engine could not note are still on their way to it.
+        """
+        self.out = other.out
+
     # --- arriving
     def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
         """Whether the document goes to a consumer in the very commit that records it."""
@@ -406,8 +413,10 @@ class Handled(Step):
     def failed(self, error: Exception) -> None:
         handing = self._handing
         handing.core.count("answer_failed")
-        if not isinstance(error, Unavailable):  # the store lives, and nothing was noted: they are given again
-            for bref in self._brefs:
+        for bref in self._brefs if self._only is None else ():  # the application has answered, and that was not noted
+            if isinstance(error, Unavailable):
+                handing._release(bref)  # the store is lost: the next engine gives the document again
+            else:
                 handing._free(bref)
         if self._told is not None:
             self._told.failed(error)

@@ -33,6 +33,12 @@ def put(queue: asyncio.Queue[T], values: Sequence[T]) -> None:
         queue.put_nowait(value)
 
 
+def put_with(
+    queue: asyncio.Queue[tuple[ClientChannel, Delivered]], channel: ClientChannel, batch: Sequence[Delivered]
+) -> None:
+    put(queue, [(channel, delivered) for delivered in batch])
+
+
 async def confirming(link: ClientLink) -> ClientChannel:
     channel = await link.open_channel()
     await channel.confirm_select()
@@ -181,6 +187,14 @@ def began_again(node: LocalNode | PlatformNode) -> bool:
     return node.lives > 1
 
 
+def lose_store(node: LocalNode | PlatformNode) -> None:
+    with psycopg.connect(node.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )
+
+
 async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None:
     hub = await inprocess.platform()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
@@ -188,11 +202,7 @@ async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None
     channel = await confirming(await inprocess.client(a))
     assert await publish(channel, "56001", b"1")
     for node in (a, hub, b):
-        with psycopg.connect(node.store.url, autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE application_name = 'semq-writer' AND datname = current_database()"
-            )
+        lose_store(node)
         await until(partial(began_again, node))
     await linked(a, b)
     assert await publish(channel, "56001", b"2")
@@ -210,16 +220,58 @@ async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None
         await both.wait()
 
 
+async def test_what_applications_have_is_not_given_again_when_the_store_is_lost(inprocess: InProcess) -> None:
+    """Two consumers, three documents of one order: one is worked on while the store goes away and comes back."""
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    channel = await confirming(await inprocess.client(node))
+    got: asyncio.Queue[tuple[ClientChannel, Delivered]] = asyncio.Queue()
+    for _ in range(2):
+        consumer = await (await inprocess.client(node)).open_channel()
+        await consumer.qos(1)
+        await consumer.consume("semq.inbox", partial(put_with, got, consumer))
+    for body in (b"1", b"2", b"3"):
+        assert await publish(channel, "10008", body, OrderKey="k")
+    taken = []
+    async with asyncio.timeout(60):
+        at, first = await got.get()
+        lose_store(node)
+        await until(partial(began_again, node))
+        assert await publish(channel, "10008", b"unordered")  # the new engine gives again
+        other, unordered = await got.get()
+        for one, delivered in ((at, first), (other, unordered)):
+            one.ack(delivered.delivery_tag)
+            taken.append(delivered)
+        while len(taken) < 4:
+            at, delivered = await got.get()
+            at.ack(delivered.delivery_tag)
+            taken.append(delivered)
+    assert [bytes(delivered.body) for delivered in taken] == [b"1", b"unordered", b"2", b"3"]
+    assert not any(delivered.redelivered for delivered in taken)
+
+
+async def test_what_an_application_answers_while_the_store_is_away_is_given_again(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    channel = await confirming(await inprocess.client(node))
+    consumer = await (await inprocess.client(node)).open_channel()
+    got: asyncio.Queue[Delivered] = asyncio.Queue()
+    await consumer.consume("semq.inbox", partial(put, got))
+    assert await publish(channel, "10008", b"1")
+    async with asyncio.timeout(60):
+        first = await got.get()
+        lose_store(node)  # nobody has noticed yet when this is said
+        consumer.ack(first.delivery_tag)
+        again = await got.get()
+    assert (bytes(again.body), first.redelivered, again.redelivered) == (b"1", False, True)
+
+
 async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: InProcess) -> None:
     hub = await inprocess.platform()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     assert (await ask(await inprocess.client(a), "node.drain", {"timeout_s": 5}))["result"]["drained"]
-    with psycopg.connect(a.store.url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'semq-writer' AND datname = current_database()"
-        )
+    lose_store(a)
     await until(partial(began_again, a))
     document = {"target": "56001", "body_base64": "eA=="}
     assert (await ask(await inprocess.client(a), "msg.submit", document))["error"]["code"] == "SEMQ-1230"
