@@ -187,6 +187,34 @@ def test_an_altered_attribute_is_noticed_and_the_document_arrives_when_the_hub_s
     assert world.b.app.payloads == [SECRET]
 
 
+STRIPPED = (
+    {"alg": ""},
+    {"key_id": ""},
+    {"session_key": ""},
+    {"alg": "", "key_id": ""},
+    {"alg": "", "key_id": "", "session_key": ""},
+    {"alg": "none"},
+    {"alg": "RSA-OAEP-SHA256+A256GCM"},
+    {"session_key": "0.AA.AA.x.AA"},
+)
+
+
+@pytest.mark.parametrize("stripped", STRIPPED, ids=str)
+def test_there_is_nothing_weaker_to_fall_back_to(world: World, stripped: dict[str, str]) -> None:
+    """Without what a seal needs the document is refused, and what its application gets is nothing."""
+
+    def tamper(wire: Wire, frame: Frame) -> Frame:
+        is_for_b = isinstance(frame, Data) and wire is world.b.down
+        return replace(frame, envelope=replace(frame.envelope, **stripped), header=None) if is_for_b else frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.settle()
+    assert world.b.app.got == []
+    assert Outcome.DELIVERED not in outcomes(world.a)
+    assert world.b.lines(Event.REJECTED) + world.b.lines(Event.VIOLATION) == 1
+
+
 BODIES: dict[str, Callable[[bytes], bytes]] = {
     "truncated": lambda body: body[:-1],
     "empty": lambda body: b"",

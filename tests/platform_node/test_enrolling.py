@@ -8,6 +8,7 @@ import pytest
 
 from local_node.enrolling import HubAddress, enrol
 from local_node.errors import NoSuchFingerprint, RefusedByHub
+from platform_node.node import PlatformNode
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import Limits
 from semq.amqp.server import ServerConnection
@@ -76,6 +77,24 @@ async def test_an_answer_that_was_lost_is_given_again(inprocess: InProcess) -> N
     request = new_request(new_key(), Address(1, "10008"))
     first = await hub.registry.enrol(Address(1, "10008"), told["token"], request)
     assert await hub.registry.enrol(Address(1, "10008"), told["token"], request) == first
+
+
+async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InProcess) -> None:
+    """It is used up in the transaction that keeps the certificate; nothing of it is in memory alone."""
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008")
+    address = HubAddress("127.0.0.1", hub.port)
+    first = ring_of(inprocess.secure_settings("10008", hub))
+    made = await enrol(first, address, told["fingerprint"], told["token"], CLOCK)
+    await hub.stop()  # what is left is what was committed
+    again = PlatformNode(hub.settings, CLOCK)
+    inprocess.stack.push_async_callback(again.stop)
+    await again.start()
+    thief = KeyRing(first.folder / "thief", first.node)
+    with pytest.raises(RefusedByHub, match="SEMQ-5121"):
+        await enrol(thief, HubAddress("127.0.0.1", again.port), told["fingerprint"], told["token"], CLOCK)
+    rows = await again.registry.certificates(first.node)
+    assert [one.serial for one in rows] == [made.serial_text]
 
 
 async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) -> None:

@@ -95,9 +95,9 @@ class InProcess:
         await node.start()
         return node
 
-    def secure_settings(self, name: str, hub: PlatformNode, more: str = "") -> Settings:
-        """The settings of a node that links by its certificate."""
-        text = LOCAL.format(name=name, hub=hub.port).replace("amqp://", "amqps://")
+    def secure_settings(self, name: str, hub: PlatformNode, more: str = "", port: int = 0) -> Settings:
+        """The settings of a node that links by its certificate, perhaps by way of another port."""
+        text = LOCAL.format(name=name, hub=port or hub.port).replace("amqp://", "amqps://")
         return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
 
     async def enrol(self, settings: Settings, hub: PlatformNode) -> None:

@@ -1,0 +1,110 @@
+"""What somebody sees who records every octet between the nodes, both ways: real sockets, a proxy on each link."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
+
+import pytest
+
+from local_node.node import LocalNode
+from tests.pki.people import authority
+from tests.pki.people import ring as ring_with
+from tests.service.inprocess import LOCAL, InProcess, ask, linked, until
+from tests.service.test_secrecy import SECRET
+
+OURS = authority()
+# Whole, and in pieces: a compression or an encoding on the way must not hide it from the test either.
+FORMS = [
+    SECRET.encode(), SECRET.encode().hex().encode(), b64encode(SECRET.encode()), SECRET[8:24].encode(),
+    sha256(SECRET.encode()).digest(), sha256(SECRET.encode()).hexdigest().encode(),
+]  # fmt: skip
+ATTRIBUTE = "PLANTED-key-4711"
+
+
+class Tap:
+    """A port that leads to another one and keeps what passes."""
+
+    def __init__(self, target: int) -> None:
+        self.seen = bytearray()
+        self._target = target
+        self._open: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        self._open += [writer, there_writer]
+        for copy in (self._copy(reader, there_writer), self._copy(there_reader, writer)):
+            self._tasks.add(asyncio.create_task(copy))
+
+    async def stop(self) -> None:
+        for writer in self._open:
+            writer.close()
+        await asyncio.gather(*self._tasks)
+        for writer in self._open:
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while octets := await reader.read(65536):
+                self.seen += octets
+                writer.write(octets)
+                await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def tapped(target: int) -> AsyncIterator[tuple[Tap, int]]:
+    tap = Tap(target)
+    server = await asyncio.start_server(tap.accepted, "127.0.0.1", 0)
+    yield tap, server.sockets[0].getsockname()[1]
+    server.close()
+    await tap.stop()
+
+
+async def delivered(inprocess: InProcess, a: LocalNode, encrypt: bool) -> None:
+    admin = await inprocess.client(a)
+    document = {"target": "56001", "encrypt": encrypt, "body_base64": b64encode(SECRET.encode()).decode()}
+    told = await ask(admin, "msg.submit", document | {"app_key": f"trade/order//{ATTRIBUTE}"})
+    assert told["ok"], told
+
+    async def is_delivered() -> bool:
+        events = (await ask(admin, "msg.trace", {"id": told["result"]["lk0"]}))["result"]["events"]
+        return any(event["event"] == "DELIVERED" for event in events)
+
+    await until(is_delivered)
+
+
+@pytest.mark.parametrize("encrypt", [True, False])
+async def test_over_links_in_clear_a_sealed_document_is_hidden_and_only_it(inprocess: InProcess, encrypt: bool) -> None:
+    hub = await inprocess.platform()
+    async with tapped(hub.port) as (tap, port):
+        nodes = []
+        for name in ("10008", "56001"):
+            settings = inprocess.settings(name, LOCAL.format(name=name, hub=port))
+            ring_with(settings.pki_dir, OURS, f"1.{name}")
+            nodes.append(await inprocess.started(settings))
+        await linked(*nodes)
+        a = nodes[0]
+        await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
+        await delivered(inprocess, a, encrypt)
+        assert ATTRIBUTE.encode() in tap.seen  # the tap works, and the hub has to see where a document goes
+        assert any(form in tap.seen for form in FORMS) is not encrypt
+        assert b"PRIVATE KEY" not in tap.seen
+
+
+async def test_over_tls_nothing_is_seen_of_a_document_in_clear_either(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    async with tapped(hub.port) as (tap, port):
+        nodes = []
+        for name in ("10008", "56001"):
+            settings = inprocess.secure_settings(name, hub, port=port)
+            await inprocess.enrol(settings, hub)
+            nodes.append(await inprocess.started(settings))
+        await linked(*nodes)
+        await delivered(inprocess, nodes[0], encrypt=False)
+        assert len(tap.seen) > 5000
+        for form in (*FORMS, ATTRIBUTE.encode(), b"1.10008", b"@AppKey", b"AMQP", b"pass-"):
+            assert form not in tap.seen
