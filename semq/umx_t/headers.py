@@ -9,6 +9,7 @@ dictionaries in and out: bytes are the business of the AMQP codec.
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from semq.umx_t.address import Address, parse_address
@@ -33,6 +34,7 @@ SESSION_KEY_MAX = 8192  # characters
 KEY_NAME_MAX = 64  # characters of @Alg and @KeyId
 ORIGIN_MAX = 400  # characters
 SIGNATURE_MAX = 2048  # characters
+REPEATED_MAX = 256  # texts of an attribute that are known again
 PROPERTIES = ("content_type", "content_encoding", "priority")  # fields of Attributes that are AMQP properties
 _INT64_MAX = 2**63 - 1
 _MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
@@ -245,6 +247,11 @@ def _text_of(longest: int) -> "Read":
     return lambda name, value: _text(name, value, longest)
 
 
+def _repeated_text_of(longest: int) -> "Read":
+    """For what is the same in thousands of messages of one session: looked at once."""
+    return lru_cache(REPEATED_MAX)(_text_of(longest))
+
+
 def _app_key(name: str, value: Any) -> AppKey:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -281,10 +288,10 @@ OF_TRANSPORT: dict[str, tuple[str, Read]] = {
     "@LK1": ("lk1", lambda name, value: parse_lk1(value)),
     "@Digest": ("digest", _digest),
     "@Sender": ("sender", _text_of(SENDER_MAX)),
-    "@SessionKey": ("session_key", _text_of(SESSION_KEY_MAX)),
+    "@SessionKey": ("session_key", _repeated_text_of(SESSION_KEY_MAX)),
     "@SubmittedAt": ("submitted_at", _number),
-    "@Alg": ("alg", _text_of(KEY_NAME_MAX)),
-    "@KeyId": ("key_id", _text_of(KEY_NAME_MAX)),
+    "@Alg": ("alg", _repeated_text_of(KEY_NAME_MAX)),
+    "@KeyId": ("key_id", _repeated_text_of(KEY_NAME_MAX)),
     "@Origin": ("origin", _text_of(ORIGIN_MAX)),
     "@Signature": ("signature", _text_of(SIGNATURE_MAX)),
 }

@@ -1,27 +1,55 @@
-"""Twenty cycles of a campaign on real processes, judged as by hand: ``./run crash --cycles 20``."""
+"""Campaigns on real processes, judged as by hand: ``./run crash --cycles 20``, ``./run crash --cycles 4 --secure``."""
 
 import json
 import os
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
+from secrets import randbelow
+from typing import Any
+
+from tests.crash.faults import failpoints_by_turn, plan
 
 ROOT = Path(__file__).parents[2]
-CYCLES = 20
+CYCLES, SECURE_CYCLES = 20, 4
 
 
-def test_nothing_is_lost_and_nothing_doubled_whoever_is_killed() -> None:
-    """A seed of its own each time; a failure prints it, and the command that repeats the campaign."""
-    command = [sys.executable, "-P", "-m", "tests.crash", "--cycles", str(CYCLES), "--group", "10", "--json"]
+def judged(cycles: int, *arguments: str) -> dict[str, Any]:
+    """The report of a campaign that went well; a failure prints its seed, and the command that repeats it."""
+    command = [sys.executable, "-P", "-m", "tests.crash", "--cycles", str(cycles), *arguments, "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     said = ended.stderr.decode(errors="replace")
     assert ended.stdout, said
-    report = json.loads(ended.stdout.decode().splitlines()[-1])
+    report: dict[str, Any] = json.loads(ended.stdout.decode().splitlines()[-1])
     verdict = {name: report[name] for name in ("violations", "lost", "duplicated", "unclean")}
     assert verdict == dict.fromkeys(verdict, 0), said
     assert ended.returncode == 0, said
-    assert report["cycles"] == CYCLES
-    assert report["faults"] == sum(report["faults_by_kind"].values()) >= CYCLES
-    assert report["documents"]["class_3"] > CYCLES
+    assert report["cycles"] == cycles
+    assert report["faults"] == sum(report["faults_by_kind"].values()) >= cycles
+    assert report["documents"]["class_3"] > cycles
     assert report["steps"] > report["documents"]["accepted"]
+    return report
+
+
+def test_nothing_is_lost_and_nothing_doubled_whoever_is_killed() -> None:
+    """A seed of its own each time."""
+    judged(CYCLES, "--group", "10")
+
+
+def has_all(seed: int) -> bool:
+    """Whether in a campaign of this seed both institutions are revoked, a node rolls over, and one is killed."""
+    points = failpoints_by_turn(seed)
+    faults = [fault for number in range(1, SECURE_CYCLES + 1) for fault in plan(seed, number, points, secure=True)]
+    seen = {(fault.kind, fault.where) for fault in faults}
+    kinds = {kind for kind, _ in seen}
+    return {("revoke", "a"), ("revoke", "b")} <= seen and "renew" in kinds and bool({"kill", "failpoint"} & kinds)
+
+
+def test_roll_over_and_revocation_under_load_lose_and_double_nothing() -> None:
+    """TLS, sealed documents, signed receipts; also for a target that is away. Links end within seconds, or it says."""
+    seed = next(seed for seed in count(randbelow(100_000)) if has_all(seed))
+    report = judged(SECURE_CYCLES, "--secure", "--seed", str(seed))
+    assert report["faults_by_kind"]["revoke"] >= 2
+    assert report["faults_by_kind"]["renew"] >= 1

@@ -204,8 +204,9 @@ def test_there_is_nothing_weaker_to_fall_back_to(world: World, stripped: dict[st
     """Without what a seal needs the document is refused, and what its application gets is nothing."""
 
     def tamper(wire: Wire, frame: Frame) -> Frame:
-        is_for_b = isinstance(frame, Data) and wire is world.b.down
-        return replace(frame, envelope=replace(frame.envelope, **stripped), header=None) if is_for_b else frame
+        if isinstance(frame, Data) and wire is world.b.down:
+            return replace(frame, envelope=replace(frame.envelope, **stripped), header=None)
+        return frame
 
     world.tamper = tamper
     send(world, SECRET)

@@ -1,0 +1,74 @@
+"""``semq verify`` on files from strangers: a proof that is none is refused with a sentence, whatever is in it."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from semq.cli.main import run
+from semq.seal.keys import sign
+from semq.seal.proof import Proof, write_proof
+from semq.seal.receipts import Statement, leaf, tree_message
+from tests.pki.people import NOW, authority, issued, new_key
+
+OURS, KEY = authority(), new_key()
+CERTIFICATE = issued(OURS, "1.56001", key=KEY)
+AT = int(NOW.timestamp() * 1000)
+
+
+def proof(status: str = "RECV", **more: Any) -> dict[str, Any]:
+    one = Statement("1.56001", "1.10008.1.1.a.7", status, "00" * 32, AT)
+    made = Proof(
+        receiver="1.56001", sender="1.10008", lk0=one.lk0, status=status, digest=one.digest, at=AT, place=0, count=1,
+        path=[], signature=sign(KEY, tree_message("1.56001", "1.10008", 1, leaf(one))),
+        certificates=[CERTIFICATE.pem.decode()],
+    )  # fmt: skip
+    told: dict[str, Any] = msgspec.json.decode(write_proof(made))
+    return told | more
+
+
+def verified(file: Path, octets: bytes) -> int:
+    """The exit status with the authority of the receiver."""
+    trust = file.with_name("trust.pem")
+    trust.write_bytes(OURS.pem)
+    file.write_bytes(octets)
+    return run(["verify", str(file), "--trust", str(trust)])
+
+
+def test_a_good_one(tmp_path: Path) -> None:
+    assert verified(tmp_path / "proof.json", msgspec.json.encode(proof())) == 0
+
+
+STRANGER = issued(authority("other"), "1.56001").pem.decode()
+HOSTILE: dict[str, dict[str, Any]] = {
+    "of a refusal": proof("REJ"),
+    "of a marker": proof("VOID"),
+    "no time": proof(at=2**62),
+    "a time before time": proof(at=-1),
+    "another receiver": proof(receiver="1.88001"),
+    "no address": proof(receiver="1.\U0001f600"),
+    "no certificate": proof(certificates=["x"]),
+    "certificates": proof(certificates=[]),
+    "another authority": proof(certificates=[STRANGER]),
+    "a chain of nonsense": proof(certificates=[CERTIFICATE.pem.decode() + "x-----END CERTIFICATE-----"]),
+    "a chain without end": proof(certificates=[CERTIFICATE.pem.decode() + OURS.pem.decode() * 300]),
+    "no place": proof(place=5),
+    "a path far too long": proof(path=["AA=="] * 10_000),
+    "no signature": proof(signature=""),
+    "another document": proof(lk0="1.10008.1.1.a.8"),
+    "more than a proof has": proof(more=1),
+    "another version": proof(format="semq-proof-2"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_file_that_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    assert verified(tmp_path / "proof.json", msgspec.json.encode(HOSTILE[what])) == 1
+    assert "semq: SEMQ-" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("octets", [b"", b"{}", b"[]", b"\xff" * 100, b"[" * 100_000, b'{"format": "semq-proof-1"}'])
+def test_a_file_that_is_no_proof(tmp_path: Path, capsys: pytest.CaptureFixture[str], octets: bytes) -> None:
+    assert verified(tmp_path / "proof.json", octets) == 1
+    assert "semq: SEMQ-5211" in capsys.readouterr().err
