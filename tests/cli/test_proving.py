@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from semq.cli.main import run
+from semq.pki.keys import new_key
 from semq.seal.keys import sign
 from semq.seal.proof import Proof, write_proof
 from semq.seal.receipts import Statement, leaf, tree_message
-from tests.pki.people import NOW, authority, issued, new_key
+from tests.pki.people import NOW, authority, issued
 
 OURS, KEY = authority(), new_key()
 CERTIFICATE = issued(OURS, "1.56001", key=KEY)
