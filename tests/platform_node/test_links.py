@@ -106,6 +106,7 @@ LIES: dict[str, Frame] = {
     "a message from the hub": message(source=HUB),
     "another node's message": message(of=THIRD),
     "another node's message in its own name": message(source=THIRD),
+    "that another node takes a message back": message(of=THIRD, void=True, signature="x.AA"),
     "a message as a copy of the hub": message(lk1=LK1(1, 1, 1)),
     "a packet from another node": packet(
         Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident="1.88001.1.1.5.7"), source=THIRD
