@@ -6,30 +6,17 @@ whoever else waits for that moment. Used by ``queue``, ``vhost`` and ``channel``
 of the event loop. Bodies on their way to the store are counted, so that reading from publishers can stop when the
 store falls behind.
 
-A list that failed because the store was away is half true already: the model has its queues, exchanges and bindings,
-and declaring them again writes nothing. They are owed to the store, and go ahead of whatever is written next, so that
-no message is confirmed whose queue is not stored. Messages and drops are not owed: whoever published was told, and a
-drop without the dead letter that went with it would lose a message; what is not dropped is delivered again.
+A list that failed because the store was away is true in the model all the same: its queues are there, its messages
+are handed out, what was acknowledged is gone. It is owed to the store (``owed``) and goes ahead of whatever is written
+next, so that no message is confirmed whose queue is not stored, and what was acknowledged does not come again.
 """
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from semq.broker.persist import (
-    AddBodyChunk,
-    AddMessage,
-    Bind,
-    DeclareExchange,
-    DeclareQueue,
-    DeleteExchange,
-    DeleteQueue,
-    DropMessages,
-    MarkHandedOut,
-    MessageStore,
-    StoreOp,
-    Unbind,
-)
+from semq.broker.owed import Owed
+from semq.broker.persist import AddBodyChunk, AddMessage, DropMessages, MarkHandedOut, MessageStore, StoreOp
 from semq.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -57,7 +44,7 @@ class Journal:
         self._handed_out: dict[int, int] = {}
         self._publishes: list[_Publish] = []
         self._waiters: list[Waiter] = []
-        self._owed: dict[Hashable, StoreOp] = {}  # by what they define: the last word on each is enough
+        self._owed = Owed()
         self.pending_bytes = 0
         self.batches_under_way = 0
         self.on_pending: Callable[[], None] = lambda: None
@@ -103,8 +90,8 @@ class Journal:
     def flush(self) -> None:
         """Hand this turn's operations over as one list, behind what is owed to the store."""
         if self._owed:
-            owed, self._owed = self._owed, {}
-            self._save_owed(owed)
+            for owed in self._owed.take():
+                self._save_owed(owed)
         ops = self._take_ops()
         publishes, waiters = self._publishes, self._waiters
         self._publishes, self._waiters = [], []
@@ -117,7 +104,7 @@ class Journal:
             self.batches_under_way -= 1
             self.pending_bytes -= size
             if isinstance(error, Unavailable):
-                self._owe(ops)
+                self._owed.owe(ops)
             for publisher, sequence, length in publishes:
                 publisher.saved(sequence, length, error)
             for waiter in waiters:
@@ -125,28 +112,21 @@ class Journal:
 
         self._store.save(ops, done)
 
-    def _owe(self, ops: list[StoreOp]) -> None:
-        for op in ops:
-            defined = _defined(op)
-            if defined is not None:
-                self._owed.pop(defined, None)
-                self._owed[defined] = op
-
-    def _save_owed(self, owed: dict[Hashable, StoreOp]) -> None:
-        """As one list; if that is refused, each by itself, so that one bad definition harms no other."""
+    def _save_owed(self, owed: list[StoreOp]) -> None:
+        """As one list; if that is refused, each by itself, so that one bad operation harms no other."""
         self.batches_under_way += 1
 
         def done(error: BaseException | None) -> None:
             self.batches_under_way -= 1
             if isinstance(error, Unavailable):
-                self._owed = {**owed, **self._owed}
+                self._owed.owe(owed)
             elif error is not None and len(owed) > 1:
-                for defined, op in owed.items():
-                    self._save_owed({defined: op})
+                for op in owed:
+                    self._save_owed([op])
             elif error is not None:
-                log.error("a definition of the time without a store is refused: %s: %s", *owed.values(), error)
+                log.error("an operation of the time without a store is refused: %s: %s", type(owed[0]).__name__, error)
 
-        self._store.save(list(owed.values()), done)
+        self._store.save(owed, done)
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops
@@ -162,14 +142,3 @@ def _octets(op: StoreOp) -> int:
     if type(op) is AddMessage:
         return len(op.body) + len(op.header)
     return len(op.data) if type(op) is AddBodyChunk else 0
-
-
-def _defined(op: StoreOp) -> Hashable:
-    """What an operation defines or undoes; None if it speaks of messages."""
-    if isinstance(op, DeclareQueue | DeleteQueue):
-        return op.queue_id
-    if isinstance(op, DeclareExchange | DeleteExchange):
-        return op.vhost, op.name
-    if isinstance(op, Bind | Unbind):
-        return op.vhost, op.source, op.destination, op.to_exchange, op.routing_key, op.arguments
-    return None

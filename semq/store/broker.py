@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+import psycopg
 from sqlalchemy import Connection, Table, delete, select
 
 from semq.errors import SemqError
@@ -26,6 +27,7 @@ Done = Callable[[BaseException | None], None]
 ReadDone = Callable[[bytes | None, BaseException | None], None]
 
 NO_NEEDS = Needs()
+CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
 
 
 class Store(Protocol):
@@ -64,7 +66,7 @@ class BrokerWork:
         self._done(None)
 
     def failed(self, error: Exception) -> None:
-        """None of them is true, or the store was lost: then the broker starts anew on what the store has."""
+        """None of them is true, or the store was lost and nobody knows."""
         self._done(error)
 
 
@@ -103,12 +105,17 @@ class PostgresMessageStore:
 
 def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
     """One chunk of a large body. Raises BodyGone."""
-    body = tables.broker_body.c
-    query = select(body.data).where(body.body_id == body_id, body.index == index)
-    data: bytes | None = connection.execute(query).scalar_one_or_none()
-    if data is None:
+    # A body of 1 GiB is four thousand of these: one round trip each, no BEGIN and no ROLLBACK, and octets as octets
+    # (as text they would be hexadecimal, twice as long, made and read at great cost).
+    connection.execution_options(isolation_level="AUTOCOMMIT")
+    reader = connection.connection.driver_connection
+    assert isinstance(reader, psycopg.Connection)
+    row = reader.execute(CHUNK, (body_id, index), binary=True).fetchone()
+    if row is None:
         raise BodyGone(body_id=body_id, index=index)
+    data: bytes = row[0]
     return data
+
 
 
 def load(connection: Connection, persist: Any) -> Any:

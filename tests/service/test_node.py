@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from platform_node.node import PlatformNode
+from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.store.embedded_errors import ServerFailed
 from semq.store.postgres_errors import StoreUnavailable
@@ -82,12 +83,18 @@ async def test_a_server_that_dies_again_while_it_recovers(
     assert await lives(hub, inprocess) == 2
 
 
-async def test_a_queue_that_was_declared_while_the_store_was_away_is_durable(
+async def test_what_clients_do_while_the_store_is_away_is_durable_when_it_is_back(
     hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client heard that it is not stored; that the model had it hid from the next declare that nothing was
-    written."""
+    """They heard that it is not stored. But a queue that the model has is found by the next declare, and a message
+    that was acknowledged must not come again with the next start."""
     channel = await (await inprocess.client(hub)).open_channel()
+    await channel.confirm_select()
+    await channel.declare_queue("old", durable=True)
+    for body in (b"1", b"2"):
+        assert await channel.publish_and_wait("", "old", persistent(body), body)
+    got = await channel.get("old")
+    assert got is not None
     revive, back = hub._database.revive, asyncio.Event()
 
     async def later() -> None:
@@ -97,13 +104,20 @@ async def test_a_queue_that_was_declared_while_the_store_was_away_is_durable(
     monkeypatch.setattr(hub._database, "revive", later)
     cut_off(hub)
     await until(lambda: hub.store._writer is None)
+    channel.ack(got.delivery_tag)
+    assert not await channel.publish_and_wait("", "old", persistent(b"3"), b"3")
     with pytest.raises(AmqpError):
-        await channel.declare_queue("kept", durable=True)
+        await channel.declare_queue("new", durable=True)
     back.set()
     await until(lambda: hub.lives == 2 and hub._beginning is not None and hub._beginning.done())
     await until(lambda: hub.server.journal.batches_under_way == 0)
     with psycopg.connect(hub.store.url) as connection:
-        assert connection.execute("SELECT name FROM broker_queue").fetchall() == [("kept",)]
+        assert connection.execute("SELECT name FROM broker_queue ORDER BY 1").fetchall() == [("new",), ("old",)]
+        assert connection.execute("SELECT body FROM broker_message ORDER BY 1").fetchall() == [(b"2",), (b"3",)]
+
+
+def persistent(body: bytes) -> ContentHeader:
+    return ContentHeader.build(len(body), Properties(delivery_mode=2))
 
 
 async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
