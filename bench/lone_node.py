@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 @contextmanager
-def node(folder: Path) -> Iterator[int]:
-    """The port of a fresh node; its data are kept below ``folder``."""
+def life(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """A node that keeps its data below ``folder``, and its port; killed at the end if it still runs."""
     command = [sys.executable, "-P", "-m", "local_node.broker", "--port", "0", "--data", str(folder / "broker")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -18,7 +18,17 @@ def node(folder: Path) -> Iterator[int]:
             said = process.stdout.readline().split()
             if said[:1] != ["ready"]:
                 raise RuntimeError("the node did not start")
-            yield int(said[1].rpartition(":")[2])
+            yield process, int(said[1].rpartition(":")[2])
+        finally:
+            process.kill()
+
+
+@contextmanager
+def node(folder: Path) -> Iterator[int]:
+    """The port of a node; stopped in order at the end."""
+    with life(folder) as (process, port):
+        try:
+            yield port
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)

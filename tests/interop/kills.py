@@ -1,0 +1,197 @@
+"""A node that is killed again and again while pika publishes, consumes, rejects and commits; then all is counted.
+
+    ./run python -m tests.interop.kills --kills 30
+
+``Book`` notes what the clients know for certain; ``account`` drains the queues of the last life and compares. What a
+client does not know (a publish without its confirm, an acknowledgement just before the kill) may have happened or not.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import AMQPError
+
+from bench.lone_node import life
+
+DEAD = {"x-dead-letter-exchange": ""}
+QUEUES: dict[str, dict[str, object]] = {
+    "work": {**DEAD, "x-dead-letter-routing-key": "work.dead"},
+    "work.dead": {},
+    "short": {**DEAD, "x-dead-letter-routing-key": "short.dead", "x-message-ttl": 1},
+    "short.dead": {},
+    "urgent": {"x-max-priority": 3},
+    "left": {},
+    "right": {},
+}
+PERSISTENT = 2
+REJECTED_EVERY, RETURNED_EVERY = 5, 7
+
+
+@dataclass
+class Book:
+    """What the clients know; numbers are bodies of messages."""
+
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    confirmed: dict[str, set[int]] = field(default_factory=lambda: {"work": set(), "short": set(), "urgent": set()})
+    seen: set[int] = field(default_factory=set)
+    acked: set[int] = field(default_factory=set)
+    committed: set[int] = field(default_factory=set)
+    complaints: list[str] = field(default_factory=list)
+    kill_at: int = 0  # the number after whose confirm the node is to die
+    enough: threading.Event = field(default_factory=threading.Event)
+
+    def confirm(self, queue: str, number: int) -> None:
+        """A publish is safe."""
+        self.confirmed[queue].add(number)
+        if number >= self.kill_at:
+            self.enough.set()
+
+    def check(self, is_true: bool, complaint: str) -> None:
+        """Note what must not be."""
+        if not is_true:
+            self.complaints.append(complaint)
+
+
+@contextmanager
+def channel_of(port: int) -> Iterator[BlockingChannel]:
+    """A channel on a connection of its own."""
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+    yield connection.channel()
+    connection.close()
+
+
+def publish(channel: BlockingChannel, book: Book) -> None:
+    """One message to each kind of queue, confirmed one by one."""
+    channel.confirm_delivery()
+    while True:
+        for queue in book.confirmed:
+            number = next(book.numbers)
+            properties = pika.BasicProperties(delivery_mode=PERSISTENT, priority=number % 3)
+            channel.basic_publish("", queue, str(number), properties, mandatory=True)
+            book.confirm(queue, number)
+
+
+def work(channel: BlockingChannel, book: Book) -> None:
+    """Acknowledge, reject some, return some once."""
+    channel.basic_qos(prefetch_count=20)
+    for method, _, body in channel.consume("work"):
+        number = int(body)
+        book.check(method.redelivered or number not in book.seen, f"{number} came again without a flag")
+        book.seen.add(number)
+        if number % REJECTED_EVERY == 0:
+            channel.basic_reject(method.delivery_tag, requeue=False)
+        elif number % RETURNED_EVERY == 0 and not method.redelivered:
+            channel.basic_nack(method.delivery_tag, requeue=True)
+        elif number % 2:  # every other one stays out until the kill
+            channel.basic_ack(method.delivery_tag)
+            book.acked.add(number)
+
+
+def commit(channel: BlockingChannel, book: Book) -> None:
+    """Pairs: both or none."""
+    channel.tx_select()
+    while True:
+        number = next(book.numbers)
+        for queue in ("left", "right"):
+            channel.basic_publish("", queue, str(number), pika.BasicProperties(delivery_mode=PERSISTENT))
+        channel.tx_commit()
+        book.committed.add(number)
+
+
+def lives(folder: Path, kills: int, seed: int) -> Book:
+    """Let the node live and die ``kills`` times; then account for everything."""
+    chance, book = random.Random(seed), Book()
+    for number in range(kills):
+        book.enough.clear()
+        book.kill_at += chance.randint(20, 500)
+        with life(folder) as (process, port):
+            if not number:
+                _declare(port)
+            clients = [threading.Thread(target=_client, args=(port, part, book)) for part in (publish, work, commit)]
+            for client in clients:
+                client.start()
+            book.check(book.enough.wait(60), "nothing is confirmed")
+            process.kill()
+            for client in clients:
+                client.join(60)
+    with life(folder) as (_, port), channel_of(port) as channel:
+        account(channel, book)
+    return book
+
+
+def _declare(port: int) -> None:
+    with channel_of(port) as channel:
+        for queue, arguments in QUEUES.items():
+            channel.queue_declare(queue, durable=True, arguments=arguments)
+
+
+def _client(port: int, part: Callable[[BlockingChannel, Book], None], book: Book) -> None:
+    try:
+        with channel_of(port) as channel:
+            part(channel, book)
+    except AMQPError as error:
+        book.check(not getattr(error, "reply_code", 0), f"{part.__name__}: {error}")
+
+
+def account(channel: BlockingChannel, book: Book) -> None:
+    """Drain everything, and complain of whatever should not be."""
+    found = {queue: list(_drained(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
+    found["short.dead"] = list(_drained(channel, "short.dead", book, len(book.confirmed["short"])))
+    for queue, numbers in found.items():
+        book.check(len(numbers) == len(set(numbers)), f"{queue} has a message twice")
+    waiting, dead = set(found["work"]), set(found["work.dead"])
+    book.check(not waiting & dead, "a message is both dead and alive")
+    lost = book.confirmed["work"] - waiting - dead - book.acked
+    book.check(not lost, f"confirmed in work and lost: {sorted(lost)[:10]}")
+    book.check(all(number % REJECTED_EVERY == 0 for number in dead), "dead without having been rejected")
+    book.check(found["work"] == sorted(found["work"]), "work is out of order")
+    in_order = sorted(found["urgent"], key=lambda number: (-(number % 3), number))
+    book.check(found["urgent"] == in_order, "urgent is out of order")
+    for queue, at in (("urgent", "urgent"), ("short", "short.dead")):
+        missing = book.confirmed[queue] - set(found[at])
+        book.check(not missing, f"confirmed in {queue} and lost: {sorted(missing)[:10]}")
+    book.check(found["left"] == found["right"], "half of a transaction")
+    book.check(book.committed <= set(found["left"]), "a committed transaction is lost")
+
+
+def _drained(channel: BlockingChannel, queue: str, book: Book, at_least: int = 0) -> Iterator[int]:
+    """Everything in a queue; messages that are still dying are waited for."""
+    patience = time.monotonic() + 60
+    while True:
+        method, _, body = channel.basic_get(queue, auto_ack=True)
+        if method is not None:
+            number, at_least = int(body), at_least - 1
+            if queue == "work":
+                book.check(method.redelivered or number not in book.seen, f"{number} came again without a flag")
+            yield number
+        elif at_least <= 0 or time.monotonic() > patience:
+            return
+
+
+def main() -> int:
+    """By hand, for longer; the exit status."""
+    parser = argparse.ArgumentParser(description="kill a node again and again, and count")
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        book = lives(Path(folder), arguments.kills, arguments.seed)
+    confirmed = sum(map(len, book.confirmed.values()))
+    print(f"{arguments.kills} kills, {confirmed} confirmed, {len(book.committed)} commits, {len(book.acked)} acked")
+    print("\n".join(book.complaints) or "nothing to complain of")
+    return bool(book.complaints)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

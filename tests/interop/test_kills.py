@@ -1,0 +1,13 @@
+"""kill -9, again and again, under a real client: what was confirmed is there, once, in order and rightly marked."""
+
+from pathlib import Path
+
+from tests.interop.kills import lives
+
+
+def test_a_node_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    book = lives(tmp_path, kills=3, seed=7)
+    assert book.complaints == []
+    assert all(book.confirmed.values())
+    assert book.acked
+    assert book.committed

@@ -1,0 +1,75 @@
+"""A body that is much larger than the memory it may cost: in, over a kill, and out by get and by consume.
+
+1 GiB by hand: ``./run python -m tests.interop.test_large_bodies 1024``.
+"""
+
+import hashlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+
+from bench.lone_node import life
+
+MIB = 1 << 20
+SIZE_MIB = 96
+GROWTH_MIB = 60  # of the node over what it has when it is ready; a second copy of anything would show
+
+
+def peak_mib(pid: int) -> int:
+    """The largest resident set that the process ever had (Linux)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
+
+
+@contextmanager
+def bounded(folder: Path) -> Iterator[BlockingChannel]:
+    """A channel to a life of the node, which is killed at the end and must not have grown."""
+    with life(folder) as (process, port):
+        before = peak_mib(process.pid)
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
+        yield connection.channel()
+        grown = peak_mib(process.pid) - before
+        connection.close()
+        assert grown < GROWTH_MIB
+
+
+def there_and_back(folder: Path, size_mib: int) -> Iterator[str]:
+    """Publish, kill, get and give back, kill, consume and acknowledge; tells what took how long."""
+    body = b"".join(hashlib.shake_128(b"%d" % number).digest(MIB) for number in range(size_mib))
+    digest = hashlib.sha256(body).digest()
+    with bounded(folder) as channel:
+        channel.confirm_delivery()
+        channel.queue_declare("large", durable=True)
+        began = time.perf_counter()
+        channel.basic_publish("", "large", body, pika.BasicProperties(delivery_mode=2), mandatory=True)
+        yield f"published and confirmed in {time.perf_counter() - began:.1f} s"
+    del body
+    with bounded(folder) as channel:
+        began = time.perf_counter()
+        method, _, got = channel.basic_get("large")
+        assert (hashlib.sha256(got).digest(), method.redelivered) == (digest, False)
+        yield f"got in {time.perf_counter() - began:.1f} s"
+    with bounded(folder) as channel:
+        began = time.perf_counter()
+        method, _, got = next(channel.consume("large"))
+        assert (hashlib.sha256(got).digest(), method.redelivered) == (digest, True)
+        yield f"consumed in {time.perf_counter() - began:.1f} s"
+        channel.basic_ack(method.delivery_tag)
+        channel.cancel()
+        assert channel.queue_declare("large", passive=True).method.message_count == 0
+
+
+def test_a_large_body_costs_little_memory_and_survives_kills(tmp_path: Path) -> None:
+    assert len(list(there_and_back(tmp_path, SIZE_MIB))) == 3
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        for line in there_and_back(Path(name), int(sys.argv[1])):
+            print(line, flush=True)
