@@ -14,6 +14,7 @@ from semq.broker import refusals
 from semq.broker.bodies import Body, weight
 
 PERSISTENT = 2
+_MODES = (1, PERSISTENT)
 
 # Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
@@ -54,7 +55,10 @@ class Message:
         self.expiration: int | None = None
         flags = property_flags(header)
         self.extra_keys: tuple[str, ...] = ()
-        self.is_persistent = delivery_mode(header, flags) == PERSISTENT
+        mode = delivery_mode(header, flags)
+        if mode is not None and mode not in _MODES:
+            raise refusals.bad_request(f"invalid message: {{delivery_mode_unknown,{mode}}}")
+        self.is_persistent = mode == PERSISTENT
         if not header.raw[_FIRST:].isascii():
             _ = header.properties  # texts that are no UTF-8 would hurt whoever receives them
         if flags & _HEADERS:
@@ -104,10 +108,10 @@ def delivery_mode(header: ContentHeader, flags: int) -> int | None:
         return header.delivery_mode
     raw = header.raw
     at = _FIRST
-    if flags & _CONTENT_TYPE and at < len(raw):
-        at += 1 + raw[at]
-    if flags & _CONTENT_ENCODING and at < len(raw):
-        at += 1 + raw[at]
+    if flags & _CONTENT_TYPE:
+        at += 1 + (raw[at] if at < len(raw) else 0)
+    if flags & _CONTENT_ENCODING:
+        at += 1 + (raw[at] if at < len(raw) else 0)
     has_mode = bool(flags & _DELIVERY_MODE)
     if at + has_mode != len(raw):
         return header.delivery_mode  # the general road says what is wrong

@@ -117,7 +117,6 @@ def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
     return data
 
 
-
 def load(connection: Connection, persist: Any) -> Any:
     """All that survived; bodies that no message refers to go."""
     message, body = tables.broker_message, tables.broker_body

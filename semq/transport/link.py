@@ -13,12 +13,14 @@ from typing import Any, Protocol
 from semq.amqp.events import ConnectionClosed, ConnectionFailed, Event
 from semq.clock import Clock
 from semq.transport.peer import PeerInfo, peer_of
-from semq.transport.turn import Turn
+from semq.transport.turn import READ_SIZE, Turn
 
 WRITE_HIGH = 512 * 1024  # octets that wait in the socket buffer before the link counts as not writable
 WRITE_LOW = 128 * 1024
 LINGER_S = 1.0  # how long a peer that has our last words may take to close its side
 RECORD = 16 * 1024  # octets of one record of TLS (RFC 8446, section 5.1)
+EVENTS_PER_READ = 256
+READ_SIZE_MIN = 1024
 UNREAD_MAX = 4 * 1024 * 1024  # octets that a peer may leave unread before nothing more is read from it
 
 
@@ -84,6 +86,7 @@ class Link(asyncio.BufferedProtocol):
         self._has_resumed = False
         self._is_marked = False
         self._read_pauses: set[str] = set()
+        self._read_size = READ_SIZE
 
     # From asyncio.
 
@@ -96,12 +99,16 @@ class Link(asyncio.BufferedProtocol):
         self.flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._turn.read_buffer
+        return self._turn.read_buffer[: self._read_size]
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._is_ending:
             data = bytes(self._turn.read_buffer[:nbytes])
-            self._pass_on(self.machine.receive(data, self._clock.monotonic()))
+            if nbytes == self._read_size:
+                self._let_others_read()
+            events = self.machine.receive(data, self._clock.monotonic())
+            self._measure(nbytes, len(events))
+            self._pass_on(events)
             if self._timer is None:
                 self._arm()
 
@@ -195,6 +202,24 @@ class Link(asyncio.BufferedProtocol):
                     self._end(event)
         if self.machine.output_size:
             self.touch()
+
+    def _measure(self, octets: int, events: int) -> None:
+        """What one read may bring is bounded by its work too: small requests cost as much as large messages."""
+        if events > EVENTS_PER_READ:
+            self._read_size = max(READ_SIZE_MIN, octets * EVENTS_PER_READ // events)
+        elif events < EVENTS_PER_READ // 2:
+            self._read_size = READ_SIZE
+
+    def _let_others_read(self) -> None:
+        """There is more where that came from, and the loop would go on reading it, up to 32 times, before anybody else
+        has a turn: whoever floods this side must not keep the others waiting."""
+        if not self._read_pauses:
+            self._transport.pause_reading()
+            self._loop.call_soon(self._read_again)
+
+    def _read_again(self) -> None:
+        if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _write(self) -> None:
         pieces = self.machine.take_output()

@@ -27,7 +27,13 @@ def test_fields(properties: dict[str, Any], field: str, value: Any) -> None:
     assert getattr(message_of(b"", "e", "k", **properties), field) == value
 
 
-@pytest.mark.parametrize("mode", [0, 1, 2, 255])
+@pytest.mark.parametrize("mode", [0, 3, 255])
+def test_a_delivery_mode_is_one_of_two(mode: int) -> None:
+    with pytest.raises(PreconditionFailed, match=f"delivery_mode_unknown,{mode}"):
+        message_of(delivery_mode=mode)
+
+
+@pytest.mark.parametrize("mode", [1, 2])
 @pytest.mark.parametrize(
     "others", [{}, {"content_type": "a/b"}, {"content_encoding": ""}, {"content_type": "a", "content_encoding": "b"}]
 )
@@ -46,6 +52,12 @@ def test_a_header_that_does_not_fit_its_flags_is_refused(flags: int, rest: bytes
     header = ContentHeader(b"\0\x3c" + bytes(10) + flags.to_bytes(2, "big") + rest, 0)
     with pytest.raises(AmqpError):
         Message("", "k", header, b"")
+
+
+@pytest.mark.parametrize("flags", [0x8000, 0x4000, 0xC000, 0x9000, 0x1000])
+def test_a_header_without_what_it_announces_is_refused(flags: int) -> None:
+    with pytest.raises(FrameError):
+        Message("", "k", ContentHeader(b"\0\x3c" + bytes(10) + flags.to_bytes(2, "big"), 0), b"")
 
 
 def test_a_text_that_is_no_utf_8_is_refused() -> None:

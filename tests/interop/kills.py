@@ -36,6 +36,7 @@ QUEUES: dict[str, dict[str, object]] = {
 }
 PERSISTENT = 2
 REJECTED_EVERY, RETURNED_EVERY = 5, 7
+LEFT_EVERY = 41  # stays out until the kill
 
 
 @dataclass
@@ -93,7 +94,7 @@ def work(channel: BlockingChannel, book: Book) -> None:
             channel.basic_reject(method.delivery_tag, requeue=False)
         elif number % RETURNED_EVERY == 0 and not method.redelivered:
             channel.basic_nack(method.delivery_tag, requeue=True)
-        elif number % 2:  # every other one stays out until the kill
+        elif number % LEFT_EVERY:
             channel.basic_ack(method.delivery_tag)
             book.acked.add(number)
 

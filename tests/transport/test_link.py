@@ -4,16 +4,20 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
-from semq.amqp.events import Delivered
+from semq.amqp.events import Delivered, Event
 from semq.amqp.limits import Limits
 from semq.amqp.spec import PROTOCOL_HEADER
 from semq.broker.limits import BrokerLimits
+from semq.broker.session import Session
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
-from semq.transport.link import RECORD, Link, joined
+from semq.transport.link import EVENTS_PER_READ, RECORD, Link, joined
+from tests.broker.raw import RawClient
 from tests.transport.pair import Pair, header, pair
 
 
@@ -128,6 +132,36 @@ async def test_a_slow_reader_costs_little_and_disturbs_nobody() -> None:
         assert session.link.waiting_octets < 2_000_000
         slow.link.resume_reading("test")
         await late.until(400)
+
+
+async def test_a_flood_is_read_in_turns_with_the_others() -> None:
+    """The event loop of nodes would read 32 times in a row from whoever has more to say, and small requests are many
+    in one read."""
+    async with pair() as both:
+        flooding, modest = [await asyncio.to_thread(lambda: RawClient(both.server.port).opened()) for _ in range(2)]
+        heard: list[tuple[object, int]] = []
+        for session in both.server.sessions:
+            hear = session.heard
+
+            def noted(events: list[Event], session: Session = session, hear: Any = hear) -> None:
+                heard.append((session, len(events)))
+                hear(events)
+
+            session.heard = noted  # type: ignore[method-assign]
+        request = b"\x01\0\x01" + (11).to_bytes(4) + b"\0\x3c\0\x0a" + bytes(7) + b"\xce"  # basic.qos
+        flooding.socket.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                flooding.socket.send(request * 10_000)
+        await until(lambda: len(heard) > 1)  # the first read found out how many requests are in so many octets
+        told = len(heard)
+        modest.socket.sendall(request)
+        await until(lambda: any(session is not heard[0][0] for session, _ in heard))
+        others = [number for number, (session, _) in enumerate(heard) if session is not heard[0][0]]
+        assert others[0] - told <= 3
+        assert max(count for _, count in heard[1:]) <= 2 * EVENTS_PER_READ
+        for client in (flooding, modest):
+            client.socket.close()
 
 
 def local_port(link: Link) -> int:
