@@ -58,6 +58,7 @@ class AgainstAList(RuleBasedStateMachine):
             if self.waiting:
                 self.room -= 1
                 self.out.append(self.waiting.pop(0))
+                self.expire()
         while self.limit is not None and len(self.waiting) > self.limit:
             del self.waiting[0]
 
@@ -125,6 +126,7 @@ class AgainstAList(RuleBasedStateMachine):
             row = self.waiting.pop(0)
             assert (entry.message.body, entry.deliveries) == (row.body, row.deliveries)
             self.got.append((row, entry))
+            self.expire()
 
     @precondition(lambda self: self.got)
     @rule(disposition=st.sampled_from([ACK, REQUEUE]))
