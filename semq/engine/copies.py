@@ -128,7 +128,6 @@ class HearAnswers(OnCopies):
             if row is None:
                 HUB.step(Held.ABSENT, news)
                 continue
-            self._holding.unanswered.pop(row.object_id, None)
             if news is HubHeard.held or (record.answer is Answer.NOT and record.nonce == row.att):
                 self._hear(unit, row, news, record.answer.name if record.answer else "")
 

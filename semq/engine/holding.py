@@ -48,7 +48,7 @@ class Holding:
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
         self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
         self._storing: dict[str, int] = {}  #: on their way into the store
-        self.unanswered: dict[int, int] = {}  #: sends of a row since its target last answered anything about it
+        self.sends: dict[int, int] = {}  #: of a row that its target has not recorded
         self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
@@ -96,7 +96,7 @@ class Holding:
         """A copy is gone from the store."""
         self._less(self.held, row.dest)
         self._less(self.by_pair, (str(row.lk0.node), row.dest))
-        self.unanswered.pop(row.object_id, None)
+        self.sends.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
         self.pump.run(lane)
@@ -111,7 +111,8 @@ class Holding:
     def came(self, node: str) -> None:
         """H13: the target is online: what it was sent before is in doubt, what waits goes out."""
         self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
-        self.run(node)
+        if self.held.get(node):
+            self.pump.wake(node, 0)  # from the first row on: what was parked is tried again
 
     def left(self, node: str) -> None:
         """The target is away: nothing is under way to it."""
@@ -134,13 +135,13 @@ class Holding:
         if rule.deed is not HubDeed.send:
             return None
         before = row.ss_status
-        silent = self.unanswered.get(row.object_id, 0)
-        if silent >= self.core.settings.hub_attempts_max and not row.parked:
+        sends = self.sends.get(row.object_id, 0)
+        if sends >= self.core.settings.hub_attempts_max and not row.parked:
             row.parked = True
             unit.change_outbound(row, before)
-            unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"{silent} attempts without any answer"))
+            unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"sent {sends} times, never recorded"))
             return None
-        self.unanswered[row.object_id] = silent + 1
+        self.sends[row.object_id] = sends + 1
         row.ss_status = STATUS[rule.after]
         row.att += 1
         unit.change_outbound(row, before)

@@ -32,7 +32,10 @@ class Cause(Enum):
     )
     BLOCKED_BY_ORDER = "it waits for a document before it", "trace the document before it at its sender"
     PARKED = "the application failed on it too often", "mend the application, then requeue it (`semq failed requeue`)"
-    NEVER_ANSWERED = "the platform sent it often and the target never answered", "look at the target's node"
+    NEVER_RECORDED = (
+        "the platform sent it often and the target never recorded it",
+        "look at the ledger and the log of the target's node; it is sent again when that node links anew",
+    )
     REACK_MISSING = "our acknowledgement is not known to be noted", "inquiry goes on by itself; look at the other side"
 
     @property
@@ -77,7 +80,7 @@ def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
     if row["held"]:
         return Cause.HELD
     if row["parked"]:
-        return Cause.NEVER_ANSWERED
+        return Cause.NEVER_RECORDED
     if around.now_ms - row["accepted_at"] < around.overdue_ms:
         return None
     if row["direction"] == Direction.RELAYED.name:

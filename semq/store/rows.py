@@ -66,7 +66,7 @@ class Outbound:
     lost: bool = False
     has_payload: bool = True
     held: bool = False  #: an operator holds it back
-    parked: bool = False  #: the platform gave up asking a target that never answers
+    parked: bool = False  #: the platform sent it often, and its target never recorded it
     outcome: Outcome | None = None
     reason: Reason | None = None
     digest: bytes = b""

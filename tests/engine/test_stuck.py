@@ -39,7 +39,7 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (ROW | ACK, AWAY, Cause.TARGET_OFFLINE),
         (RELAYED, AWAY, Cause.TARGET_OFFLINE),
         (RELAYED | SENT, LATE, Cause.NO_ACK2),
-        (RELAYED | {"parked": True}, EARLY, Cause.NEVER_ANSWERED),
+        (RELAYED | {"parked": True}, EARLY, Cause.NEVER_RECORDED),
     ],
 )
 def test_a_sender_s_row(row: Row, around: Surroundings, cause: Cause | None) -> None:

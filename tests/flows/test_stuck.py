@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from dataclasses import replace as other_numbers
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,9 @@ from semq.seal.errors import KeyUnknown
 from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
-from semq.umx_t.records import AckFlag, Answer, Receipt
+from semq.umx_t.records import AckFlag, Answer, Receipt, Role
 from tests.cli.command import semq_process
-from tests.flows.by_hand import ME, OTHER, Peer, by_hand, message
+from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.flows.losing import LosingProxy
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
 
@@ -141,6 +142,29 @@ async def test_what_waits_for_its_turn(inprocess: InProcess, scene: Scene) -> No
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     await scene.submit("10008")
     await scene.comes_to(await scene.submit("10008"), "NOT_SENT")
+
+
+async def test_what_its_target_never_records(
+    inprocess: InProcess, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The platform sends its copy whenever 10008 answers that it has not got it."""
+    engine = scene.hub.engine
+    monkeypatch.setattr(engine.core, "settings", other_numbers(engine.core.settings, hub_attempts_max=2))
+    lk0 = await scene.submit("10008")
+    await until(lambda: engine.holding.held.get("1.10008"))
+    peer = await by_hand(inprocess, scene.hub)
+    admin, denied = await inprocess.client(scene.hub), 0
+
+    async def is_shown() -> bool:
+        nonlocal denied
+        for asked in [record for record in peer.heard if getattr(record, "role", None) is Role.P][denied:]:
+            denied += 1
+            told = replace(asked, answer=Answer.NOT)
+            await peer.say(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [told]))
+        rows = (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"]
+        return [row["lk0"] for row in rows] == [lk0]
+
+    await until(is_shown)
 
 
 async def test_what_the_application_refuses(inprocess: InProcess, scene: Scene) -> None:

@@ -1,0 +1,179 @@
+"""The edges of single rules: windows, attempts, markers in an order, counts of inquiries, floors of older lives."""
+
+from dataclasses import replace
+from hashlib import sha256
+
+from msgspec.structs import replace as with_facts
+
+from semq.store.rows import Event
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.status import Outcome
+from tests.flows.trio import PLATFORM, SETTINGS, Trio, Wire, is_message, records
+
+
+def test_a_copy_that_its_target_never_records_is_parked_until_it_comes_anew() -> None:
+    trio = Trio(replace(SETTINGS, hub_attempts_max=3))
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    trio.connect(trio.b)
+    trio.later(2000, step=5)
+    assert sum(line.event is Event.PARKED for line in trio.hub_store.tables.ledger) == 1
+    assert sum(line.event is Event.SENT for line in trio.hub_store.tables.ledger) == 3
+    assert [row.parked for row in trio.hub_store.tables.outbound.values()] == [True]
+    trio.cut(trio.b)
+    trio.lose = lambda wire, frame: False
+    trio.connect(trio.b)
+    trio.later(2)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
+
+
+def test_no_message_leaves_beyond_the_window() -> None:
+    trio = Trio(replace(SETTINGS, window=2), connected=False)
+    trio.a.send(b"1", b"2", b"3")
+    trio.settle()
+    trio.connect(trio.a)
+    trio.connect(trio.b)
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.settle()
+    assert trio.a.up is not None
+    assert [bytes(frame.body) for frame in trio.a.up.sent if isinstance(frame, Data)] == [b"1", b"2"]
+    trio.lose = lambda wire, frame: False
+    trio.later(60)
+    assert trio.b.app.payloads == [b"1", b"2", b"3"]
+    assert trio.is_clean()
+
+
+def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
+    trio = Trio(connected=False)
+    trio.a.send(b"x", save_fwd=2, ack2=False)
+    trio.settle()
+    assert trio.a.rows["tb_0031"] == 1
+    trio.lose = lambda wire, frame: True
+    trio.connect(trio.a)
+    trio.settle()
+    assert trio.a.rows["tb_0031"] == 0
+
+
+def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
+    """Break F3: what comes after it waits for its place, and the refused document keeps its body."""
+    trio = Trio()
+    trio.directory.forbidden.add(trio.b.address)
+    trio.a.send(b"1", order_key="k")
+    trio.settle()
+    assert trio.b.lines(Event.CANCELLED) == 1
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.outcome is Outcome.REJECTED
+    assert trio.a.store.tables.bodies[row.object_id].payload == b"1"
+    trio.directory.forbidden.clear()
+    trio.a.send(b"2", order_key="k")
+    trio.settle()
+    assert trio.b.app.payloads == [b"2"]
+
+
+def test_a_refusal_of_a_later_attempt_does_not_end_what_has_arrived() -> None:
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.a.send(b"x")
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
+    trio.directory.forbidden.add(trio.b.address)
+    trio.cut(trio.b)  # the platform says that the forward failed: sent again, and refused
+    trio.lose = lambda wire, frame: False
+    trio.settle()
+    trio.connect(trio.b)
+    trio.later(60)
+    assert [event.outcome for event in trio.a.told.events if event.outcome] == ["DELIVERED"]
+    assert trio.is_clean()
+
+
+def test_a_refusal_of_a_marker_is_only_noted() -> None:
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.a.up
+    trio.a.send(b"x")
+    trio.later(20)
+    (row,) = trio.a.store.tables.outbound.values()
+    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.settle()
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.void
+    assert trio.a.up is not None
+    said = Receipt(flag=Note.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
+    trio.a.engine.hear(trio.a.up, [Packet(PLATFORM, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [said])])
+    trio.settle()
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.outcome is None
+    assert trio.a.lines(Event.REFUSED) == 1
+
+
+def test_class_1_is_given_up_after_four_inquiries_and_not_before() -> None:
+    trio = Trio()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    trio.a.send(b"x", save_fwd=1)
+    asked = 0
+
+    def count(wire: Wire, frame: Frame) -> bool:
+        nonlocal asked
+        asked += isinstance(frame, Packet) and frame.function is Function.INQUIRIES and wire is trio.a.up
+        return is_message(frame) and wire is trio.b.down
+
+    trio.lose = count
+    while not trio.a.lines(Event.UNKNOWN):
+        trio.later(1)
+    assert asked == SETTINGS.give_up_after == 4
+
+
+def test_another_document_under_a_known_name_is_an_alarm() -> None:
+    trio = Trio()
+    kept: list[Data] = []
+
+    def keep(wire: Wire, frame: Frame) -> bool:
+        if isinstance(frame, Data) and wire is trio.b.down:
+            kept.append(frame)
+        return wire is trio.b.up
+
+    trio.lose = keep
+    trio.a.send(b"x")
+    trio.settle()
+    assert trio.b.up is not None
+    before = len(records(trio.b.up.sent))
+    trio.b.engine.hear(trio.b.up, [other_bytes(kept[0])])
+    trio.settle()
+    assert trio.b.lines(Event.MISMATCH) == 1
+    assert len(records(trio.b.up.sent)) == before  # nothing is acknowledged of it
+
+
+def other_bytes(message: Data) -> Data:
+    """The same message with another payload and its digest."""
+    return Data(with_facts(message.envelope, digest=sha256(b"y").digest()), b"y")
+
+
+def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty() -> None:
+    """Rules R25 and F6: otherwise an order would wait for ever for what was never sent."""
+    trio = Trio()
+    trio.a.send(b"1")
+    trio.settle()
+    first = trio.a.engine.core.inc
+    trio.a.crash()
+    trio.connect(trio.a)
+    trio.settle()
+    lk0 = trio.b.app.got[0].envelope.lk0
+    unknown = first + 7
+    asks = [
+        Inquiry(role=Role.R, ident=str(lk0), status=Answer.RECV, dest_ref_id=1),
+        Inquiry(role=Role.R, ident=str(lk0._replace(object_id=99)), status=Answer.RECV, prev=f"{unknown:x}.3"),
+    ]
+    assert trio.a.up is not None
+    before = len(trio.a.up.sent)
+    packet = Packet(trio.b.address, trio.a.address, Function.INQUIRIES, Primitive.REQUEST, asks)
+    trio.a.engine.hear(trio.a.up, [packet])
+    trio.settle()
+    told: dict[str, tuple[int, int | None]] = {}
+    for record in records(trio.a.up.sent[before:]):
+        if isinstance(record, Receipt) and record.ack_flag is AckFlag.END_TO_END:
+            told |= record.floors or {}
+    assert told[f"{first:x}"] == (1, 1)
+    assert told[f"{unknown:x}"] == (0, 0)
