@@ -34,9 +34,11 @@ from semq.service.database import NodeDatabase
 from semq.service.health import health, metrics
 from semq.service.nightly import DATABASE_VARIABLE, Nightly
 from semq.service.secrecy import vault_of
+from semq.service.standby import Claim
 from semq.service.tidying import Tidying
 from semq.store.broker import PostgresMessageStore
 from semq.store.postgres import PostgresStore
+from semq.store.postgres_errors import LeaseHeld, StoreFenced
 from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
 from semq.transport.turn import Turn
@@ -77,6 +79,7 @@ class Node(Generic[E]):
         self.started_at = clock.wall()
         self.lives = 0  #: engines built since the process started
         self._database = NodeDatabase(settings)
+        self._claim = Claim(settings, self.home, clock)
         self._beginning: asyncio.Task[None] | None = None
         self._is_lost = False
         self._failed: asyncio.Future[None]
@@ -131,7 +134,7 @@ class Node(Generic[E]):
         url = await self._database.open()
         self.store = PostgresStore(
             url,
-            owner=str(self.home),
+            owner=self._claim.owner(),
             clock=self.clock,
             lost=self._store_lost,
             notified=self.notified,
@@ -142,10 +145,13 @@ class Node(Generic[E]):
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="anybody on the way can read everything")
         await self.prepare()
+        self.recovered = await self._claim.opened(self.store)
+        if self._claim.has_waited:
+            await self.prepare()  # what was read before the other process ended may be old
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs()]
         self.clockwork = Clockwork(lambda: self.engine, self.turn, jobs)
-        await self._begin()
+        self._build()
         self.server = AmqpServer(
             self._server_config(),
             self.authenticator(),
@@ -172,9 +178,10 @@ class Node(Generic[E]):
         except OSError as error:
             raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
-    async def _begin(self) -> None:
-        self.recovered = await self.store.start()
-        self._build()
+    @property
+    def is_standing_by(self) -> bool:
+        """Whether its start waits for another process of this node, which owns the store."""
+        return self._claim.is_waiting
 
     def _build(self) -> None:
         self.lives += 1
@@ -194,7 +201,9 @@ class Node(Generic[E]):
             return
         log.error("store_lost", error=str(error))
         self._is_lost = True
-        if self._beginning is None or self._beginning.done():
+        if isinstance(error, StoreFenced):
+            self._fail(error)
+        elif self._beginning is None or self._beginning.done():
             self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
 
     async def _begin_again(self) -> None:
@@ -204,19 +213,31 @@ class Node(Generic[E]):
                 self._build()
                 await self._began_at_last()
                 self.server.journal.flush()  # what was declared meanwhile waits there
+        except StoreFenced as error:
+            self._fail(error)
         except Exception as error:
             log.exception("cannot_begin_again")
-            if not self._failed.done():
-                self._failed.set_exception(error)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Let the process end: ``wait_failed`` raises the error."""
+        if isinstance(error, StoreFenced):
+            log.error("fenced", error=error.advice())
+        if not self._failed.done():
+            self._failed.set_exception(error)
 
     async def _reopened(self) -> Recovered:
-        """Open the store anew, as often as it takes: its server may die again while it recovers."""
+        """Open the store anew, as often as it takes: its server may die again while it recovers.
+
+        Raises StoreFenced when another process has taken the store over meanwhile."""
         pause_s = REOPEN_S_FIRST
         while True:
             try:
                 await self._database.revive()
                 self._is_lost = False
                 return await self.store.start()
+            except LeaseHeld as error:
+                raise StoreFenced(**error.facts) from error
             except Unavailable as error:
                 log.warning("store_away", error=str(error), again_in_s=pause_s)
                 await asyncio.sleep(pause_s * (0.5 + self.clock.random()))
@@ -249,8 +270,10 @@ class Node(Generic[E]):
             await self.ending()
             self.clockwork.stop()
             await self.server.stop()
+        if hasattr(self, "store"):
             await self.store.stop()
         await self._database.close()
+        self._claim.release()
 
     @property
     def port(self) -> int:

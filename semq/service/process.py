@@ -53,6 +53,10 @@ class Runnable(Protocol):
     def endpoint(self) -> str:
         """HOST:PORT of its AMQP endpoint, as it listens."""
 
+    @property
+    def is_standing_by(self) -> bool:
+        """Whether ``start`` waits until another process of the same node has ended."""
+
 
 def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str] | None = None) -> int:
     """Run a node of one kind in the foreground; the exit status."""
@@ -92,11 +96,24 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
     """Start a node, print the line that ``announce`` makes of its endpoint, serve until a signal or a failure, stop
     it."""
     stop = asyncio.Event()
+    starting = asyncio.ensure_future(node.start())
+
+    def end() -> None:
+        stop.set()
+        if node.is_standing_by:
+            starting.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end)
     try:
-        await node.start()
+        try:
+            await starting
+        except asyncio.CancelledError:
+            if not stop.is_set():
+                raise
+            log.info("stopping")
+            return
         spare_the_collector()
         print(announce(node.endpoint), flush=True)
         log.info("ready", endpoint=node.endpoint)
@@ -111,4 +128,4 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
             log.info("stopping")
     finally:
         await node.stop()
-    log.info("stopped")
+        log.info("stopped")

@@ -1,7 +1,7 @@
 """The store of a node on Postgres: opened at the start and after each loss, read beside the writer, closed in good
 order.
 
-    store = PostgresStore(url, owner="P1", clock=SystemClock(), lost=node.store_lost)
+    store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=node.store_lost)
     recovered = await store.start()      # takes the store over, counts the boot, commits a new incarnation
     store.post(work)                     # from the engine that was built on ``recovered``
     ...                                  # lost(error) is called once: the engine on it is over
@@ -33,6 +33,7 @@ from semq.store.durability import verify_settings
 from semq.store.lease import Lease
 from semq.store.locking import Locking, agree
 from semq.store.migrate import check
+from semq.store.owner import Owner
 from semq.store.postgres_errors import StoreUnavailable
 from semq.store.postgres_sql import STATEMENTS
 from semq.store.postgres_wire import OPTIONS, Wire
@@ -63,7 +64,7 @@ T = TypeVar("T")
 class PostgresStore:
     """A store in a Postgres database, for one process at a time. Implements ``unit.WorkStore``.
 
-    ``owner`` names the process across restarts (the same owner takes over at once, another waits for the lease).
+    ``owner`` is this process (``semq.store.owner``); it may be set anew before a ``start``, if it holds more than then.
     ``lost`` is called once for each life that ends without ``stop``, with StoreUnavailable or StoreFenced;
     ``notified`` with the channel when an application submitted or finished something through SQL."""
 
@@ -71,7 +72,7 @@ class PostgresStore:
         self,
         url: str,
         *,
-        owner: str,
+        owner: Owner,
         clock: Clock,
         lost: Callable[[SemqError], None],
         notified: Callable[[str], None] = lambda channel: None,
@@ -80,7 +81,7 @@ class PostgresStore:
         self.url = url
         self.counters = Counters()
         self.locking = Locking(vault)
-        self._owner = owner
+        self.owner = owner
         self._clock = clock
         self._on_lost = lost
         self._notified = notified
@@ -166,7 +167,7 @@ class PostgresStore:
         connection = await self._connect()
         try:
             self._lease, recovered = await recover(
-                connection, self._owner, self._clock.incarnation(), self._clock.uuid()
+                connection, self.owner, self._clock.incarnation(), self._clock.uuid()
             )
             with suppress(
                 psycopg.errors.LockNotAvailable

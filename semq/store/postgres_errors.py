@@ -17,14 +17,16 @@ class StoreFenced(StoreUnavailable):
     """Another process has taken over this store; this one writes nothing more."""
 
     code = "SEMQ-3002"
-    remedy = "Let only one process own a store; restart this one if the other is gone."
+    remedy = (
+        "One process of a node serves; started again, this one stands by until the other ends (`standby` in the log)."
+    )
 
 
 class LeaseHeld(Unavailable):
     """Another process owns this store at the moment."""
 
     code = "SEMQ-3003"
-    remedy = "Wait until its lease has run out (15 s after it stopped), or stop it."
+    remedy = "Wait until its lease has run out (15 s after it was killed), or stop it."
 
 
 class StaleRow(SemqError):

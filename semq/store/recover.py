@@ -12,6 +12,7 @@ import psycopg
 
 from semq.store import lease as leases
 from semq.store.lease import Lease
+from semq.store.owner import Owner
 from semq.store.rows import OutStreamKey
 from semq.store.unit import Recovered, StreamState, first_id
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd
@@ -44,7 +45,7 @@ PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_DONE}"
 
 
 async def recover(
-    connection: psycopg.AsyncConnection[Any], owner: str, incarnation: int, new_uuid: UUID
+    connection: psycopg.AsyncConnection[Any], owner: Owner, incarnation: int, new_uuid: UUID
 ) -> tuple[Lease, Recovered]:
     """Open the store for a new life of the process, in one transaction that is committed when this returns.
 

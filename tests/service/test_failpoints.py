@@ -12,6 +12,7 @@ import pytest
 from semq.clock import SystemClock
 from semq.service import failpoints
 from semq.service.failpoints import AFTER, AMID, BEFORE, Failpoint, NoSuchFailpoint, armed
+from semq.store.owner import Owner
 from semq.store.postgres import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Needs, Unit
@@ -60,7 +61,7 @@ class Session:
 
 @pytest.fixture
 async def store(database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(database, owner="one", clock=SystemClock(), lost=lambda error: None)
+    store = PostgresStore(database, owner=Owner("1.10008", "host", "one"), clock=SystemClock(), lost=lambda error: None)
     await store.start()
     yield store
     await store.stop()

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, exc, text
 
 from semq.clock import SystemClock
 from semq.store.memory import MemoryStore
+from semq.store.owner import Owner
 from semq.store.postgres import PostgresStore
 from semq.store.postgres_errors import StoreUnavailable
 from semq.store.unit import Recovered, Unit
@@ -27,7 +28,7 @@ TABLES = (
 
 @asynccontextmanager
 async def opened(url: str, **facts: Any) -> AsyncIterator[PostgresStore]:
-    facts = {"owner": "test", "clock": SystemClock(), "lost": lambda fault: None, **facts}
+    facts = {"owner": Owner("1.10008", "host", "test"), "clock": SystemClock(), "lost": lambda fault: None, **facts}
     store = PostgresStore(url, **facts)
     await store.start()
     try:

@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from semq.store.owner import Owner
 from semq.store.recover import recover
 from semq.store.rows import OutStreamKey
 from semq.store.unit import Recovered, StreamState, first_id
 from tests.store.test_writer import column
 
 FRESH = UUID(int=7)
+OWNER = Owner("1.10008", "host", "one")
 
 
 async def opened(url: str, inc: int, new_uuid: UUID = FRESH) -> Recovered:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        _, recovered = await recover(connection, "owner", inc, new_uuid)
+        _, recovered = await recover(connection, OWNER, inc, new_uuid)
         return recovered
 
 

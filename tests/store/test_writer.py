@@ -14,6 +14,7 @@ from semq.clock import SystemClock
 from semq.errors import BadInput, SemqError
 from semq.store import writer
 from semq.store.lease import VALID_S
+from semq.store.owner import NOWHERE, Owner
 from semq.store.postgres import PostgresStore
 from semq.store.postgres_errors import (
     DecisionFailed,
@@ -33,13 +34,14 @@ from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
 class Life:
     """A store and what it was told."""
 
-    def __init__(self, url: str, owner: str = "one") -> None:
+    def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
         self.url = url
         self.faults: list[SemqError] = []
         self.heard: list[str] = []
         self.lost = asyncio.Event()
         self.rang = asyncio.Event()
-        self.store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=self._lose, notified=self._hear)
+        who = Owner("1.10008", "host", owner, place)
+        self.store = PostgresStore(url, owner=who, clock=SystemClock(), lost=self._lose, notified=self._hear)
 
     def _lose(self, fault: SemqError) -> None:
         self.faults.append(fault)
@@ -65,8 +67,8 @@ class Life:
 
 
 @asynccontextmanager
-async def living(url: str, owner: str = "one") -> AsyncIterator[Life]:
-    life = Life(url, owner)
+async def living(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[Life]:
+    life = Life(url, owner, place)
     await life.store.start()
     try:
         yield life
@@ -367,10 +369,10 @@ async def test_another_process_waits_for_the_lease(database: str) -> None:
     async with living(database):
         with pytest.raises(LeaseHeld) as caught:
             await Life(database, "two").store.start()
-        assert caught.value.facts["owner"] == "one"
+        assert caught.value.facts["owner"] == "1.10008 host one -"
         assert 0 < caught.value.facts["until_s"] <= VALID_S
     async with living(database, "two"):  # the first stopped in good order: no waiting
-        assert column(database, "SELECT owner FROM store_lease") == ["two"]
+        assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host two -"]
 
 
 async def test_who_was_taken_over_writes_nothing(database: str) -> None:
@@ -409,11 +411,27 @@ async def test_the_lease_is_renewed_under_load_too(database: str, monkeypatch: p
         assert column(database, f"SELECT until > '{before}' FROM store_lease") == [True]
 
 
-async def test_the_same_owner_steps_in_at_once(database: str) -> None:
-    async with living(database) as first, living(database) as second:
-        told = await first.do(accepting(1))
+@pytest.mark.parametrize("second", [("one", NOWHERE), ("one", "here"), ("two", "here")])
+async def test_the_same_process_or_place_steps_in_at_once(database: str, second: tuple[str, str]) -> None:
+    async with living(database, "one", "here") as before, living(database, *second) as after:
+        told = await before.do(accepting(1))
         assert [type(error) for error in told] == [StoreFenced]
-        assert await second.do(accepting(2)) == [None]
+        assert await after.do(accepting(2)) == [None]
+
+
+@pytest.mark.parametrize("places", [(NOWHERE, NOWHERE), ("here", NOWHERE), (NOWHERE, "here"), ("here", "there")])
+async def test_what_does_not_hold_the_place_of_the_owner_proves_nothing(database: str, places: tuple[str, str]) -> None:
+    async with living(database, "one", places[0]) as first:
+        with pytest.raises(LeaseHeld):
+            await Life(database, "two", places[1]).store.start()
+        assert await first.do(accepting(1)) == [None]
+
+
+async def test_an_owner_as_older_versions_wrote_it_has_no_place(database: str) -> None:
+    async with living(database, "one", "here"):
+        run(database, "UPDATE store_lease SET owner = '1.10008.1.1'")
+        with pytest.raises(LeaseHeld):
+            await Life(database, "two", "here").store.start()
 
 
 # -------------------------------------------------------------------------------------------------- units and order

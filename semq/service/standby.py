@@ -1,0 +1,72 @@
+"""The claim of this process on its node's store, and waiting for it while another process of the same node has it.
+
+A node that starts while another owns its store stands by: it listens nowhere, looks every two seconds, and serves as
+soon as the lease has run out or was given back (PROTOCOL.md section 10). Who is who is ``semq.store.owner``. Used by
+``node`` alone.
+"""
+
+import asyncio
+import socket
+
+import structlog
+
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.errors import Unavailable
+from semq.store.owner import EMBEDDED, Owner, PlaceLock
+from semq.store.postgres import PostgresStore
+from semq.store.postgres_errors import LeaseHeld
+from semq.store.unit import Recovered
+from semq.umx_t.locator import Store
+
+LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0  # between two looks at the lease
+log = structlog.get_logger("semq.standby")
+
+
+class Claim:
+    """Of one process, from its start to its end."""
+
+    def __init__(self, settings: Settings, home: Store, clock: Clock) -> None:
+        self.is_waiting = False  #: another process owns the store
+        self.has_waited = False
+        self._node = str(home)
+        self._host = "_".join(socket.gethostname().split()) or "?"
+        self._process = clock.uuid().hex
+        self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)
+
+    def owner(self) -> Owner:
+        """This process as an owner. Looks at the lock each time: who held it before may be gone now."""
+        place = EMBEDDED if self._lock is None else self._lock.take()
+        return Owner(self._node, self._host, self._process, place)
+
+    async def opened(self, store: PostgresStore) -> Recovered:
+        """Open the store for the first time, when no other process owns it any more.
+
+        Raises what ``PostgresStore.start`` raises, except LeaseHeld."""
+        owner_before = ""
+        while True:
+            store.owner = self.owner()
+            try:
+                recovered = await store.start()
+            except LeaseHeld as error:
+                self.is_waiting = self.has_waited = True
+                if error.facts["owner"] != owner_before:
+                    owner_before = error.facts["owner"]
+                    log.warning("standby", owner=owner_before, until_s=error.facts["until_s"])
+                pause_s = min(max(error.facts["until_s"], LOOK_S_MIN), LOOK_S_MAX)
+            except Unavailable as error:
+                if not self.is_waiting:
+                    raise
+                log.warning("store_away", error=str(error), again_in_s=LOOK_S_MAX)
+                pause_s = LOOK_S_MAX
+            else:
+                if self.is_waiting:
+                    log.info("standby_over", owner=str(store.owner))
+                self.is_waiting = False
+                return recovered
+            await asyncio.sleep(pause_s)
+
+    def release(self) -> None:
+        """The process has stopped, its store is closed."""
+        if self._lock is not None:
+            self._lock.release()

@@ -1,0 +1,192 @@
+"""Two processes of one node on one database: one serves, the other stands by; who was taken over ends."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from platform_node.node import PlatformNode
+from semq.clock import SystemClock
+from semq.config import load
+from semq.service.process import EXIT_UNAVAILABLE
+from semq.store.postgres_errors import StoreFenced
+from tests.service.inprocess import PLATFORM, InProcess, until
+
+ROOT = Path(__file__).parents[2]
+
+
+class Process:
+    """A hub as a process; what it says is kept."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.told: list[dict[str, Any]] = []  #: the log
+        self._reading = asyncio.gather(self._read_out(), self._read_log())
+        self._ready = asyncio.Event()
+
+    async def _read_out(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            if line.startswith(b"ready "):
+                self._ready.set()
+
+    async def _read_log(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            self.told.append(json.loads(line) if line.startswith(b"{") else {"event": line.decode()})
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    async def ready(self) -> None:
+        async with asyncio.timeout(120):
+            await self._ready.wait()
+
+    async def says(self, event: str) -> None:
+        await until(lambda: any(line["event"] == event for line in self.told), 120)
+
+    def has_said(self, event: str) -> bool:
+        return any(line["event"] == event for line in self.told)
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(120):
+            status = await self.process.wait()
+            await self._reading
+        return status
+
+    async def remove(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.ended()
+
+
+class Pair:
+    """Starts processes of one hub, each in a folder of its own or in the same."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path, url: str) -> None:
+        self.url = url
+        self._stack = stack
+        self._folder = folder
+
+    async def start(self, name: str) -> Process:
+        file = self._folder / f"{name}.toml"
+        text = PLATFORM.replace('data_dir = "hub"', f'data_dir = "{name}"')
+        file.write_text(f'{text}\n[database]\nurl = "{self.url}"\n')
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "platform_node", "--config", str(file),
+            env=environment | {"PYTHONPATH": str(ROOT)}, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        started = Process(process)
+        self._stack.push_async_callback(started.remove)
+        return started
+
+    def let_run_out(self) -> None:
+        """As if 15 s had passed without a renewal."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("UPDATE store_lease SET until = clock_timestamp()")
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator[Pair]:
+    async with AsyncExitStack() as stack:
+        yield Pair(stack, tmp_path, new_database())
+
+
+async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: Pair) -> None:
+    first = await pair.start("one")
+    await first.ready()
+    second = await pair.start("two")
+    await second.says("standby")
+    first.process.send_signal(signal.SIGSTOP)  # it can neither renew nor end
+    pair.let_run_out()
+    await second.ready()
+    assert second.has_said("standby_over")
+    third = await pair.start("three")
+    await third.says("standby")
+    first.process.send_signal(signal.SIGCONT)
+    assert await first.ended() == EXIT_UNAVAILABLE
+    assert first.has_said("fenced")
+    assert "SEMQ-3002" in first.told[-1]["event"]
+    second.process.terminate()  # in good order: nobody waits for the lease
+    assert await second.ended() == 0
+    await third.ready()
+
+
+async def test_who_was_killed_comes_back_at_once_and_nobody_waits_in_vain(pair: Pair) -> None:
+    first = await pair.start("one")
+    await first.ready()
+    first.process.kill()
+    await first.ended()
+    again = await pair.start("one")
+    await again.ready()
+    assert not again.has_said("standby")
+    beside = await pair.start("one")  # the same folder, while its lock is held
+    await beside.says("standby")
+    elsewhere = await pair.start("two")
+    await elsewhere.says("standby")
+    elsewhere.process.terminate()
+    assert await elsewhere.ended() == 0
+    assert not elsewhere.is_ready
+    again.process.kill()
+    await beside.ready()
+
+
+async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_process(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer hears of a lost connection only; that another has the lease shows when it opens the store again."""
+    hub = await inprocess.platform()
+    back = asyncio.Event()
+
+    async def later() -> None:
+        await back.wait()
+
+    monkeypatch.setattr(hub._database, "revive", later)
+    with psycopg.connect(hub.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )
+        await until(lambda: hub.store._writer is None)
+        connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = '2.hub elsewhere f00 -'")
+    back.set()
+    async with asyncio.timeout(60):
+        with pytest.raises(StoreFenced) as fenced:
+            await hub.wait_failed()
+    assert fenced.value.facts["owner"] == "2.hub elsewhere f00 -"
+
+
+async def test_who_stands_by_reads_anew_what_it_read_at_its_start(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.platform()
+    text = (inprocess.folder / "hub.toml").read_text().replace('data_dir = "hub"', 'data_dir = "other"')
+    (inprocess.folder / "other.toml").write_text(text)
+    other = PlatformNode(load(inprocess.folder / "other.toml", {}), SystemClock())
+    inprocess.stack.push_async_callback(other.stop)
+    prepared: list[bool] = []
+    prepare = other.prepare
+
+    async def noted() -> None:
+        prepared.append(hub.store._writer is None)
+        await prepare()
+
+    monkeypatch.setattr(other, "prepare", noted)
+    starting = asyncio.create_task(other.start())
+    await until(lambda: other.is_standing_by)
+    await hub.stop()
+    async with asyncio.timeout(60):
+        await starting
+    assert prepared == [False, True]
+    assert not other.is_standing_by
