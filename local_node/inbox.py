@@ -18,17 +18,12 @@ from semq.broker.queue import Disposition
 from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceQueue, SessionInfo
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Delivery
+from semq.service.access import INBOX, inbox_name
 from semq.transport.turn import Turn
 
-INBOX = "semq.inbox"
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-
-
-def inbox_name(user: str) -> str:
-    """The queue of a user of this node; the empty name is the institution itself."""
-    return f"{INBOX}.{user}" if user else INBOX
 
 
 class InboxQueue(ServiceQueue):

@@ -100,9 +100,54 @@ def test_the_environment_wins_over_the_file(file: Path) -> None:
         "56001": "secret-three",
     }
     assert settings.nodes["56001"].may_send_to == ["10008"]
-    assert settings.amqp.users["erp"].get_secret_value() == "secret-four"
+    assert settings.amqp.users["erp"].password.get_secret_value() == "secret-four"
     assert settings.database.dsn == "postgresql://semq:secret@db/semq"
     assert settings.log.level == "info"
+
+
+USERS = """
+[amqp]
+virtual_hosts = ["/", "shop"]
+[amqp.users]
+erp = "secret-a"
+[amqp.users.web]
+inboxes = ["web", ""]
+[amqp.users.web.permissions]
+shop = { configure = ".*", write = ".*", read = ".*" }
+"/" = { write = "^semq$" }
+[amqp.users.ops]
+password = "secret-c"
+admin = true
+permissions = {}
+"""
+
+
+def test_users_have_permissions_by_virtual_host(file: Path) -> None:
+    amqp = read(file, LOCAL + USERS, SEMQ_AMQP__USERS__WEB="secret-b").amqp
+    assert {name: (one.is_admin, sorted(one.granted), one.inboxes) for name, one in amqp.users.items()} == {
+        "erp": (True, ["/"], None),
+        "web": (False, ["/", "shop"], ["web", ""]),
+        "ops": (True, [], None),
+    }
+    assert amqp.users["web"].granted["/"].model_dump() == {"configure": "", "write": "^semq$", "read": ""}
+    assert amqp.users["erp"].granted["/"].read == ".*"
+
+
+@pytest.mark.parametrize("password", ["1e5", "007", "true", '{"password": "x"}', "[1", "null"])
+@pytest.mark.parametrize("variable", ["SEMQ_AMQP__USERS__WEB", "SEMQ_AMQP__USERS__WEB__PASSWORD"])
+def test_a_password_from_the_environment_is_text_and_takes_no_restriction_away(
+    file: Path, variable: str, password: str
+) -> None:
+    for text in (USERS, USERS.replace("inboxes", 'password = "secret-of-file"\ninboxes')):
+        web = read(file, LOCAL + text, **{variable: password}).amqp.users["web"]
+        assert (web.password.get_secret_value(), web.is_admin, web.inboxes) == (password, False, ["web", ""])
+
+
+def test_a_table_of_users_from_the_environment_takes_no_restriction_away(file: Path) -> None:
+    web = read(file, LOCAL + USERS, SEMQ_AMQP__USERS='{"web": "secret-b"}').amqp.users["web"]
+    assert (web.password.get_secret_value(), web.is_admin) == ("secret-b", False)
+    erp = read(file, LOCAL + USERS, SEMQ_AMQP__USERS__WEB="b", SEMQ_AMQP__USERS__ERP__ADMIN="false").amqp.users["erp"]
+    assert (erp.password.get_secret_value(), erp.is_admin) == ("secret-a", False)
 
 
 def test_no_file_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +295,36 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
                 "semq.toml: protocol.max_document_bytes: is greater than amqp.max_message_bytes: "
                 "such a document could not arrive"
             ),
+        ],
+    ),
+    "users and virtual hosts that do not fit": (
+        LOCAL + USERS.replace("[amqp.users.web]", '[amqp.users.web]\npasword = "secret"').replace("shop =", "shpo ="),
+        {},
+        [
+            "semq.toml: amqp.users.web.pasword: unknown key; did you mean amqp.users.web.password?",
+            "semq.toml: amqp.users.web.password: missing (or SEMQ_AMQP__USERS__WEB__PASSWORD)",
+        ],
+    ),
+    "a virtual host that is not there": (
+        PLATFORM + USERS.replace('"shop"]', '"shopping", "umx"]'),
+        {"SEMQ_AMQP__USERS__WEB": "secret"},
+        [
+            "semq.toml: amqp.virtual_hosts: umx is the hub's own: choose another name",
+            "semq.toml: amqp.users.web.permissions: shop is not among amqp.virtual_hosts; did you mean shopping?",
+            "semq.toml: amqp.users.web.inboxes: only local nodes have inboxes; remove this key",
+        ],
+    ),
+    "expressions and names that are none": (
+        LOCAL + USERS.replace("^semq$", "^(secret").replace('"web", ""', '"a b"').replace('"shop"]', '"shop", ""]'),
+        {"SEMQ_AMQP__USERS__WEB": "secret", "SEMQ_AMQP__USERS__WEB__PASWORD": "secret"},
+        [
+            (
+                "semq.toml: amqp.users.web.permissions./.write: is no regular expression: "
+                "missing ), unterminated subpattern at position 1"
+            ),
+            "semq.toml: amqp.users.web.inboxes.0: String should match pattern '^[A-Za-z0-9_-]{0,64}$'",
+            "semq.toml: amqp.virtual_hosts.2: String should match pattern '^[^\\x00-\\x1f]{1,127}$'",
+            "SEMQ_AMQP__USERS__WEB__PASWORD: unknown variable; did you mean SEMQ_AMQP__USERS__NAME__PASSWORD?",
         ],
     ),
     "a value where a section belongs": (

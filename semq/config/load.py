@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsError,
-    TomlConfigSettingsSource,
 )
 
 from semq.config.errors import ConfigInvalid, ConfigUnreadable, Fault
@@ -46,10 +46,10 @@ def load(path: Path | None, env: Mapping[str, str]) -> Settings:
     """
     ours = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
     env = {name: value for name, value in ours.items() if leads_somewhere(_parts(name))}
-    written = _read(path)
+    written = _with_long_users(_read(path))
     settings = None
     try:
-        settings = _merge(path, env)
+        settings = _merge(written, env)
     except ValidationError as error:
         faults = [_fault(line, path, env) for line in error.errors()]
     except SettingsError as error:  # a list or table in the environment that is not JSON
@@ -81,16 +81,35 @@ class _GivenEnvironment(EnvSettingsSource):
         super().__init__(settings)
 
     def _load_env_vars(self) -> Mapping[str, str | None]:
-        return {name.lower(): value for name, value in self._given.items() if value}
+        return {_long_name(name.lower()): value for name, value in self._given.items() if value}
+
+    def __call__(self) -> dict[str, Any]:
+        return _with_long_users(super().__call__())
 
 
-def _merge(path: Path | None, env: Mapping[str, str]) -> Settings:
+def _long_name(variable: str) -> str:
+    """The variable of a user's password, whole: a password is text, also where it looks like JSON."""
+    is_short = _parts(variable)[:2] == ["amqp", "users"] and len(_parts(variable)) == 3
+    return f"{variable}{NESTED}password" if is_short else variable
+
+
+def _with_long_users(given: dict[str, Any]) -> dict[str, Any]:
+    """The same with ``name = "password"`` written out as a table, so that file and environment say parts of one user:
+    a password from the environment takes no restriction away that stands in the file."""
+    amqp = given.get("amqp")
+    if not isinstance(amqp, dict) or not isinstance(users := amqp.get("users"), dict):
+        return given
+    long = {name: user if isinstance(user, dict) else {"password": user} for name, user in users.items()}
+    return {**given, "amqp": {**amqp, "users": long}}
+
+
+def _merge(written: dict[str, Any], env: Mapping[str, str]) -> Settings:
     class Loaded(Settings):
         @classmethod
         def settings_customise_sources(
             cls, settings_cls: type[BaseSettings], *_: PydanticBaseSettingsSource, **__: PydanticBaseSettingsSource
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return _GivenEnvironment(settings_cls, env), TomlConfigSettingsSource(settings_cls, path)
+            return _GivenEnvironment(settings_cls, env), InitSettingsSource(settings_cls, init_kwargs=written)
 
     return Loaded()  # type: ignore[call-arg] # the sources give the fields
 
@@ -124,7 +143,10 @@ def _variable(key: str, env: Mapping[str, str]) -> str | None:
     """The environment variable that gave a key or a table around it, None if none did."""
     parts = key.upper().split(".")
     by_upper = {name.upper(): name for name, value in env.items() if value}
-    names = (PREFIX + NESTED.join(parts[:length]) for length in range(len(parts), 0, -1))
+    lengths = list(range(len(parts), 0, -1))
+    if parts[:2] == ["AMQP", "USERS"] and parts[3:4] != ["PASSWORD"]:
+        lengths = [length for length in lengths if length != 3]  # the variable of a user says its password alone
+    names = (PREFIX + NESTED.join(parts[:length]) for length in lengths)
     return next((by_upper[name] for name in names if name in by_upper), None)
 
 

@@ -8,14 +8,15 @@ ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # addresses to listen on that are
 
 
 def url_of(settings: Settings, port: int | None = None) -> str:
-    """``amqp://user:password@host:port``, or ``amqps://…?cafile=…``, of the first of the node's users.
+    """``amqp://user:password@host:port``, or ``amqps://…?cafile=…``, of the first of the node's administrators.
 
-    Of ``guest`` where none is configured.
+    Of the first user where none is one, of ``guest`` where no user is configured.
 
     ``port``: where it really listens, if the configuration lets it take any free one.
     """
-    user, secret = next(iter(settings.amqp.users.items()), ("guest", None))
-    password = quote(secret.get_secret_value() if secret else "guest", safe="")
+    users = settings.amqp.users
+    user = next((name for name, one in users.items() if one.is_admin), next(iter(users), "guest"))
+    password = quote(users[user].password.get_secret_value() if users else "guest", safe="")
     host = ANY.get(settings.amqp.host, settings.amqp.host)
     login = f"{quote(user, safe='')}:{password}@{host}:{port or settings.amqp.port}"
     if not settings.amqp.tls:

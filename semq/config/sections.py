@@ -5,6 +5,7 @@ Times are seconds (``_s``), sizes are bytes (``_bytes``). Secrets are ``SecretSt
 them. The comments behind the fields are the help that ``semq config show`` prints.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -47,6 +48,17 @@ def _zone(name: str) -> str:
     return name
 
 
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return text
+
+
+Expression = Annotated[str, AfterValidator(_expression)]
+HostName = Annotated[str, Field(pattern=r"^[^\x00-\x1f]{1,127}$")]
+InboxUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")]  # as in an address
 TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
@@ -101,6 +113,45 @@ class Database(Section):
         return None if self.url is None else "postgresql://" + self.url.get_secret_value().partition("://")[2]
 
 
+class Grant(Section):
+    """What a user may do in one virtual host: expressions that are searched in names of exchanges and queues.
+
+    As in RabbitMQ: what is left out or empty allows nothing; the default exchange goes by the name amq.default."""
+
+    configure: Expression = ""
+    """declare and delete"""
+    write: Expression = ""
+    """publish to exchanges, bind queues"""
+    read: Expression = ""
+    """consume, get and purge queues, bind to exchanges"""
+
+
+EVERYTHING = Grant(configure=".*", write=".*", read=".*")
+
+
+class AmqpUser(Section):
+    """One application that may log in."""
+
+    password: SecretStr
+    """also as SEMQ_AMQP__USERS__NAME"""
+    admin: bool | None = None
+    """may use semq.admin; left out: only if neither permissions nor inboxes are given"""
+    permissions: dict[HostName, Grant] | None = None
+    """by virtual host; left out: everything in "/" """
+    inboxes: list[InboxUser] | None = None
+    """of which users of this node it may open inboxes; "": of the institution itself; left out: as permissions say"""
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the door of administrators is open to it."""
+        return self.permissions is None and self.inboxes is None if self.admin is None else self.admin
+
+    @property
+    def granted(self) -> dict[str, Grant]:
+        """Its permissions by virtual host."""
+        return {"/": EVERYTHING} if self.permissions is None else self.permissions
+
+
 class Amqp(Section):
     """Where this node listens for AMQP 0-9-1: applications, and on the platform the institutions' nodes."""
 
@@ -108,8 +159,10 @@ class Amqp(Section):
     """address to listen on; loopback unless you say otherwise"""
     port: Port = 5672
     """0: any free port"""
-    users: dict[Annotated[str, Field(min_length=1, max_length=255)], SecretStr] = {}
-    """applications that may log in: name = "password" """
+    virtual_hosts: list[HostName] = ["/"]
+    """for applications; "/" is always there, with documents and administration, others hold plain queues"""
+    users: dict[Annotated[str, Field(min_length=1, max_length=255)], AmqpUser] = {}
+    """applications that may log in: name = "password" for all rights in "/", or a table for each"""
     max_message_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 64 * MIB
     """a larger message closes its channel with 311"""
     max_connections: Count = 4096

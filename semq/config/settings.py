@@ -28,6 +28,7 @@ from semq.config.sections import (
 PREFIX = "SEMQ_"
 NESTED = "__"
 DEFAULT = "default"
+OWN_HOSTS = {"umx", "enroll"}  # virtual hosts of the links and of enrolment
 
 
 class Explained(NamedTuple):
@@ -107,6 +108,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     if kind == "local" and settings.hub is None:
         yield "hub", "missing: a local node needs hub.url (and hub.password if it is not amqps://)"
     yield from _plain_faults(settings)
+    yield from _user_faults(settings)
     if kind == "local" and nodes:
         yield "nodes", "only the platform knows institutions; remove this section or set node.kind to platform"
     if kind == "platform" and settings.hub is not None:
@@ -125,6 +127,19 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
             yield low, f"is greater than {high}"
     if settings.protocol.max_document_bytes > settings.amqp.max_message_bytes:
         yield "protocol.max_document_bytes", "is greater than amqp.max_message_bytes: such a document could not arrive"
+
+
+def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Virtual hosts and users that do not fit together."""
+    hosts = {"/", *settings.amqp.virtual_hosts}
+    for name in OWN_HOSTS & hosts:
+        yield "amqp.virtual_hosts", f"{name} is the hub's own: choose another name"
+    for name, user in settings.amqp.users.items():
+        for host in (user.permissions or {}).keys() - hosts:
+            guess = did_you_mean(host, hosts)
+            yield f"amqp.users.{name}.permissions", f"{host} is not among amqp.virtual_hosts{guess}"
+        if user.inboxes is not None and settings.node.kind != "local":
+            yield f"amqp.users.{name}.inboxes", "only local nodes have inboxes; remove this key"
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -21,13 +21,14 @@ from semq.broker import persist
 from semq.broker.definitions import VhostLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
-from semq.broker.users import Authenticator, Permissions, User, UserTable, hash_password
+from semq.broker.users import Authenticator, User, UserTable, hash_password
 from semq.clock import Clock
 from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.settings import EngineSettings
 from semq.errors import Misconfigured, SemqError, Unavailable
-from semq.service import failpoints
+from semq.service import access, failpoints
+from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange, Handler
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
@@ -50,7 +51,6 @@ log = structlog.get_logger("semq.node")
 E = TypeVar("E", bound=Engine)
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # messages of one connection that are being put together at once
-APPLICATIONS = "/"  # the virtual host of applications and administrators
 
 
 class PortTaken(Misconfigured):
@@ -324,7 +324,7 @@ class Node(Generic[E]):
                 memory_low=a.memory_bytes - a.memory_bytes // 8,
                 vhost=VhostLimits(queues_max=a.max_queues),
             ),
-            vhosts=self.vhosts,
+            vhosts=(*self.vhosts, *access.virtual_hosts(a)),
             properties={
                 "product": "SEMQ",
                 "version": __version__,
@@ -350,12 +350,8 @@ class Node(Generic[E]):
         }
 
     def application_users(self) -> list[User]:
-        """The applications that may log in; ``guest`` from this machine only, where none is configured."""
-        everything = {APPLICATIONS: Permissions()}
-        configured = self.settings.amqp.users
-        if not configured:
-            return [User("guest", self._hash("guest"), everything, loopback_only=True)]
-        return [User(name, self._hash(secret.get_secret_value()), everything) for name, secret in configured.items()]
+        """The applications that may log in."""
+        return access.application_users(self.settings.amqp, self._hash)
 
     def _hash(self, password: str) -> str:
         return hash_password(password, self.clock.uuid().bytes)

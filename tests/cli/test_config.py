@@ -38,3 +38,17 @@ def test_settings_are_shown_with_their_origin_and_without_secrets() -> None:
     assert "log.level" in semq("config", "show", "--config", file, "--origin").out
     assert "protocol.window" not in semq("config", "show", "--config", file).out
     assert "protocol.window" in semq("config", "show", "--config", file, "--all").out
+
+
+def test_users_are_shown_with_their_permissions_and_without_passwords(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    users = 'erp = "hidden"\n[amqp.users.web]\npassword = "hidden"\npermissions."/".read = "^semq.inbox$"\n'
+    file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n[amqp.users]\n{users}')
+    said = semq("config", "show", "--config", str(file), "--json", SEMQ_AMQP__USERS__ERP="hidden-too")
+    rows = {row["key"]: (row["value"], row["origin"]) for row in said.data}
+    assert rows["amqp.users.erp.password"] == ("********", "SEMQ_AMQP__USERS__ERP")
+    assert rows["amqp.users.web.password"] == ("********", str(file))
+    assert rows["amqp.users.web.permissions./.read"] == ("^semq.inbox$", str(file))
+    assert "hidden" not in said.out + semq("config", "show", "--config", str(file), "--origin").out
+    file.write_text(file.read_text().replace("^semq.inbox$", "("))
+    semq("config", "check", "--config", str(file)).fails(78, "SEMQ-2011")

@@ -1,0 +1,83 @@
+"""The configured users of a node's port: what each may do, and which virtual hosts there are. Used by ``node``.
+
+What AMQP knows of it (three regular expressions for each virtual host) is ``semq.broker.users``; what a node adds, the
+door of administrators and the inboxes, is here.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from semq.broker.users import Permissions, Right, User
+from semq.config.sections import Amqp, Grant
+from semq.service.admin import ADMIN
+
+APPLICATIONS = "/"  # the virtual host of documents, applications and administrators
+INBOX = "semq.inbox"
+ANSWERS = "amq.gen-"  # queues that the server names, exclusive ones at the administrators' door
+NOTHING = Permissions("", "", "")
+
+
+def inbox_name(user: str) -> str:
+    """The queue of a user of this node; the empty name is the institution itself."""
+    return f"{INBOX}.{user}" if user else INBOX
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPermissions(Permissions):
+    """Permissions in the virtual host of applications: what the expressions allow, with two rules before them.
+
+    ``is_admin``: the door of administrators and queues of one's own for its answers are open, whatever the expressions
+    say; without it that door is closed, whatever they say. ``inboxes``: no others; None: those that they allow.
+    """
+
+    is_admin: bool = False
+    inboxes: frozenset[str] | None = None
+
+    def allow(self, right: Right, name: str) -> bool:
+        """Whether all of them allow it."""
+        if name == ADMIN:
+            return self.is_admin and right is Right.WRITE
+        if self.is_admin and name.startswith(ANSWERS):
+            return True
+        if self.inboxes is not None and _is_inbox(name) and name not in self.inboxes:
+            return False
+        return Permissions.allow(self, right, name)
+
+
+def _is_inbox(name: str) -> bool:
+    return name == INBOX or name.startswith(f"{INBOX}.")
+
+
+def virtual_hosts(amqp: Amqp) -> tuple[str, ...]:
+    """Those of the configuration beside the node's own."""
+    return tuple(name for name in amqp.virtual_hosts if name != APPLICATIONS)
+
+
+def application_users(amqp: Amqp, keep: Callable[[str], str]) -> list[User]:
+    """The applications that may log in; ``guest`` from this machine only, where none is configured.
+
+    ``keep`` makes of a password the line that is kept.
+    """
+    if not amqp.users:
+        everything: dict[str, Permissions] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
+        return [User("guest", keep("guest"), everything, loopback_only=True)]
+    return [
+        User(
+            name,
+            keep(user.password.get_secret_value()),
+            _permissions(user.granted.items(), user.is_admin, user.inboxes),
+        )
+        for name, user in amqp.users.items()
+    ]
+
+
+def _permissions(
+    granted: Iterable[tuple[str, Grant]], is_admin: bool, inboxes: list[str] | None
+) -> dict[str, Permissions]:
+    permissions = {name: Permissions(grant.configure, grant.write, grant.read) for name, grant in granted}
+    if APPLICATIONS in permissions or is_admin:
+        of = permissions.get(APPLICATIONS, NOTHING)
+        permissions[APPLICATIONS] = ApplicationPermissions(
+            of.configure, of.write, of.read, is_admin, None if inboxes is None else frozenset(map(inbox_name, inboxes))
+        )
+    return permissions
