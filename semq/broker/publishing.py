@@ -156,9 +156,10 @@ def commit(channel: Channel, done: Commit) -> None:
         if isinstance(exchange, ServiceExchange):
             done.expect()
             _offer(exchange, event, CommitSettlement(channel, event, done))
-        elif exchange is not None:
+            continue
+        if exchange is not None:  # else it was deleted meanwhile, and its messages go nowhere
             deliver(channel, exchange, event)
-            release(event.body)
+        release(event.body)
     for settled in transaction.take_settlements():
         channel.apply([delivery for _, delivery in settled.taken], settled.disposition)
     session.vhost.bury_dead()

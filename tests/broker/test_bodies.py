@@ -133,6 +133,19 @@ async def test_transactions_hold_bodies_until_their_end() -> None:
         assert got.body == BIG
 
 
+async def test_what_was_published_to_an_exchange_that_is_gone_at_the_commit_is_forgotten() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.call(m.TxSelect(), m.TxSelectOk)
+        await channel.declare_exchange("gone", "fanout")
+        channel.publish("gone", "q", header(BIG), BIG)
+        await channel.call(m.ExchangeDelete("gone"), m.ExchangeDeleteOk)
+        assert len(store.bodies) == 1
+        await channel.call(m.TxCommit(), m.TxCommitOk)
+        await until(lambda: not store.bodies)
+
+
 async def test_they_survive_with_their_messages() -> None:
     store = MemoryStore()
     async with pair(store, LIMITS) as both:
