@@ -33,6 +33,11 @@ class NodeDatabase:
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.start)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the embedded server has died; of a configured one we know only what its connections say."""
+        return self._embedded is not None and self._embedded.pid is None
+
     async def close(self) -> None:
         """Stop the embedded server."""
         if self._embedded is not None:

@@ -149,7 +149,7 @@ class Node(Generic[E]):
         if self._claim.has_waited:
             await self.prepare()  # what was read before the other process ended may be old
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
-        jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs()]
+        jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), Job("database", 1.0, self._look_at_database)]
         self.clockwork = Clockwork(lambda: self.engine, self.turn, jobs)
         self._build()
         self.server = AmqpServer(
@@ -205,6 +205,10 @@ class Node(Generic[E]):
             self._fail(error)
         elif self._beginning is None or self._beginning.done():
             self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
+
+    def _look_at_database(self) -> None:
+        if not self._is_lost and (self._beginning is None or self._beginning.done()) and self._database.is_gone:
+            self.store.break_off("The node's own Postgres has died.")
 
     async def _begin_again(self) -> None:
         try:

@@ -120,6 +120,11 @@ class PostgresStore:
         except (psycopg.Error, DBAPIError) as error:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
+    def break_off(self, why: str) -> None:
+        """End this life: the server is known to be gone. A connection to what it left behind may be silent for ever."""
+        if self._wire is not None:
+            self._wire.break_off(why)
+
     async def restart(self) -> Recovered:
         """``start``, again and again with growing pauses, while the database is away or another process owns the
         store."""

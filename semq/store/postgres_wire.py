@@ -22,6 +22,7 @@ from semq.store.postgres_sql import INSERTED
 
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
 Rows = list[tuple[Any, ...]]
+LAST_WORDS = (b"FATAL", b"PANIC")
 PIECE = 128 * 1024  # octets of COPY data that libpq gets at a time
 
 # The plans of these statements are always the same: reach each row by its index. Tables here grow from nothing to
@@ -141,6 +142,10 @@ class Wire:
             self._release(fault)
             self._pg.finish()
 
+    def break_off(self, why: str) -> None:
+        """The server is known to be gone, whatever the socket says: all fails, and ``lost`` is called."""
+        self._lose(psycopg.OperationalError(why))
+
     # ---------------------------------------------------------------------------------------------------- inside
 
     def _sync(self) -> "asyncio.Future[list[PGresult]]":
@@ -206,6 +211,9 @@ class Wire:
             exchange.feeding = exchange.copies.popleft()
             self._feed(exchange)
         elif status == ExecStatus.FATAL_ERROR:
+            if result.error_field(DiagnosticField.SEVERITY_NONLOCALIZED) in LAST_WORDS:
+                # The session is over. A backend whose server has died may hang in its exit, and never close the socket.
+                raise psycopg.OperationalError(_refusal(result).text)
             exchange.error = exchange.error or result
         elif status != ExecStatus.PIPELINE_ABORTED:
             exchange.results.append(result)

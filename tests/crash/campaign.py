@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,11 +140,15 @@ class Campaign:
         except TimeoutError:
             self._world.complaints.append(f"not settled {SETTLE_S:g} s after the last fault, cycle {number}")
         self.report.settled_s_max = round(max(self.report.settled_s_max, time.monotonic() - calm), 1)
-        found = await asyncio.to_thread(oracle.judge, self._world)
+        found = Findings()
+        try:
+            found = await asyncio.to_thread(oracle.judge, self._world)
+            if not found.good or unclean:
+                leftover = self._world.folder / "leftover.txt"
+                leftover.write_text(await asyncio.to_thread(oracle.dump, self._world))
+        except psycopg.OperationalError as error:  # a node whose server did not come back
+            found.violations += [*self._world.complaints, str(error)]
         found.unclean = unclean
-        if not found.good:
-            leftover = self._world.folder / "leftover.txt"
-            leftover.write_text(await asyncio.to_thread(oracle.dump, self._world))
         self._say(f"settled after {time.monotonic() - calm:.1f} s: {self._counts()}")
         return found
 
@@ -160,7 +165,8 @@ class Campaign:
     async def _end(self) -> None:
         """Count; then stop all in good order, which is judged too."""
         report, world = self.report, self._world
-        report.steps = await asyncio.to_thread(oracle.steps, world)
+        with suppress(psycopg.OperationalError):  # reported by the judge already
+            report.steps = await asyncio.to_thread(oracle.steps, world)
         report.documents = self._counts()
         complaints = len(world.complaints)
         await world.stop()

@@ -5,6 +5,7 @@ names of rows that never were, questions about nothing, repetitions, packets of 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -21,7 +22,7 @@ from semq.umx_t.headers import packet_type
 from semq.umx_t.records import RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
 from semq.umx_t.version import PROPERTY
 from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, by_hand, message
-from tests.service.inprocess import InProcess, linked, until
+from tests.service.inprocess import InProcess, ask, linked, until
 
 NEVER_OURS = "1.10008.1.1.5.{}"  # a message that 10008 may have sent, and nobody ever saw
 NEVER_THEIRS = "1.56001.1.1.5.{}"  # one that 56001 may have sent, in a life that it never had
@@ -48,6 +49,10 @@ def lines(node: LocalNode | PlatformNode, event: Event) -> int:
         row = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = %s", (int(event),)).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def has_lines(node: LocalNode | PlatformNode, number: int) -> bool:
+    return lines(node, Event.VIOLATION) == number
 
 
 def packet(function: Function, primitive: Primitive, *records: Any, to: Address = OTHER) -> Packet:
@@ -124,6 +129,29 @@ async def test_nothing_is_answered_about_what_never_was(scene: Scene) -> None:
     await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, noted))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, dest_ref_id=3))
     assert lines(scene.hub, Event.VIOLATION) == lines(scene.other, Event.VIOLATION) == 0
+    await still_delivers(scene, 1, 0)
+
+
+async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(inprocess: InProcess, scene: Scene) -> None:
+    """A document of 56001 waits for 88001; 10008 says of it all that only 88001 and the platform may say."""
+    admin = await inprocess.client(scene.other)
+    lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
+    await until(lambda: scene.hub.engine.holding.held.get("1.88001"))
+    with psycopg.connect(scene.hub.store.url) as connection:
+        ((copy,),) = connection.execute("SELECT object_id FROM tb_0031").fetchall()
+    ack = Receipt(ack_flag=AckFlag.TRANSPORT, ident=lk0, src_ref_id=copy, status=Answer.RECV)
+    await scene.peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack, to=HUB))
+    await until(lambda: lines(scene.hub, Event.VIOLATION) == 1)
+    for function, primitive, record in (
+        (Function.RECEIPTS, Primitive.INDICATION, Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.RECV)),
+        (Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.R, ident=lk0, status=Answer.RECV)),
+        (Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(role=Role.S, ident=lk0, answer=Answer.RECV)),
+    ):
+        before = lines(scene.other, Event.VIOLATION)
+        await scene.peer.say(packet(function, primitive, record))
+        await until(partial(has_lines, scene.other, before + 1))
+    assert scene.hub.engine.holding.held == {"1.88001": 1}
+    assert (await ask(admin, "msg.show", {"id": lk0}))["result"]["outcome"] is None
     await still_delivers(scene, 1, 0)
 
 

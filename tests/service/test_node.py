@@ -1,7 +1,10 @@
 """A node outlives its store, however often and at whatever moment that is lost."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -9,10 +12,13 @@ import pytest
 from platform_node.node import PlatformNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
+from semq.clock import SystemClock
+from semq.config import load
+from semq.store.embedded import EmbeddedPostgres
 from semq.store.embedded_errors import ServerFailed
 from semq.store.postgres_errors import StoreUnavailable
 from semq.store.reading import held_by_pair
-from tests.service.inprocess import InProcess, ask, until
+from tests.service.inprocess import PLATFORM, InProcess, ask, until
 
 
 def cut_off(node: PlatformNode) -> None:
@@ -139,3 +145,20 @@ async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
     await until(lambda: hub._beginning is not None and hub._beginning.done())
     assert not hub._failed.done()
     assert (tried, await lives(hub, inprocess)) == (3, 2)
+
+
+async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_path: Path) -> None:
+    """Found by killing servers on a busy machine: the socket of such a backend stays open, and says nothing."""
+    file = tmp_path / "hub.toml"
+    file.write_text(PLATFORM)
+    hub = PlatformNode(load(file, {}), SystemClock())
+    try:
+        await hub.start()
+        server = EmbeddedPostgres(tmp_path / "hub")
+        assert server.pid is not None
+        assert hub.store._wire is not None
+        os.kill(hub.store._wire.pid, signal.SIGSTOP)
+        os.kill(server.pid, signal.SIGKILL)
+        await until(lambda: hub.lives == 2 and hub._beginning is not None and hub._beginning.done())
+    finally:
+        await hub.stop()
