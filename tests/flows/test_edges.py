@@ -7,6 +7,7 @@ from msgspec.structs import replace as with_facts
 
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import Pos
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Outcome
 from tests.flows.trio import PLATFORM, SETTINGS, Trio, Wire, is_message, records
@@ -177,3 +178,118 @@ def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty(
             told |= record.floors or {}
     assert told[f"{first:x}"] == (1, 1)
     assert told[f"{unknown:x}"] == (0, 0)
+
+
+def in_order(message: Data, prev: Pos) -> Data:
+    """The same message, after another one of order key k."""
+    attributes = with_facts(message.envelope.attributes, order_key="k")
+    return Data(with_facts(message.envelope, attributes=attributes, prev=prev), message.body)
+
+
+def caught(trio: Trio, *bodies: bytes) -> list[Data]:
+    """Messages of A on their way to B, which did not come to it."""
+    kept: list[Data] = []
+
+    def keep(wire: Wire, frame: Frame) -> bool:
+        if isinstance(frame, Data) and wire is trio.b.down:
+            kept.append(frame)
+            return True
+        return False
+
+    trio.lose = keep
+    trio.a.send(*bodies)
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    return kept
+
+
+def test_what_waits_for_a_message_of_a_life_that_never_sent_it_asks_and_goes_on() -> None:
+    """F5 and F6: the sender was put back, and knows nothing of the life that the one before was accepted in."""
+    trio = Trio()
+    (message,) = caught(trio, b"x")
+    assert trio.b.up is not None
+    trio.b.engine.hear(trio.b.up, [in_order(message, Pos(message.envelope.lk0.inc + 7, 3))])
+    trio.settle()
+    assert trio.b.app.payloads == []
+    trio.later(60)
+    assert trio.b.app.payloads == [b"x"]
+
+
+def test_what_waits_goes_on_when_the_floor_passes_the_one_before() -> None:
+    trio = Trio()
+    first, second = caught(trio, b"1", b"2")
+    inc = first.envelope.lk0.inc
+    assert trio.b.up is not None
+    trio.b.engine.hear(trio.b.up, [in_order(second, Pos(inc, first.envelope.sid))])
+    trio.settle()
+    assert trio.b.app.payloads == []
+    settled = Receipt(ack_flag=AckFlag.END_TO_END, ident=first.envelope.ident, floors={f"{inc:x}": (1, None)})
+    packet = Packet(trio.a.address, trio.b.address, Function.RECEIPTS, Primitive.RESPONSE, [settled])
+    trio.b.engine.hear(trio.b.up, [packet])
+    trio.settle()
+    assert trio.b.app.payloads == [b"2"]
+
+
+def test_what_the_application_has_is_not_given_again_with_what_it_gave_back() -> None:
+    trio = Trio()
+    trio.b.app.acks = False
+    trio.a.send(b"1", b"2")
+    trio.settle()
+    first = trio.b.app.held.pop(0)
+    trio.b.engine.handing.give_back([first.bref])
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2", b"1"]
+    assert trio.b.app.got[-1].redelivered
+
+
+def test_lower_classes_owe_their_sender_nothing_and_do_not_ask_it() -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x", save_fwd=2, ack2=False)
+    trio.settle()
+    trio.connect(trio.b)
+    assert trio.b.up is not None
+    trio.b.app.acks = False
+    trio.later(60)
+    asked = [frame.target for frame in trio.b.up.sent if isinstance(frame, Packet) and frame.target == trio.a.address]
+    assert asked == []
+
+
+def test_nothing_is_forwarded_past_what_is_stored_or_about_to_be() -> None:
+    """Break B18: the target has come, there is room, and what is stored for it has not left yet."""
+    trio = Trio()
+    trio.cut(trio.b)
+    assert trio.a.up is not None
+    assert trio.a.down is not None
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.a.up
+    trio.a.send(b"1", b"2", b"3")
+    trio.settle()
+    first, second, third = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
+    trio.hub.hear(trio.a.down, [first])
+    trio.connect(trio.b)  # while the first is on its way into the store
+    assert trio.b.down is not None
+    trio.b.down.room = 0
+    trio.hub.hear(trio.a.down, [second])
+    trio.hub_store.run()
+    trio.b.down.room = 1000
+    trio.hub.hear(trio.a.down, [third])
+    trio.hub_store.run()
+    assert not any(is_message(frame) for frame in trio.b.down.sent)
+    assert trio.held == 3
+    trio.hub.room(trio.b.down)
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2", b"3"]
+
+
+def test_a_marker_in_the_place_of_a_copy_is_another_attempt() -> None:
+    """Or an old NOT, about the payload, would have the marker sent again and again."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    (before,) = [row.att for row in trio.hub_store.tables.outbound.values()]
+    (row,) = trio.a.store.tables.outbound.values()
+    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.settle()
+    (copy,) = trio.hub_store.tables.outbound.values()
+    assert (copy.void, copy.att) == (True, before + 1)
