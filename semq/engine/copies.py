@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from semq.engine.core import Step
+from semq.engine.errors import NotYours
 from semq.store.rows import Event, LedgerLine, Outbound, Side
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
@@ -123,13 +124,16 @@ class HearAnswers(OnCopies):
         for lk1, record in self._records:
             row = self._row(unit, lk1)
             if row is not None and (str(row.lk0) != record.ident or row.target.node != self._source):
+                error = NotYours("An answer names another message than the row.", lk1=str(lk1), peer=str(self._source))
+                self._core.violation(unit, Side.HUB, error, record.ident, str(self._source))
                 continue
-            news = HubHeard.held if record.answer in HAS_IT else HubHeard.not_here
+            answer = record.graded
+            news = HubHeard.held if answer in HAS_IT else HubHeard.not_here
             if row is None:
                 HUB.step(Held.ABSENT, news)
                 continue
-            if news is HubHeard.held or (record.answer is Answer.NOT and record.nonce == row.att):
-                self._hear(unit, row, news, record.answer.name if record.answer else "")
+            if news is HubHeard.held or (answer is Answer.NOT and record.nonce == row.att):
+                self._hear(unit, row, news, answer.name if answer else "")
 
 
 class AnswerCustody(OnCopies):

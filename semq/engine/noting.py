@@ -84,7 +84,11 @@ class HearReAcks(Step):
 
     def _note(self, unit: Unit, lk0: LK0, record: Receipt) -> None:
         row = unit.pending.get(record.dest_ref_id)
-        if row is None or row.lk0 != lk0:
+        if row is None:
+            return
+        if row.lk0 != lk0:
+            error = NotYours("A ReAck names another message than the row.", lk0=str(lk0), peer=str(self._source))
+            self._core.violation(unit, Side.RECEIVER, error, str(lk0), str(self._source))
             return
         if record.ack_flag is AckFlag.END_TO_END:
             before, noted, event = row.s_ack_status, unit.sender_acked, Event.SENDER_ACKED
@@ -143,10 +147,12 @@ class AnswerInquiries(Step):
         self._core = receiver.core
         self._source = source
         self._records: list[tuple[LK0, Inquiry]] = []
+        self._bad: list[tuple[str, SemqError]] = []
         for record in records:
             try:
                 lk0 = parse_lk0(record.ident)
-            except SemqError:
+            except SemqError as error:
+                self._bad.append((record.ident, error))
                 continue
             self._records.append((lk0, record))
             if record.sid >= 0:
@@ -158,11 +164,13 @@ class AnswerInquiries(Step):
 
     def decide(self, unit: Unit) -> None:
         self._answers: list[Inquiry] = []
+        for ident, error in self._bad:
+            self._core.violation(unit, Side.RECEIVER, error, ident, str(self._source))
         for lk0, record in self._records:
             asks_well = lk0.node == self._source if record.role is Role.S else self._source == self._receiver.platform
             if not asks_well:
-                error = NotYours("A node asks about another node's message.", lk0=record.ident, peer=str(self._source))
-                self._core.violation(unit, Side.RECEIVER, error, record.ident, str(self._source))
+                lie = NotYours("A node asks about another node's message.", lk0=record.ident, peer=str(self._source))
+                self._core.violation(unit, Side.RECEIVER, lie, record.ident, str(self._source))
                 continue
             entry = self._receiver.known(unit, lk0, record.sid)
             RECEIVER.step(KNOWN[entry.status], Arrived.inquiry)

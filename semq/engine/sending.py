@@ -327,15 +327,15 @@ class _HearAnswers(_OwnRows):
     def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry]) -> None:
         super().__init__(sender, source)
         self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
-        self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.answer is Answer.NOT}
+        self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.graded is Answer.NOT}
 
     def decide(self, unit: Unit) -> None:
         self._begin(unit)
         for lk0, record in self._records:
             row = self._row(unit, lk0)
-            if row is not None and record.answer is not None:
+            if row is not None and (answer := record.graded) is not None:
                 self._sender.asked.pop(row.object_id, None)
-                self._answer(unit, row, lk0, record, record.answer)
+                self._answer(unit, row, lk0, record, answer)
 
     def _answer(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
         if answer in ENDINGS:

@@ -116,6 +116,11 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: tuple[Text, Text] | None = None
     digest: Digest = ""
 
+    @property
+    def graded(self) -> Answer | None:
+        """The answer; of an older peer, which knows only ``result``, what that says (PROTOCOL.md section 17)."""
+        return ANSWER_OF.get(self.result) if self.answer is None else self.answer
+
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the platform tells a node about a partner (PRODUCT.md: online means an authenticated link).
@@ -148,6 +153,7 @@ _encoder = msgspec.json.Encoder()
 
 # What the receiver's ledger says, as the number that an older peer understands (PROTOCOL.md section 17).
 RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, Answer.NOT: 0}
+ANSWER_OF: dict[int | None, Answer] = {1: Answer.RECV, 0: Answer.NOT}
 
 
 def encode_records(records: Sequence[Any]) -> bytes:

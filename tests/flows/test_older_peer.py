@@ -1,0 +1,84 @@
+"""A peer of an older version knows only ``result`` in its answers: it is understood (PROTOCOL.md section 17)."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from semq.store.rows import Event
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Frame, Function, Packet, Primitive
+from semq.umx_t.records import Inquiry, Role
+from semq.umx_t.status import Outcome
+from tests.flows.trio import Trio, Wire
+
+A, B = Address(1, "10008"), Address(1, "56001")
+
+
+def silent() -> Trio:
+    """A has sent to B by way of the hub and has asked; nothing of what B says comes through."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.a.send(b"x")
+    trio.later(60)
+    return trio
+
+
+def hear(trio: Trio, **said: Any) -> None:
+    (row,) = trio.a.store.tables.outbound.values()
+    record = Inquiry(role=Role.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **said)
+    assert trio.a.up is not None
+    trio.a.engine.hear(trio.a.up, [Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record])])
+    trio.a.store.run()
+
+
+def test_received_ends_the_row() -> None:
+    trio = silent()
+    hear(trio, result=1)
+    assert trio.a.told.kinds[-1] == "delivered"
+
+
+def test_not_received_sends_it_again_and_nothing_is_doubled() -> None:
+    trio = silent()
+    (row,) = trio.a.store.tables.outbound.values()
+    attempts = row.att
+    hear(trio, result=0)
+    trio.later(1)
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.att == attempts + 1
+    trio.lose = lambda wire, frame: False
+    trio.later(120)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize("result", [None, 7])
+def test_what_says_nothing_changes_nothing(result: int | None) -> None:
+    trio = silent()
+    before = [str(row) for row in trio.a.store.tables.outbound.values()]
+    hear(trio, result=result)
+    assert [str(row) for row in trio.a.store.tables.outbound.values()] == before
+
+
+def test_a_whole_conversation_with_a_receiver_that_never_grades() -> None:
+    """B's answers lose ``answer`` on the way, and its Ack2 are lost: inquiry alone ends the document."""
+    trio = Trio()
+
+    def plain(wire: Wire, frame: Frame) -> bool:
+        if wire is not trio.b.up or not isinstance(frame, Packet):
+            return False
+        if frame.function is Function.RECEIPTS:
+            return True
+        if frame.primitive is Primitive.CONFIRMATION:
+            assert isinstance(frame.records, list)
+            frame.records[:] = [replace(record, answer=None) for record in frame.records]
+        return frame.primitive is Primitive.REQUEST  # nor does it ask by itself
+
+    trio.lose = plain
+    trio.a.send(b"x")
+    trio.later(120)
+    assert trio.a.told.kinds[-1] == "delivered"
+    assert [row.outcome for row in trio.a.store.tables.outbound.values()] in ([], [Outcome.DELIVERED])
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.a.lines(Event.VIOLATION) == 0
