@@ -35,7 +35,7 @@ from semq.service.node import APPLICATIONS, Node
 from semq.service.proving import proving_handlers
 from semq.service.reading import reading_handlers
 from semq.service.secrecy import sealing_of
-from semq.store.reading import certificates
+from semq.store.reading import certificates, waiting_for
 from semq.store.unit import Recovered
 from semq.transport.dialer import DialConfig
 
@@ -70,7 +70,7 @@ class LocalNode(Node[LocalEngine]):
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
         if not hasattr(self, "inboxes"):
-            self.inboxes = Inboxes(lambda: self.engine, self.turn)
+            self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for)
             self.events = EventExchange(self._vhost)
             self.submissions = SqlSubmissions(lambda: self.engine, self.clock)
         engine = LocalEngine(
@@ -83,6 +83,9 @@ class LocalNode(Node[LocalEngine]):
             engine.accepting.partners = engine.partners
             engine.accepting.stopping = self.engine.accepting.stopping  # ``node.drain`` outlives its engine
         return engine
+
+    async def _waiting_for(self, user: str, at_most: int) -> int:
+        return await self.store.read(waiting_for, user, at_most)
 
     def authenticator(self) -> Authenticator:
         return self.user_table(self.application_users())
@@ -128,7 +131,7 @@ class LocalNode(Node[LocalEngine]):
             await self.uplink.restart()
         self.engine.taking.look()  # before anything is given again
         for queue in self.inboxes.queues.values():
-            self.engine.handing.feed(queue.user)
+            queue.begin()
         self.submissions.poll()
 
     def dial(self) -> None:

@@ -304,5 +304,5 @@ class NodeQueue(ServiceQueue):
             link.settled(tokens)
             self._links.wake(self._node)
 
-    def counts(self) -> tuple[int, int]:
-        return 0, 1 if self._consumer is not None else 0
+    def counts(self, answer: Callable[[int, int], None]) -> None:
+        answer(0, 1 if self._consumer is not None else 0)

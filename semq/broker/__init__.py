@@ -31,8 +31,8 @@ sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``
         def attach(self, consumer); def detach(self, consumer)
         def wake(self, consumer)                  # its credit may have risen: look at consumer.credit
         def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST, batched per read
-        def get(self, session) -> ServiceDelivery | None   # basic.get
-        def counts(self) -> (messages, consumers)          # passive declare
+        def get(self, getter)                     # basic.get: getter.answer(ServiceDelivery | None, left), now or later
+        def counts(self, answer)                  # queue.declare: answer(messages, consumers), now or later
 
     consumer.credit; consumer.session; consumer.tag; consumer.arguments; consumer.no_ack
     consumer.deliver(exchange, routing_key, header, body, redelivered, token)    # only while credit > 0

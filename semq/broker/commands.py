@@ -107,8 +107,11 @@ def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
         if isinstance(queue, Queue) and owner is not None:
             session.exclusive_queues[queue] = None
     channel.last_queue = queue.name
-    messages, consumers = _counts(queue)
-    channel.reply_when_saved(m.QueueDeclareOk(queue.name, messages, consumers), ask.no_wait, must_wait)
+    if isinstance(queue, Queue):
+        answer = m.QueueDeclareOk(queue.name, len(queue.ready), len(queue.consumers))
+        channel.reply_when_saved(answer, ask.no_wait, must_wait)
+    elif not ask.no_wait:
+        _count_service(channel, queue)
 
 
 def _require_dead_letter_rights(channel: Channel, name: str, ask: m.QueueDeclare) -> None:
@@ -127,10 +130,16 @@ def _declare_reply_queue(channel: Channel, ask: m.QueueDeclare) -> None:
     channel.reply(m.QueueDeclareOk(ask.queue, 0, 1), ask.no_wait)
 
 
-def _counts(queue: AnyQueue) -> tuple[int, int]:
-    if isinstance(queue, ServiceQueue):
-        return queue.counts()
-    return len(queue.ready), len(queue.consumers)
+def _count_service(channel: Channel, queue: ServiceQueue) -> None:
+    """Answer when the service has counted; until then the channel rests."""
+
+    def counted(messages: int, consumers: int) -> None:
+        if channel.is_open:
+            channel.send(m.QueueDeclareOk(queue.name, messages, consumers))
+            channel.release()
+
+    channel.hold()
+    queue.counts(counted)
 
 
 def queue_bind(channel: Channel, ask: m.QueueBind) -> None:

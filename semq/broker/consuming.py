@@ -18,7 +18,7 @@ from semq.broker.consumer import Consumer, Source, counted
 from semq.broker.naming import made_name
 from semq.broker.publishing import REPLY_TO, commit
 from semq.broker.queue import Disposition, Queue
-from semq.broker.services import ServiceQueue
+from semq.broker.services import ServiceDelivery, ServiceQueue
 from semq.broker.transaction import Commit, Transaction
 from semq.broker.users import Right
 
@@ -108,7 +108,8 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
     session.require(Right.READ, "queue", named_queue(channel, ask.queue))
     source = queue_for(channel, ask.queue)
     if isinstance(source, ServiceQueue):
-        _get_from_service(channel, source, ask.no_ack)
+        session.gathered.hand_over()  # what the client has given back before it asks is there again
+        source.get(Getter(channel, source, ask.no_ack))
         return
     entry = source.get()
     if entry is None:
@@ -122,18 +123,36 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
         source.settle(None, [entry], Disposition.ACK)
 
 
-def _get_from_service(channel: Channel, source: ServiceQueue, no_ack: bool) -> None:
-    session = channel.session
-    found = source.get(session.info)
-    if found is None:
-        channel.send(m.BasicGetEmpty())
-        return
-    tag = channel.hand_over(source, found.token, len(found.body), no_ack)
-    left = source.counts()[0]
-    method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
-    channel.send_content(method, found.header, found.body)
-    if no_ack:
-        session.gathered.add(source, None, found.token, Disposition.ACK)
+class Getter:
+    """One basic.get of a service queue: the channel rests until the service has answered."""
+
+    __slots__ = ("_channel", "_no_ack", "_source")
+
+    def __init__(self, channel: Channel, source: ServiceQueue, no_ack: bool) -> None:
+        self._channel = channel
+        self._source = source
+        self._no_ack = no_ack
+        channel.hold()
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._channel.is_open
+
+    def answer(self, found: ServiceDelivery | None, left: int) -> None:
+        channel = self._channel
+        if not channel.is_open:
+            if found is not None:
+                channel.session.gathered.add(self._source, None, found.token, Disposition.LOST)
+            return
+        if found is None:
+            channel.send(m.BasicGetEmpty())
+        else:
+            tag = channel.hand_over(self._source, found.token, len(found.body), self._no_ack)
+            method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
+            channel.send_content(method, found.header, found.body)
+            if self._no_ack:
+                channel.session.gathered.add(self._source, None, found.token, Disposition.ACK)
+        channel.release()
 
 
 def basic_recover(channel: Channel, ask: m.BasicRecover) -> None:

@@ -140,7 +140,7 @@ class ServiceConsumer(Protocol):
 
 @dataclass(slots=True)
 class ServiceDelivery:
-    """What ``ServiceQueue.get`` gives for basic.get."""
+    """What a service gives for basic.get."""
 
     exchange: str
     routing_key: str
@@ -148,6 +148,18 @@ class ServiceDelivery:
     body: bytes
     redelivered: bool
     token: Any
+
+
+class ServiceGetter(Protocol):
+    """One basic.get of a service queue: its channel waits for the answer."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody still waits; the channel may have been closed."""
+
+    def answer(self, found: ServiceDelivery | None, left: int) -> None:
+        """What was found (None: nothing), and how many messages wait after it. To be called once; what nobody waits for
+        any more comes back as lost."""
 
 
 class ServiceQueue:
@@ -181,10 +193,10 @@ class ServiceQueue:
         ``get``."""
         raise NotImplementedError
 
-    def get(self, session: SessionInfo) -> ServiceDelivery | None:
-        """One message for basic.get, or None."""
-        return None
+    def get(self, getter: ServiceGetter) -> None:
+        """basic.get: answer ``getter``, now or later, in the event loop."""
+        getter.answer(None, 0)
 
-    def counts(self) -> tuple[int, int]:
-        """Messages that wait, and consumers, for a passive declaration."""
-        return 0, 0
+    def counts(self, answer: Callable[[int, int], None]) -> None:
+        """Tell, now or later, how many messages wait and how many consumers there are (queue.declare)."""
+        answer(0, 0)

@@ -122,6 +122,19 @@ class Handing:
             for key in list(self.orders):
                 self._look(key)
 
+    def is_feeding(self, user: str) -> bool:
+        """Whether rows are being looked at for the free consumers of this user."""
+        return self.shelf(user).feeding
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the next document of some order is being looked for."""
+        return any(order.looking for order in self.orders.values())
+
+    def behind(self, told: Told) -> None:
+        """Tell when all that has been posted so far is committed, or why that will not be."""
+        self.core.post(_Behind(told))
+
     def _restock(self, user: str, bref: int | None = None) -> None:
         shelf = self.shelf(user)
         shelf.behind = True
@@ -225,6 +238,23 @@ class _Feed(Step):
 
     def failed(self, error: Exception) -> None:
         self._shelf.feeding = False
+
+
+class _Behind(Step):
+    """Reads and writes nothing; its turn comes when everything before it has had its own."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__()
+        self._told = told
+
+    def decide(self, unit: Unit) -> None:
+        pass
+
+    def committed(self) -> None:
+        self._told.done(0)
+
+    def failed(self, error: Exception) -> None:
+        self._told.failed(error)
 
 
 def _give(core: Core, unit: Unit, row: Pending) -> Delivery:

@@ -55,6 +55,13 @@ def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]
     return sorted(rows, key=lambda row: row["at"], reverse=True)[: wanted.limit]
 
 
+def waiting_for(connection: Connection, user: str, at_most: int) -> int:
+    """How many received documents of one user of the node the application has not finished; counts no further than
+    ``at_most``."""
+    some = select(IN.bref).where(IN.target_user == user, IN.app_status == AppStatus.NEW, IN.status == Arrival.RECV)
+    return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
+
+
 def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
     """The messages that a name may mean, the newest first: a full LK0, a record id, or an AppKey (whole, or its last
     part)."""

@@ -21,12 +21,14 @@ from semq.broker.services import (
     ServiceConsumer,
     ServiceDelivery,
     ServiceExchange,
+    ServiceGetter,
     ServiceQueue,
     SessionInfo,
     Settle,
 )
 from semq.broker.vhost import SessionHooks
 from semq.transport.client_channel import ClientChannel
+from semq.transport.errors import LinkLost
 from tests.transport.pair import Pair, header, pair
 
 
@@ -74,6 +76,9 @@ class Inbox(ServiceQueue):
         self.waiting: list[bytes] = []
         self.settlements: list[tuple[str | None, list[bytes], Disposition]] = []
         self.refusal: AmqpError | None = None
+        self.is_slow = False
+        self.getters: list[ServiceGetter] = []
+        self.counting: list[Callable[[int, int], None]] = []
 
     def may_attach(self, session: SessionInfo, exclusive: bool) -> AmqpError | None:
         return self.refusal
@@ -93,14 +98,22 @@ class Inbox(ServiceQueue):
         if disposition in (Disposition.REQUEUE, Disposition.LOST):
             self.waiting[:0] = tokens
 
-    def get(self, session: SessionInfo) -> ServiceDelivery | None:
-        if not self.waiting:
-            return None
-        body = self.waiting.pop(0)
-        return ServiceDelivery("door", "key", header(body), body, False, body)
+    def get(self, getter: ServiceGetter) -> None:
+        if self.is_slow:
+            self.getters.append(getter)
+        else:
+            self.answer(getter)
 
-    def counts(self) -> tuple[int, int]:
-        return len(self.waiting), len(self.consumers)
+    def answer(self, getter: ServiceGetter) -> None:
+        body = self.waiting.pop(0) if self.waiting else None
+        found = None if body is None else ServiceDelivery("door", "key", header(body), body, False, body)
+        getter.answer(found, len(self.waiting))
+
+    def counts(self, answer: Callable[[int, int], None]) -> None:
+        if self.is_slow:
+            self.counting.append(answer)
+        else:
+            answer(len(self.waiting), len(self.consumers))
 
     def put(self, *bodies: bytes) -> None:
         self.waiting += bodies
@@ -311,6 +324,52 @@ async def test_getting_from_a_service() -> None:
                 channel.ack(got.delivery_tag)
         await until(lambda: len(house.inbox.settlements) == 2)
         assert house.inbox.settlements == [(None, [b"1"], Disposition.ACK), (None, [b"2"], Disposition.ACK)]
+
+
+async def test_a_channel_rests_until_a_service_has_answered() -> None:
+    house = House()
+    house.inbox.is_slow = True
+    async with pair(prepare=house.prepare) as both:
+        channel, neighbour = await confirming(both), await confirming(both)
+        asked = [asyncio.create_task(channel.get("inbox")) for _ in range(2)]
+        asked.append(asyncio.create_task(neighbour.get("inbox")))
+        await until(lambda: len(house.inbox.getters) == 2)  # the second of a channel waits for the first
+        house.inbox.waiting = [b"1"]
+        for number in range(3):
+            await until(lambda number=number: len(house.inbox.getters) > number)  # type: ignore[misc]
+            house.inbox.answer(house.inbox.getters[number])
+        async with asyncio.timeout(60):
+            found = [await got for got in asked]
+        assert [got.body if got else None for got in found] == [b"1", None, None]
+
+        declared = asyncio.create_task(channel.declare_queue("inbox", passive=True))
+        await until(lambda: house.inbox.counting)
+        assert not declared.done()
+        house.inbox.counting[0](7, 3)
+        async with asyncio.timeout(60):
+            told = await declared
+        assert (told.message_count, told.consumer_count) == (7, 3)
+
+
+async def test_what_a_service_finds_for_a_channel_that_is_closed_comes_back() -> None:
+    house = House()
+    house.inbox.is_slow = True
+    async with pair(prepare=house.prepare) as both:
+        link = await both.dial()
+        asked = asyncio.create_task((await link.open_channel()).get("inbox"))
+        counting = asyncio.create_task((await link.open_channel()).declare_queue("inbox", passive=True))
+        await until(lambda: house.inbox.getters and house.inbox.counting)
+        assert house.inbox.getters[0].is_waiting
+        await link.close()
+        await until(lambda: not house.inbox.getters[0].is_waiting)
+        house.inbox.waiting = [b"1"]
+        house.inbox.answer(house.inbox.getters[0])
+        house.inbox.counting[0](1, 0)
+        await until(lambda: house.inbox.settlements)
+        assert house.inbox.settlements == [(None, [b"1"], Disposition.LOST)]
+        assert house.inbox.waiting == [b"1"]
+        told = await asyncio.gather(asked, counting, return_exceptions=True)
+        assert [type(error) for error in told] == [LinkLost, LinkLost]
 
 
 async def test_a_service_may_refuse_and_end_consumers() -> None:

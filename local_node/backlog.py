@@ -1,0 +1,64 @@
+"""How many documents wait in one inbox: counted in the store when somebody asks, at most once a second for basic.get.
+
+Between two counts what is given is taken off; what arrives shows at the next one. Counting goes through an index,
+beside the writer, and ends at ``COUNT_MAX``: the figure is for people and for clients that poll until it is 0. Used
+by ``inbox``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from semq.errors import Unavailable
+
+log = structlog.get_logger("semq.inbox")
+FRESH_S = 1.0
+COUNT_MAX = 10_000
+
+Then = Callable[[int], None]
+
+
+class Backlog:
+    """Of one inbox. ``count(at_most)`` reads the rows; ``out`` tells how many of these an application has already."""
+
+    def __init__(
+        self, count: Callable[[int], Awaitable[int]], out: Callable[[], int], now: Callable[[], float]
+    ) -> None:
+        self._count = count
+        self._out = out
+        self._now = now
+        self._known = 0
+        self._known_at = float("-inf")
+        self._askers: list[Then] = []
+        self._counting: asyncio.Task[None] | None = None
+
+    def given(self) -> None:
+        """A document that waited is with an application."""
+        self._known = max(self._known - 1, 0)
+
+    def tell_about(self, then: Then) -> None:
+        """Tell how many wait, as it was known a second ago or counted just now."""
+        if self._now() - self._known_at < FRESH_S:
+            then(self._known)
+        else:
+            self.tell(then)
+
+    def tell(self, then: Then) -> None:
+        """Count, and tell."""
+        self._askers.append(then)
+        if self._counting is None:
+            self._counting = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            found = await self._count(COUNT_MAX + self._out())
+            self._known, self._known_at = max(found - self._out(), 0), self._now()
+        except Unavailable as error:  # what was known last is the best there is
+            log.warning("not_counted", error=str(error))
+        except Exception:  # whatever it is, somebody waits for the answer
+            log.exception("not_counted")
+        self._counting = None
+        askers, self._askers = self._askers, []
+        for then in askers:
+            then(self._known)
