@@ -343,7 +343,7 @@ async def test_a_channel_rests_until_a_service_has_answered() -> None:
         assert [got.body if got else None for got in found] == [b"1", None, None]
 
         declared = asyncio.create_task(channel.declare_queue("inbox", passive=True))
-        await until(lambda: house.inbox.counting)
+        await until(lambda: bool(house.inbox.counting))
         assert not declared.done()
         house.inbox.counting[0](7, 3)
         async with asyncio.timeout(60):
@@ -358,14 +358,14 @@ async def test_what_a_service_finds_for_a_channel_that_is_closed_comes_back() ->
         link = await both.dial()
         asked = asyncio.create_task((await link.open_channel()).get("inbox"))
         counting = asyncio.create_task((await link.open_channel()).declare_queue("inbox", passive=True))
-        await until(lambda: house.inbox.getters and house.inbox.counting)
+        await until(lambda: bool(house.inbox.getters and house.inbox.counting))
         assert house.inbox.getters[0].is_waiting
         await link.close()
         await until(lambda: not house.inbox.getters[0].is_waiting)
         house.inbox.waiting = [b"1"]
         house.inbox.answer(house.inbox.getters[0])
         house.inbox.counting[0](1, 0)
-        await until(lambda: house.inbox.settlements)
+        await until(lambda: bool(house.inbox.settlements))
         assert house.inbox.settlements == [(None, [b"1"], Disposition.LOST)]
         assert house.inbox.waiting == [b"1"]
         told = await asyncio.gather(asked, counting, return_exceptions=True)

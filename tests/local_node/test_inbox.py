@@ -6,7 +6,8 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
-from semq.transport.client_channel import ClientChannel, Got
+from semq.amqp.events import Got
+from semq.transport.client_channel import ClientChannel
 from semq.umx_t.status import AppStatus
 from tests.local_node.test_node import confirming, publish
 from tests.service.inprocess import InProcess, linked, until
