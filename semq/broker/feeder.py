@@ -1,5 +1,6 @@
 """A large message that is leaving on a channel: read from the store chunk by chunk, as fast as the client takes it.
 
+While one chunk is on its way out the next is being read: two are in memory at most.
 Between two chunks the other channels of the connection have their turn. While it lasts the channel takes and gives
 nothing else, because contents and methods of one channel may not be mixed (AMQP 0-9-1, 4.2.6). Owned by ``channel``.
 """
@@ -23,18 +24,25 @@ class Feeder:
     def __init__(self, channel: "Channel", body: StoredBody) -> None:
         self._channel = channel
         self._body = body
-        self._index = 0
+        self._asked = 0  # chunks that were asked of the store
+        self._sent = 0
         self._is_reading = False
+        self._next: bytes | None = None
         self.on_end: Callable[[], None] = lambda: None
         body.retain()
 
     def go_on(self) -> None:
-        """Read and send the next chunk, if there is room for it."""
-        session = self._channel.session
-        if self._is_reading or not session.is_writable or not self._channel.is_open:
+        """Send what is there, if there is room for it, and read on."""
+        channel = self._channel
+        if not (channel.session.is_writable and channel.is_open):
             return
-        self._is_reading = True
-        self._body.read(self._index, self._read)
+        data, self._next = self._next, None
+        if self._asked < self._body.chunks and not self._is_reading:
+            self._is_reading = True
+            self._asked += 1
+            self._body.read(self._asked - 1, self._read)
+        if data is not None:
+            self._send(data)
 
     def cancel(self) -> None:
         """The channel is gone."""
@@ -49,14 +57,20 @@ class Feeder:
             log.error("a body could not be read from the store: %s", error)
             channel.session.close(InternalError("a message could not be read from the store"))
             return
+        self._next = data
+        self.go_on()
+
+    def _send(self, data: bytes) -> None:
+        channel = self._channel
         try:
             channel.session.machine.send_chunk(channel.number, data)
         except LocalMisuse:
             return  # the peer has closed the channel; the news is on its way
-        channel.session.wrote()
-        self._index += 1
-        if self._index == self._body.chunks:
+        session = channel.session
+        session.wrote()
+        del session.feeding[channel]  # the other channels come first next time
+        session.feeding[channel] = None
+        self._sent += 1
+        if self._sent == self._body.chunks:
             self._body.release()
             channel.fed(self.on_end)
-        else:
-            self.go_on()

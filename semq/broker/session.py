@@ -73,6 +73,7 @@ class Session:
         self.feeding: dict[Channel, None] = {}  # channels with a large body on its way out
         self._notices: list[tuple[int, str]] = []  # of cancelled consumers, that wait for an answer to go first
         self._delays = 0
+        self._feeds_first = False
         self._turns: dict[Consumer, None] = {}  # whoever was served last stands at the end
 
     # From the link.
@@ -306,10 +307,21 @@ class Session:
         stalled, self._stalled = self._stalled, {}
         for channel in stalled:
             channel.release()
+        self.allowance.was_full = False
+        # Whoever goes first may fill the output: large bodies and all the rest take turns at that.
+        self._feeds_first = not self._feeds_first
+        for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
+            serve()
+        self.vhost.bury_dead()
+
+    def _feed(self) -> None:
+        """Large bodies that are on their way out go on."""
         for channel in list(self.feeding):
             if channel.feeder is not None:
                 channel.feeder.go_on()
-        self.allowance.was_full = False
+
+    def _pump(self) -> None:
+        """Consumers that had no room may have some."""
         for consumer in list(self._turns):
             if not self.is_writable:
                 break  # the output is full again: the others come first next time (4.3: channels are served evenly)
@@ -317,7 +329,6 @@ class Session:
                 self._turns.pop(consumer, None)
                 self._turns[consumer] = None
                 consumer.wake()
-        self.vhost.bury_dead()
 
     # Confirms.
 
