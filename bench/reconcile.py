@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,13 +43,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--messages", type=int, default=100_000, metavar="N", help="messages of the date (100000)")
     parser.add_argument("--nodes", type=int, default=8, metavar="N", help="institutions, one of which sends half (8)")
     parser.add_argument("--memory", type=int, default=4096, metavar="MIB", help="what each engine may use (4096)")
-    parser.add_argument("--engines", default=",".join(ENGINES), help="which to measure (all)")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="which to measure (all three)")
     parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
     parser.add_argument("--keep", action="store_true", help="keep the folder with ledgers and reports")
     arguments = parser.parse_args(argv)
     engines = [engine for engine in ENGINES if engine in arguments.engines.split(",")]
     if arguments.messages < 1 or not engines:
         parser.error("there must be messages and an engine")
+    end_in_order()
     folder = Path(tempfile.mkdtemp(prefix="semq-reconcile-"))
     try:
         found = measure(folder, arguments.messages, arguments.nodes, arguments.memory, engines)
@@ -106,9 +108,14 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
-        said, _ = process.communicate()
-        done.set()
-        watcher.join()
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.terminate()  # it ends its database and its Java itself
+            raise
+        finally:
+            done.set()
+            watcher.join()
     if process.returncode:
         raise SystemExit(f"{engine} failed with {process.returncode}")
     result: dict[str, Any] = json.loads(said.splitlines()[-1])
@@ -153,6 +160,11 @@ def _summary(found: dict[str, Any], engines: list[str]) -> str:
     if "postgres_load_s" in found:
         lines.append(f"  (Postgres first loads the rows: {found['postgres_load_s']:.1f} s more)")
     return "\n".join(lines)
+
+
+def end_in_order() -> None:
+    """Let SIGTERM end this process as an exception does, so that nothing stays behind: not files, not processes."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def say(text: str) -> None:

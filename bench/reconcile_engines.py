@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
+from bench.reconcile import end_in_order
 from bench.reconcile_sql import DUCKDB, POSTGRES, facts_sql, situation_sql
 from semq.clock import SystemClock
 from semq.store.embedded import EmbeddedPostgres
@@ -139,4 +140,5 @@ ENGINES = {"spark": spark, "duckdb": in_duckdb, "postgres": in_postgres}
 
 if __name__ == "__main__":
     _, _engine, _folder, _day, _mib = sys.argv
+    end_in_order()
     print(json.dumps(ENGINES[_engine](Path(_folder), date.fromisoformat(_day), int(_mib))))

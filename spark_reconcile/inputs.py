@@ -20,6 +20,9 @@ from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Part, Verify,
 from spark_reconcile.schema import arrow_matches
 from spark_reconcile.storage import Place
 
+# What both Arrow and Spark can unpack.
+READABLE = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
+
 
 class State(NamedTuple):
     """A row of the table of states: whether the rows are used, whether a run must refuse, what it means."""
@@ -152,10 +155,18 @@ def _doubt_part(part: Part, file: Place, manifest: Manifest) -> tuple[str, str]:
                 return "UNKNOWN_SCHEMA", f"{part.name}: {fault}"
             if parquet.metadata.num_rows != part.rows:
                 return "OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}"
+            packed = _packed_by(parquet) - READABLE
+            if packed:
+                return "UNKNOWN_SCHEMA", f"{part.name}: compressed by {min(packed)}"
             other = _other_node(parquet, manifest)
     except (pa.ArrowException, OSError) as error:
         return "TRUNCATED", f"{part.name}: {str(error)[:120]}"
     return ("OTHER_NODE", f"{part.name}: {other}") if other else ("", "")
+
+
+def _packed_by(parquet: pq.ParquetFile) -> set[str]:
+    groups = (parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups))
+    return {group.column(index).compression for group in groups for index in range(group.num_columns)}
 
 
 def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:

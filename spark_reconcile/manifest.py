@@ -6,7 +6,7 @@ Written last by ``extract``, so that an extract without one does not exist yet; 
 
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 import msgspec
@@ -16,6 +16,8 @@ from spark_reconcile.errors import BadExtract
 from spark_reconcile.schema import SCHEMA_VERSION
 
 NAME = "manifest.json"
+_HOUR_MS = 3_600_000
+SKEW_MAX_MS = 8760 * _HOUR_MS  #: a year
 MANIFEST_MAX = 1 << 20  # bytes
 FILES_MAX = 4096
 _NODE = re.compile(r"[0-9]{1,3}\.[A-Za-z0-9_-]{1,64}")
@@ -135,12 +137,15 @@ def _wrong(why: str) -> BadExtract:
 
 def _fault(m: Manifest) -> str:
     """The first thing in a manifest that cannot be true; empty if there is none."""
+    if not _is_date(m.business_date):
+        return "the business date is not a date"
     facts: tuple[tuple[bool, str], ...] = (
         (bool(_NODE.fullmatch(m.node)), "the node is not a node's address"),
         (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
         (m.role in ("local", "platform"), "the role is neither local nor platform"),
-        (_is_date(m.business_date), "the business date is not a date"),
         (m.window_start < m.window_end, "its window is empty"),
+        (_is_a_day(m.window, m.business_date), "its window is not that of its date"),
+        (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "a clock cannot be so wrong"),
         (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
         (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),
         (m.rows == sum(part.rows for part in m.files), "the rows of its files do not add up"),
@@ -158,6 +163,12 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_a_day(window: Window, day: str) -> bool:
+    """Whether a window lasts about a day and lies where its date does in some zone of the world, with any cut-off."""
+    midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
+    return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
 
 
 def canonical(value: Any) -> bytes:

@@ -66,6 +66,15 @@ def no_parquet(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(described))
 
 
+def brotli(folder: Path) -> None:
+    (part,) = folder.glob("part-*.parquet")
+    pq.write_table(pq.read_table(part), part, compression="brotli")
+    place = Place.at(part)
+    described = json.loads((folder / "manifest.json").read_text())
+    described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
+    (folder / "manifest.json").write_text(json.dumps(described))
+
+
 def vanish(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.unlink()
@@ -91,6 +100,9 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
     "more rows than stated": ("OTHER_ROWS", lambda f: rewrite(f, lambda t: pa.concat_tables([t, t]))),
     "rows that do not add up": ("MANIFEST_WRONG", lambda f: set_manifest(f, rows=99)),
     "a manifest of another date": ("MANIFEST_WRONG", lambda f: set_manifest(f, business_date="2026-11-19")),
+    "a window of many years": ("MANIFEST_WRONG", lambda f: set_manifest(f, window_start=0)),
+    "a clock that stands nowhere": ("MANIFEST_WRONG", lambda f: set_manifest(f, clock_skew_ms=2**62)),
+    "a compression that Spark does not know": ("UNKNOWN_SCHEMA", brotli),
     "a manifest that is not JSON": ("MANIFEST_WRONG", no_json),
     "a schema version of the future": ("UNKNOWN_SCHEMA", lambda f: set_manifest(f, schema_version=2)),
     "a column of another type": (

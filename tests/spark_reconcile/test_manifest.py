@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.manifest import MANIFEST_MAX, Manifest, Part, Signature, canonical, read_manifest
 
+MIDNIGHT, HOUR = 1_795_132_800_000, 3_600_000
 GOOD = Manifest(
-    node="1.10008", business_date="2026-11-20", zone="UTC", cutoff="00:00", window_start=1000, window_end=2000,
-    watermark=2000, rows=3, files=(Part("part-00000-ab.parquet", 3, 10, "0" * 64),), created_at="now",
+    node="1.10008", business_date="2026-11-20", zone="UTC", cutoff="00:00", window_start=MIDNIGHT,
+    window_end=MIDNIGHT + 24 * HOUR, watermark=MIDNIGHT + 24 * HOUR, rows=3, files=(Part("part-00000-ab.parquet", 3, 10, "0" * 64),), created_at="now",
 )  # fmt: skip
 
 
@@ -25,7 +26,7 @@ def test_a_manifest_reads_back() -> None:
 def test_the_signature_is_made_over_everything_but_itself_and_the_time_of_making() -> None:
     signed = msgspec.structs.replace(GOOD, signature=Signature("k", "ed25519", "xyz"), created_at="later")
     assert signed.signed_bytes() == GOOD.signed_bytes()
-    assert msgspec.structs.replace(GOOD, watermark=1999).signed_bytes() != GOOD.signed_bytes()
+    assert msgspec.structs.replace(GOOD, watermark=MIDNIGHT).signed_bytes() != GOOD.signed_bytes()
     assert read_manifest(signed.encode()) == signed
 
 
@@ -33,9 +34,9 @@ def test_the_signature_is_made_over_everything_but_itself_and_the_time_of_making
     ("field", "value"),
     [
         ("node", "10008"), ("node", "1.a/../b"), ("store", "1"), ("store", "../1"), ("role", "boss"),
-        ("business_date", "today"), ("window_end", 1000),
-
-        ("watermark", 2001), ("watermark", 999), ("rows", 4), ("rows", -1), ("rows", "3"),
+        ("business_date", "today"), ("window_end", MIDNIGHT), ("window_end", MIDNIGHT + 27 * HOUR), ("window_start", 0),
+        ("business_date", "2026-11-18"), ("clock_skew_ms", 2**60), ("clock_skew_ms", -(2**60)),
+        ("watermark", MIDNIGHT + 25 * HOUR), ("watermark", MIDNIGHT - 1), ("rows", 4), ("rows", -1), ("rows", "3"),
         ("files", []), ("files", 7), ("node", None),
         ("files", [{"name": "../part-1.parquet", "rows": 3, "bytes": 10, "sha256": "0" * 64}]),
         ("files", [{"name": "part-1.parquet", "rows": 3, "bytes": 10, "sha256": "0"}]),
