@@ -95,6 +95,8 @@ def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
         return
     if ask.passive:
         queue, must_wait = session.vhost.find_queue(name, session), False
+        if isinstance(queue, ServiceQueue):
+            session.require(Right.READ, "queue", name)  # what waits there is the business of whoever may take it
     else:
         name = name or made_name("amq.gen-", session.clock)
         session.require(Right.CONFIGURE, "queue", name)

@@ -93,6 +93,8 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
     await refused(web, lambda channel: channel.declare_queue("any"))
     await refused(web, lambda channel: channel.consume("semq.inbox", put))
     await refused(web, lambda channel: channel.consume("semq.inbox.other", put))
+    await refused(web, lambda channel: channel.get("semq.inbox.other"))
+    await refused(web, lambda channel: channel.declare_queue("semq.inbox.other", passive=True))
     await refused(ops, lambda channel: publish(channel, "56001/web", b"x"))
     await refused(everybody, lambda channel: publish(channel, "77777", b"x"), amqp.NotFound)
     assert await publish(await confirming(web), "56001/web", b"to myself")
