@@ -4,13 +4,13 @@ from itertools import islice
 from pathlib import Path
 
 from semq.service import failpoints
-from tests.crash.faults import KINDS, Fault, Harm, failpoints_by_turn, plan
+from tests.crash.faults import KINDS, SECURE_KINDS, Fault, Harm, failpoints_by_turn, plan
 from tests.crash.world import NODES, World
 
 
-def plans(seed: int, cycles: int) -> list[list[Fault]]:
+def plans(seed: int, cycles: int, *, secure: bool = False) -> list[list[Fault]]:
     points = failpoints_by_turn(seed)
-    return [plan(seed, number, points) for number in range(1, cycles + 1)]
+    return [plan(seed, number, points, secure=secure) for number in range(1, cycles + 1)]
 
 
 def test_a_seed_draws_the_same_faults_again() -> None:
@@ -23,8 +23,9 @@ def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
     able = Harm(world)._kinds.keys()
     for book in world.books.values():
         book.close()
-    drawn = {fault.kind for faults in plans(1, 400) for fault in faults}
-    assert drawn == {kind for _, kind, _ in KINDS} == set(able)
+    drawn, secure = ({fault.kind for faults in plans(1, 400, secure=one) for fault in faults} for one in (False, True))
+    assert drawn == {kind for _, kind, _ in KINDS}
+    assert secure == {kind for _, kind, _ in SECURE_KINDS} == set(able)
 
 
 def test_every_failpoint_comes_round_once_before_any_comes_again() -> None:
