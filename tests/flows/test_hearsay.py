@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from semq.store.rows import Event, Outbound, Pending
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import LK1
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import AckStatus
 from tests.flows.trio import PLATFORM, Trio, Wire, is_message
@@ -341,6 +342,7 @@ def replace_source(packet: Packet, source: Address) -> Packet:
     [
         pytest.param(lambda e: {"source": B}, id="in another node's name"),
         pytest.param(lambda e: {"lk0": e.lk0._replace(id="56001")}, id="of another node"),
+        pytest.param(lambda e: {"lk1": LK1(1, 1, 5)}, id="as a copy of the platform's"),
     ],
 )
 def test_a_platform_carries_only_what_a_node_says_of_itself(changed: Callable[[Any], dict[str, Any]]) -> None:
