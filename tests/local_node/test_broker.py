@@ -15,7 +15,7 @@ from pika.exceptions import AMQPError, ConnectionClosedByBroker
 
 from local_node.broker import main
 
-LIMITS = {"HANDSHAKE_S": 0.5, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES": 2_000_000, "MIN_FREE_DISK_BYTES": 0}
+LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES": 2_000_000, "MIN_FREE_DISK_BYTES": 0}
 
 
 @contextmanager
