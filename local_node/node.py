@@ -18,7 +18,7 @@ from local_node.inbox import Inboxes, QueuesWithInboxes
 from local_node.renewing import LOOK_S, Renewing
 from local_node.submissions import SqlSubmissions
 from local_node.submitting import SubmitExchange
-from local_node.uplink import Uplink, UplinkSettings
+from local_node.uplink import Uplink, UplinkSettings, link_limits
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.engine.local import LocalEngine
@@ -95,7 +95,8 @@ class LocalNode(Node[LocalEngine]):
 
     def register(self) -> None:
         vhost = self._vhost()
-        vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn))
+        body_max = self.settings.amqp.max_message_bytes
+        vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn, body_max))
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
         self.uplink = Uplink(
@@ -120,7 +121,7 @@ class LocalNode(Node[LocalEngine]):
             password=hub.password.get_secret_value() if hub.password and tls is None else None,
             tls=tls,
             check=must_be_hub if tls else lambda _: None,
-            limits=self.connection_limits(heartbeat=10),
+            limits=link_limits(self.link_bytes_max),
         )
         return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
 

@@ -37,8 +37,8 @@ class SubmitExchange(ServiceExchange):
 
     __slots__ = ("_engine", "_turn", "_vhost", "_waiting")
 
-    def __init__(self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn) -> None:
-        super().__init__(SEMQ, "x-semq")
+    def __init__(self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, body_max: int) -> None:
+        super().__init__(SEMQ, "x-semq", body_max)
         self._vhost = vhost
         self._engine = engine
         self._turn = turn

@@ -14,6 +14,7 @@ import structlog
 
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
+from semq.amqp.limits import ANY_SIZE, Limits
 from semq.clock import Clock
 from semq.engine.core import Step
 from semq.engine.framing import read_frame, write_frame
@@ -32,6 +33,7 @@ from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.version import PROPERTY, agree
 
 UMX = "umx"
+HEARTBEAT_S = 10
 log = structlog.get_logger("semq.uplink")
 
 
@@ -44,6 +46,12 @@ class UplinkSettings:
     reconnect_s_max: float = 10.0
     unconfirmed_max: int = 1024
     prefetch: int = 1024
+
+
+def link_limits(bytes_max: int) -> Limits:
+    """What a session may cost us: a content of more octets is drained, whatever its sender thinks is agreed, and
+    reaches the engine without its body. A limit that closed the channel would end the session again and again."""
+    return Limits(heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1)
 
 
 class PlatformLink:

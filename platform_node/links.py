@@ -132,9 +132,9 @@ class Links:
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._heard: dict[SessionInfo, list[Frame]] = {}
 
-    def exchange(self) -> ServiceExchange:
-        """What to register in virtual host ``umx``: where nodes publish."""
-        return UmxExchange(self)
+    def exchange(self, frame_bytes_max: int) -> ServiceExchange:
+        """What to register in virtual host ``umx``: where nodes publish; larger frames are heard without their body."""
+        return UmxExchange(self, frame_bytes_max)
 
     def queues(self, nodes: Sequence[Address]) -> list[ServiceQueue]:
         """The same: two queues for each institution."""
@@ -245,10 +245,11 @@ def _boot(theirs: Mapping[str, Any]) -> int:
 class UmxExchange(ServiceExchange):
     """Where nodes publish: routing key is the target's address."""
 
+    drains = True
     __slots__ = ("_links",)
 
-    def __init__(self, links: Links) -> None:
-        super().__init__(UMX, "x-umx")
+    def __init__(self, links: Links, body_max: int) -> None:
+        super().__init__(UMX, "x-umx", body_max)
         self._links = links
 
     def publish(

@@ -96,7 +96,7 @@ class PlatformNode(Node[HubEngine]):
     def register(self) -> None:
         self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self.registry.note_life)
         vhost = self.server.vhosts[UMX]
-        vhost.register(self.links.exchange())
+        vhost.register(self.links.exchange(self.link_bytes_max))
         self._register_queues()
         vhost.hooks.append(SessionHooks(on_open=self.links.opened))
         self.guard = Guard(self.registry, self.clock)

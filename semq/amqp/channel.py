@@ -59,6 +59,11 @@ def heard(number: int, method: Method) -> Event:
     return MethodReceived(number, method) if news is None else news(number, *_arguments(method))
 
 
+def whole(number: int, method: ContentMethod, header: ContentHeader, body: bytes | memoryview) -> Event:
+    """The event of a whole content."""
+    return WHOLE[type(method)](number, *_arguments(method), header, body)
+
+
 def _arguments(method: Method) -> list[Any]:
     return [getattr(method, name) for name in method.names]
 
@@ -168,8 +173,7 @@ class Channel:
         self.drop_content()
         if content.streamed:
             return [ContentFinished(self.number)]
-        method = content.method
-        return [WHOLE[type(method)](self.number, *_arguments(method), header, body)]
+        return [whole(self.number, content.method, header, body)]
 
     def drop_content(self) -> None:
         """Nothing more of the arriving content is wanted, or all of it is there."""

@@ -75,9 +75,7 @@ class Connection(Lifecycle):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._reader = FrameReader(limits.initial_frame_max - FRAME_OVERHEAD)
-        self._whole_max = limits.body_max  # bodies up to here come out in one piece
-        if limits.stream_from is not None:
-            self._whole_max = min(limits.body_max, limits.stream_from - 1)
+        self._whole_max = limits.whole_max
 
     # What comes in
 

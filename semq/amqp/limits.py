@@ -11,6 +11,7 @@ from semq.amqp.spec import FRAME_MIN_SIZE
 from semq.amqp.wire import DEPTH_MAX, TABLE_DEPTH
 
 MIB = 1 << 20
+ANY_SIZE = (1 << 64) - 1  # as body_max: whatever a content header can say; with stream_from it costs no memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +45,10 @@ class Limits:
             < 0
         ):
             raise LocalMisuse("a limit is never negative")
-        if self.arriving_max < self.body_max or self.table_depth > DEPTH_MAX:
-            raise LocalMisuse(f"arriving_max is at least body_max, table_depth at most {DEPTH_MAX}")
+        if self.arriving_max < self.whole_max or self.table_depth > DEPTH_MAX:
+            raise LocalMisuse(f"arriving_max is at least what comes in one piece, table_depth at most {DEPTH_MAX}")
+
+    @property
+    def whole_max(self) -> int:
+        """Bodies up to so many octets come out in one piece."""
+        return self.body_max if self.stream_from is None else min(self.body_max, self.stream_from - 1)

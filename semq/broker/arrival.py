@@ -2,8 +2,8 @@
 
 Strategy: what can be refused is refused at the content header, before the body. For queues the chunks are written as
 they fill up, and reading from the client pauses when the store falls behind; when the body is complete and safe, it is
-published like any other message. A service gets its messages whole, so it says how large they may be. Owned by
-``channel``.
+published like any other message. A service gets its messages whole, so it says how large they may be, and what
+becomes of larger ones: refused, or drained, so that it hears of them. Owned by ``channel``.
 """
 
 from typing import TYPE_CHECKING
@@ -33,14 +33,21 @@ class Arrival:
         self._gathered = 0
         self._index = 0
         self._body_id = 0
-        exchange = check(channel, self._event(b""))
+        self._is_drained = False
+        exchange, most = check(channel, self._event(b"")), channel.session.server.message_max
+        if isinstance(exchange, ServiceExchange):
+            most = exchange.body_max if exchange.drains else min(most, exchange.body_max)
+            self._is_drained = exchange.drains and header.body_size > most
+        if header.body_size > most and not self._is_drained:
+            text = f"a body of {header.body_size} octets is above {most} for '{exchange.name}'"
+            raise ContentTooLarge(text, *method.ids)
         if not isinstance(exchange, ServiceExchange):
             self._body_id = channel.session.server.bodies.new_id()
-        elif header.body_size > exchange.body_max:
-            raise ContentTooLarge(f"{header.body_size} octets, at most {exchange.body_max} for '{exchange.name}'")
 
     def add(self, data: bytes) -> None:
         """The next octets."""
+        if self._is_drained:
+            return
         self._pieces.append(data)
         self._gathered += len(data)
         while self._body_id and self._gathered >= CHUNK:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ANY_SIZE, Limits
 from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
 from semq.broker.bodies import Bodies
@@ -114,7 +114,10 @@ class AmqpServer:
         self._store: MessageStore = store or NoStore()
         self.journal = Journal(self._store)
         self.bodies = Bodies(self._store, self.journal)
-        self._connection_limits = replace(config.connection, stream_from=config.limits.spill_from)
+        # Larger ones are refused at their content header, or drained by a service that answers them: see ``arrival``.
+        self.message_max = config.connection.body_max
+        spill_from = min(config.limits.spill_from, self.message_max + 1)
+        self._connection_limits = replace(config.connection, stream_from=spill_from, body_max=ANY_SIZE)
         self._queue_ids = count(1)
         self.vhosts = {name: self._make_vhost(name) for name in config.vhosts}
         self.listener = Listener(config.listener, self._accept, clock, self.turn)

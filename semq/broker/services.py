@@ -69,10 +69,13 @@ NACKED = Nacked()
 class ServiceExchange(Exchange):
     """An exchange whose messages go to code. ``service_type`` is what a client sees as its type, ``x-…``.
 
-    Messages come whole; those of more than ``body_max`` octets are refused before their body (311).
+    Messages come whole; those of more than ``body_max`` octets, or than any client of the server may send, are refused
+    before their body (311). One that ``drains`` goes by its own ``body_max`` alone and gets larger messages too,
+    without their body: what ``header.body_size`` says was read and dropped.
     """
 
     is_service = True
+    drains: ClassVar[bool] = False
     __slots__ = ("body_max", "service_type")
 
     def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:

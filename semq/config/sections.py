@@ -163,8 +163,8 @@ class Amqp(Section):
     """for applications; "/" is always there, with documents and administration, others hold plain queues"""
     users: dict[Annotated[str, Field(min_length=1, max_length=255)], AmqpUser] = {}
     """applications that may log in: name = "password" for all rights in "/", or a table for each"""
-    max_message_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 64 * MIB
-    """a larger message closes its channel with 311"""
+    max_message_bytes: Annotated[int, Field(ge=1, le=1024 * MIB)] = 64 * MIB
+    """a larger message of a client closes its channel with 311"""
     max_connections: Count = 4096
     """further connections are refused"""
     max_connections_per_address: Count = 1024
@@ -291,8 +291,8 @@ class Protocol(Section):
     """a message without an outcome is shown as overdue after this time; it is never called failed for it"""
     quota_rows_per_partner: Count = 1_000_000
     """unsettled messages to one partner; further ones are refused, nothing is dropped"""
-    max_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 64 * MIB
-    """a larger document is refused at submit"""
+    max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 64 * MIB
+    """a larger document is refused: at submit, by the platform and by the receiver, each by its own number"""
 
 
 class Extract(Section):

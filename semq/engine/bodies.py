@@ -1,9 +1,10 @@
-"""Envelopes as they lie beside payloads in the store."""
+"""Envelopes as they lie beside payloads in the store, and how large a document is, whatever is around it."""
 
 import msgspec
 
+from semq.seal.session import OVERHEAD
 from semq.store.rows import Stored
-from semq.umx_t.envelope import Envelope
+from semq.umx_t.envelope import Data, Envelope
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Envelope)
@@ -17,3 +18,8 @@ def encode_envelope(envelope: Envelope) -> bytes:
 def decode_envelope(stored: Stored) -> Envelope:
     """The envelope of a stored body."""
     return _decoder.decode(stored.envelope)
+
+
+def document_size(message: Data) -> int:
+    """Octets of the document that a message carries: limits are those of the document, and sealing adds some octets."""
+    return message.size - OVERHEAD * message.envelope.is_sealed

@@ -34,7 +34,8 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
             "content_encoding": header.content_encoding,
             "priority": header.priority,
         }
-        return Data(read_envelope(properties, header.headers or {}, routing_key), body, header)
+        dropped = header.body_size if header.body_size > len(body) else 0
+        return Data(read_envelope(properties, header.headers or {}, routing_key), body, header, dropped)
     source, target = parse_address(header.app_id or ""), parse_address(routing_key)
     records = decode_records(function, primitive, body)
     return Packet(source, target, function, primitive, records, header, body, _signature(header))

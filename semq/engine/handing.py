@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.ports import Delivery, Inbox
-from semq.engine.receiving import UNGIVEN, Given
+from semq.engine.receiving import Given, ungiven
 from semq.errors import Unavailable
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side, Slot
 from semq.store.unit import FirstInOrder, Unit, Waiting
@@ -329,7 +329,7 @@ class _GiveOrdered(Step):
             self._blocked = row.bref
         elif row.status is not Arrival.RECV:
             # VOID and REJ take their place in the order: what comes after them must not overtake what is before (F3).
-            unit.handle(row, UNGIVEN[row.status])
+            unit.handle(row, ungiven(row))
             self._passed = row.bref
         elif self._handing.inbox.free(self._user) > 0:
             self._delivery = _give(self._handing.core, unit, row)

@@ -18,6 +18,7 @@ from semq.umx_t.status import SendStatus
 Done = Callable[[], None]
 Failed = Callable[[Exception], None]
 EXPIRED = "expired"
+PASSED = "Its time passed before it was delivered."
 
 
 class Operating:
@@ -104,13 +105,13 @@ class _Cancel(Step):
                 if len(self._lk0s) == 1:
                     raise NotThere(lk0=str(lk0))
                 continue
-            if row.outcome is not None or (row.void and len(self._lk0s) == 1):
+            if row.outcome is not None or row.void:
                 if len(self._lk0s) == 1:
                     raise TooLate(lk0=str(lk0), outcome=row.outcome.name if row.outcome else "being cancelled")
                 continue
             unit.ledger.append(core.line(Side.SENDER, Event.VOIDED, row, self._why))
             row.held = False
-            row.reason = (Expired.code if self._why == EXPIRED else Cancelled.code, self._why)
+            row.reason = (Expired.code, PASSED) if self._why == EXPIRED else (Cancelled.code, self._why)
             self._operating.rows.hear(unit, row, Heard.cancel, self._effects, self._why)
 
     def committed(self) -> None:

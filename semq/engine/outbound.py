@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
+from semq.engine.expiry import says_expired
 from semq.engine.pump import Pump
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import Recovered, Unit
@@ -111,8 +112,8 @@ class OutboundRows:
         after = rule.after
         if after is Standing.CANCELLED and row.lost:
             after = Standing.LOST
-        elif after is Standing.CANCELLED and row.void and row.has_payload:
-            after = Standing.REJECTED  # the marker of a document that the platform refused: its body is kept
+        elif after is Standing.CANCELLED and ((row.void and row.has_payload) or says_expired(row.reason)):
+            after = Standing.REJECTED  # the marker of a document that was refused, by the platform or by its time
         if after is not standing:
             self._move(unit, row, after, effects, detail or news.name, reason)
             if row.ss_status is not before or row.outcome is not None:
@@ -173,12 +174,16 @@ class OutboundRows:
             effects.asks.append((row, deed))
 
     def _make_void(self, unit: Unit, row: Outbound, *, lost: bool) -> None:
-        """Replace the payload by a marker that races for the place in the receiver's ledger (rule R11, section 12)."""
-        row.has_payload = False
+        """Let a marker race for the place in the receiver's ledger instead of the payload (rule R11, section 12).
+
+        What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
+        """
+        kept = unit.bodies[row.object_id].payload if row.has_payload and says_expired(row.reason) else b""
+        row.has_payload = row.has_payload and says_expired(row.reason)
         row.lost = row.lost or lost
         if not lost:
             row.att += 1
-        self._mark_void(unit, row, b"")
+        self._mark_void(unit, row, kept)
 
     @staticmethod
     def _mark_void(unit: Unit, row: Outbound, payload: bytes) -> None:

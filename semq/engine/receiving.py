@@ -10,9 +10,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from semq.engine.bodies import encode_envelope
+from semq.engine.bodies import document_size, encode_envelope
 from semq.engine.core import Core, Step
-from semq.engine.errors import BeyondWindow, Mismatch, NotYours
+from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
+from semq.engine.expiry import is_expired
 from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks, refused_mark
 from semq.engine.ports import Delivery, Opened, Opener
 from semq.errors import ProtocolViolation, SemqError, Unavailable
@@ -36,8 +37,7 @@ from semq.umx_t.locator import LK0, Store
 from semq.umx_t.records import AckFlag, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
-# What is recorded and cannot be given: a marker is done with, what cannot be read is kept for a person.
-UNGIVEN = {Arrival.VOID: AppStatus.DONE, Arrival.REJ: AppStatus.PARKED}
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused without a look: there is nothing for a person
 
 
 @dataclass(slots=True)
@@ -123,6 +123,13 @@ class Receiver:
         if refused_mark(ident) in unit.seen:
             return REFUSED
         return HERE if ident in unit.seen else NOT_HERE
+
+
+def ungiven(row: Pending) -> AppStatus:
+    """What becomes of a recorded row that cannot be given: a marker, and what was refused by its size or its time, is
+    done with; what cannot be read is kept for a person."""
+    kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
+    return AppStatus.PARKED if kept else AppStatus.DONE
 
 
 NOTHING = Opened(b"", b"")
@@ -246,6 +253,10 @@ class _Record(Step):
             if entry.digest and envelope.digest and entry.digest != envelope.digest:
                 raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
             return Arrived.payload, NOTHING, None
+        size, most = document_size(message), self._core.settings.max_document
+        if message.dropped or size > most:
+            text = f"The document has {size} bytes; the receiver takes {most}."
+            return Arrived.unreadable, NOTHING, (DocumentTooLarge.code, text)
         try:
             opened = self._receiver.opener.open(envelope, message.body)
         except (ProtocolViolation, Unavailable):
@@ -254,6 +265,8 @@ class _Record(Step):
             return Arrived.unreadable, Opened(bytes(message.body), b""), (error.code, error.text[:300])
         if not envelope.is_sealed and opened.digest != envelope.digest:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
+        if is_expired(envelope.attributes.expires_at, self._at):  # only now: a seal says what its time is
+            return Arrived.unreadable, NOTHING, (Expired.code, "It arrived after its time.")
         return Arrived.payload, opened, None
 
     def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: Opened) -> int:
@@ -267,7 +280,7 @@ class _Record(Step):
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
-            row.app_status = UNGIVEN[entry.status]  # R6; in an order only when their turn comes (F3)
+            row.app_status = ungiven(row)  # R6; in an order only when their turn comes (F3)
         if slot is not None:
             unit.record(slot, entry)
         else:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from semq.engine.bodies import document_size
 from semq.engine.core import Core, Lines
-from semq.engine.errors import DocumentTooLarge, NotYours, QuotaReached
+from semq.engine.errors import DocumentTooLarge, Expired, NotYours, QuotaReached
+from semq.engine.expiry import is_expired
 from semq.engine.holding import Holding
 from semq.engine.ports import Link
 from semq.errors import SemqError
@@ -71,7 +73,7 @@ class Relay:
             fault = self._foreign(peer, envelope)
             if fault is not None:
                 self.note_violation(fault, str(peer), envelope)
-            elif (reason := self._refusal(envelope, len(message.body))) is not None:
+            elif (reason := self._refusal(message)) is not None:
                 self._refuse(envelope, reason)
             elif self._forward(envelope, message):
                 pass
@@ -92,15 +94,16 @@ class Relay:
             return NotYours("A node names a copy in the hub's store.", lk0=envelope.ident, peer=str(peer))
         return None
 
-    def _refusal(self, envelope: Envelope, size: int) -> Reason | None:
-        if envelope.void and envelope.target.node in self.directory.nodes():
+    def _refusal(self, message: Data) -> Reason | None:
+        envelope = message.envelope
+        if envelope.void and not message.dropped and envelope.target.node in self.directory.nodes():
             return None  # a marker has to reach the receiver's ledger, whatever was wrong with its document
-        reason = self.directory.refuse(envelope, size)
-        if reason is None and size > self.core.settings.max_document:
-            return (
-                DocumentTooLarge.code,
-                f"The document has {size} bytes; the platform carries {self.core.settings.max_document}.",
-            )
+        reason = self.directory.refuse(envelope, message.size)
+        size, most = document_size(message), self.core.settings.max_document
+        if reason is None and (message.dropped or size > most):
+            return DocumentTooLarge.code, f"The document has {size} bytes; the platform carries {most}."
+        if reason is None and is_expired(envelope.attributes.expires_at, self._at):
+            return Expired.code, "Its time had passed when it came to the platform."
         if reason is None and self.holding.is_full(str(envelope.target.node)):
             return QuotaReached.code, "Too many documents wait for this partner at the platform."
         return reason

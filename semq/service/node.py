@@ -27,6 +27,7 @@ from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.settings import EngineSettings
 from semq.errors import Misconfigured, SemqError, Unavailable
+from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange, Handler
@@ -51,6 +52,7 @@ log = structlog.get_logger("semq.node")
 E = TypeVar("E", bound=Engine)
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # messages of one connection that are being put together at once
+PACKET_BYTES_MAX = 8 << 20  # a packet of records; those of certificates are the largest, some 4 MiB
 
 
 class PortTaken(Misconfigured):
@@ -337,6 +339,12 @@ class Node(Generic[E]):
                 **self.greeting(),
             },
         )
+
+    @property
+    def link_bytes_max(self) -> int:
+        """Octets of what a link between nodes takes in one piece: above every document that can be delivered, sealed or
+        not, and every packet. What is larger is read and dropped, so that it can be refused by name."""
+        return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat: int) -> Limits:
         """What one connection may cost; a message of the largest size can always be put together."""

@@ -265,7 +265,7 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_outbound(r) for r in rows if first <= r.object_id <= last][:limit]
         case u.Expired(now, limit):
             rows = _outbound(tables, lambda r: r.outcome is None and not r.void and 0 < r.expires_at <= now)
-            return [copy_outbound(r) for r in rows if r.direction is Direction.OWN][:limit]
+            return [copy_outbound(r) for r in rows if r.direction is Direction.OWN and _can_be_withdrawn(r)][:limit]
         case u.Unfinished(first, last, limit):
             return [copy_pending(r) for r in _pending(tables) if not r.is_done and first <= r.bref <= last][:limit]
         case u.Waiting(user, after, limit):
@@ -292,6 +292,10 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
 
 def _outbound(tables: Tables, wanted: Callable[[Outbound], bool]) -> Iterator[Outbound]:
     return (tables.outbound[i] for i in sorted(tables.outbound) if wanted(tables.outbound[i]))
+
+
+def _can_be_withdrawn(row: Outbound) -> bool:
+    return row.save_fwd is SaveFwd.MUST or row.ss_status is SendStatus.SS_INIT
 
 
 def _pending(tables: Tables) -> Iterator[Pending]:

@@ -127,7 +127,7 @@ QUERY: dict[str, str] = {
     "Expired": f"""
         SELECT {OUT} FROM tb_0031
         WHERE expires_at IS NOT NULL AND expires_at <= $1::timestamptz AND outcome IS NULL AND NOT void
-            AND direction = {OWN}
+            AND direction = {OWN} AND (save_fwd = {int(SaveFwd.MUST)} OR ss_status = {int(SendStatus.SS_INIT)})
         ORDER BY expires_at LIMIT $2::bigint""",
     "SubmittedRows": """
         SELECT number, target, payload, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type, headers

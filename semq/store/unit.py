@@ -94,7 +94,10 @@ class StreamsTo:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Rows of tb_0031 of this node without an outcome and not yet void whose ``expires_at`` has passed, narrow."""
+    """Rows of tb_0031 of this node without an outcome and not yet void whose ``expires_at`` has passed, narrow.
+
+    Of classes 1 and 2 only those that have not been sent: the others leave nothing that could be withdrawn.
+    """
 
     now: int  #: milliseconds since 1970 UTC
     limit: int

@@ -13,10 +13,13 @@ from semq.amqp.errors import AmqpError
 from semq.amqp.events import (
     Acked,
     Blocked,
+    BodyChunk,
     ChannelClosed,
     ChannelOpened,
     ConnectionClosed,
     ConnectionFailed,
+    ContentFinished,
+    ContentStarted,
     Delivered,
     Event,
     FlowChanged,
@@ -122,6 +125,11 @@ class ClientLink:
                 channel = self.channels.get(event.channel)  # type: ignore[attr-defined]
                 if channel is not None:
                     channel.hear(event)
+                    touched[channel] = None
+            elif isinstance(event, ContentStarted | BodyChunk | ContentFinished):
+                channel = self.channels.get(event.channel)
+                if channel is not None:
+                    channel.drain(event)
                     touched[channel] = None
             else:
                 self._hear_connection(event)

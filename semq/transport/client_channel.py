@@ -1,8 +1,9 @@
 """One channel of a dialled connection: requests that are answered, publishes that are confirmed, consumers.
 
 Everything that one read of the socket brought for a consumer is handed over as one list, and so are confirms; a caller
-that works in batches (the engine) never pays per message for waking up. Used through
-``client.ClientLink.open_channel``.
+that works in batches (the engine) never pays per message for waking up. A content of which the limits say that it is
+streamed (``stream_from``) comes like the others in its turn, without its body: what its header says was read and
+dropped. Used through ``client.ClientLink.open_channel``.
 """
 
 import asyncio
@@ -11,11 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from semq.amqp import methods as m
+from semq.amqp.channel import whole
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, LocalMisuse, UnexpectedFrame
 from semq.amqp.events import (
     Acked,
+    BodyChunk,
     ChannelClosed,
+    ContentFinished,
+    ContentStarted,
     Delivered,
     Event,
     FlowChanged,
@@ -67,6 +72,7 @@ class ClientChannel:
         self._confirmed_to = 0
         self._consumers_made = 0
         self._ready: asyncio.Event | None = None
+        self._too_large: ContentStarted | None = None  # its body is dropped as it comes
 
     # Publishing.
 
@@ -252,6 +258,13 @@ class ClientChannel:
                 self.ended(event.error)
             case _:
                 raise AssertionError(f"no channel hears {event!r}")
+
+    def drain(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
+        """A part of a content that is too large to be kept: heard like any other when it is over, without its body."""
+        if isinstance(event, ContentStarted):
+            self._too_large = event
+        elif isinstance(event, ContentFinished) and self._too_large is not None:
+            self.hear(whole(self.number, self._too_large.method, self._too_large.header, b""))
 
     def end_of_read(self) -> None:
         """Hand over what has been gathered since the last read."""

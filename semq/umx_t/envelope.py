@@ -105,6 +105,12 @@ class Data(msgspec.Struct, frozen=True):
     envelope: Envelope
     body: Body = b""
     header: object = None  #: the AMQP content header as it arrived: a forwarded message leaves with the same bytes
+    dropped: int = 0  #: octets of a body that was too large for the link and was not kept: it can only be refused
+
+    @property
+    def size(self) -> int:
+        """Octets of the body as it was sent."""
+        return self.dropped or len(self.body)
 
 
 class Packet(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from semq.engine.errors import Expired, QuotaReached, TokenReused, UnknownTarget
+from semq.engine.errors import QuotaReached, TokenReused, UnknownTarget
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag, Note
@@ -318,21 +318,6 @@ def test_a_cancel_that_comes_too_late_is_told() -> None:
     trio.a.engine.operating.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     assert trio.a.refused
-
-
-def test_an_expired_document_ends_cancelled_with_its_reason() -> None:
-    trio = Trio()
-    trio.cut(trio.a)
-    soon = int(trio.time.wall().timestamp() * 1000) + 2000
-    trio.a.send(b"x", expires_at=soon)
-    trio.later(5)
-    trio.connect(trio.a)
-    trio.later(5)
-    assert trio.b.app.payloads == []
-    assert trio.a.told.events[-1].outcome == "CANCELLED"
-    assert trio.a.told.events[-1].reason == (Expired.code, "expired")
-    trio.a.send(b"y", expires_at=soon)
-    assert isinstance(trio.a.refused[-1], Expired)
 
 
 def test_order_is_kept_when_the_first_is_lost_on_the_way() -> None:

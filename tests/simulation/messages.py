@@ -25,6 +25,7 @@ class Message:
     place: int  #: in accept order, over all messages of the run
     promised: bool = False  #: the application was told that it is accepted
     may_void: bool = False  #: somebody asked to cancel it, or it has an expiry
+    expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     poison: bool = False  #: its receiver cannot read it
     refused: bool = False  #: the platform refuses to carry it, always or at times
     recorded: Arrival | None = None  #: in the receiver's store as it is now

@@ -154,6 +154,7 @@ class Oracle:
         message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
         message.sid = row.sid
         message.may_void = message.may_void or row.expires_at > 0
+        message.expires_at = row.expires_at
         if row.token:
             known = self.by_token.get(row.token)
             self._demand(known is None or known.forgotten, "I1", f"a token accepted twice: {row.token}", "duplicated")
@@ -214,7 +215,7 @@ class Oracle:
             case Outcome.DELIVERED:
                 return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
             case Outcome.REJECTED:
-                return Arrival.REJ in ever or self._is_refused(message)
+                return Arrival.REJ in ever or self._is_refused(message) or self._has_expired(message, row)
             case Outcome.CANCELLED:
                 # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
                 # A sender that was put back to a backup does not know that it had sent them (section 19).
@@ -239,6 +240,15 @@ class Oracle:
         arrived = Arrival.RECV in message.ever and not message.dest_restored
         return not arrived and (message.sent == 1 or Arrival.VOID in message.ever)
 
+    def _has_expired(self, message: Message, row: Outbound) -> bool:
+        """Whether it is true that it came too late: a marker came first, or the only copy was refused for its time."""
+        if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
+            return False
+        if not message.must:  # as for a cancelled one
+            return message.sent == 0 or not message.ever or message.source_restored
+        arrived = Arrival.RECV in message.ever and not message.dest_restored
+        return not arrived and (message.sent == 1 or Arrival.VOID in message.ever)
+
     def _deleted_outbound(self, row: Outbound) -> None:
         message = self.messages.get(row.lk0)
         if message is None:
@@ -246,7 +256,8 @@ class Oracle:
         if row.direction is Direction.RELAYED:
             # Its receiver says SETTLED when an earlier life of its sender, put back since, saw its only copy refused.
             refused = message.source_restored and Outcome.REJECTED in message.ends
-            known = bool(message.ever) or refused
+            over = row.save_fwd is SaveFwd.STORE and row.expires_at > 0  # class 2 is dropped when its time has passed
+            known = bool(message.ever) or refused or over
             self._demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
@@ -263,8 +274,11 @@ class Oracle:
         match row.status:
             case Arrival.RECV:
                 self._demand(payload == message.payload and not message.poison, "I1", f"other bytes: {message}")
+                in_time = not 0 < message.expires_at <= row.received_at
+                self._demand(in_time, "EXPIRY", f"recorded as received after its time: {message}")
             case Arrival.REJ:
-                self._demand(message.poison, "I6", f"refused although readable: {message}")
+                over = 0 < message.expires_at <= row.received_at
+                self._demand(message.poison or over, "I6", f"refused although readable: {message}")
             case Arrival.VOID:
                 allowed = message.may_void or message.refused or message.may_be_lost
                 self._demand(allowed, "I6", f"void although nobody asked: {message}", "lost")
@@ -309,6 +323,7 @@ class Oracle:
             )
             message.refused = a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.may_void = message.may_void or a.expires_at > 0
+            message.expires_at = a.expires_at
             message.sent += 1
             again = not message.must and message.sent > 1 and not message.source_restored
             self._demand(not again, "I5", f"class {a.save_fwd:d} sent again: {envelope.lk0}", "duplicated")

@@ -231,12 +231,18 @@ class World:
             result.found.setdefault("unclean", f"I3: no outcome: {message}")
         if not message.ever and Outcome.REJECTED not in message.ends:  # the platform refused its only copy
             result.found["lost"] = f"I1: never arrived: {message}"
-        elif message.refused and message.outcome is Outcome.REJECTED:
+        elif self._needs_no_record(message):
             return
         elif message.recorded is Arrival.RECV and not (message.given and message.done):
             result.found["lost"] = f"I1: never given to the application: {message}"
         elif message.outcome in expected and message.ever and expected[message.outcome] is not message.recorded:
             result.found["violations"] = f"I6: not true in the end: {message}"
+
+    @staticmethod
+    def _needs_no_record(message: Message) -> bool:
+        """Whether it was refused for what it was, or for its time, by the platform or by a marker that came first."""
+        over = message.expires_at and message.recorded is Arrival.VOID
+        return message.outcome is Outcome.REJECTED and bool(message.refused or over)
 
     def _check_ledgers(self, result: Result) -> None:
         """At rest the receivers' ledgers are empty, unless a backup was put back: its floors are gone.

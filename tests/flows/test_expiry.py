@@ -1,0 +1,155 @@
+"""Documents with an expiry: not delivered after their time, whoever is away, and their sender is told (row B11)."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from semq.engine.errors import Expired
+from semq.store.rows import Event
+from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.status import Outcome
+from tests.flows.trio import Time, Trio, is_message
+
+
+def in_ms(trio: Trio, seconds: float) -> int:
+    """A moment so many seconds from now, as @ExpiresAt."""
+    return int((trio.time.wall().timestamp() + seconds) * 1000)
+
+
+def test_what_expires_before_it_was_sent_ends_rejected_with_its_body() -> None:
+    trio = Trio()
+    trio.cut(trio.a)
+    soon = in_ms(trio, 2)
+    trio.a.send(b"x", expires_at=soon)
+    trio.later(5)
+    trio.connect(trio.a)
+    trio.later(5)
+    assert trio.b.app.payloads == []
+    _has_expired(trio)
+    trio.a.send(b"y", expires_at=soon)
+    assert isinstance(trio.a.refused[-1], Expired)
+
+
+def _has_expired(trio: Trio, *, body: bytes = b"x") -> None:
+    """A's only row ended because of its time; nothing is left anywhere else."""
+    assert trio.a.told.events[-1].kind == "failed"
+    assert trio.a.told.events[-1].outcome == "REJECTED"
+    assert trio.a.told.events[-1].reason is not None
+    assert trio.a.told.events[-1].reason[0] == Expired.code
+    (row,) = trio.a.store.tables.outbound.values()
+    assert (row.outcome, row.has_payload) == (Outcome.REJECTED, bool(body))
+    assert trio.a.store.tables.bodies[row.object_id].payload == body
+    trio.later(60)
+    assert trio.held == 0
+    assert trio.b.rows["tb_0030"] == 0
+
+
+@pytest.mark.parametrize("att", [1, 2], ids=["the only copy", "a later copy"])
+@pytest.mark.parametrize("order_key", ["", "k"])
+def test_the_hub_does_not_forward_what_has_expired(att: int, order_key: str) -> None:
+    """The sender's clock is behind: it would go on."""
+    trio = Trio()
+    if att == 2:
+        trio.lose = lambda wire, frame: is_message(frame)
+    trio.a.engine.core.clock = Slow(trio.time)
+    trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key)
+    if att == 1:
+        trio.time.now += 4
+    trio.later(5)
+    trio.lose = lambda wire, frame: False
+    trio.later(60)
+    assert not [frame for frame in sent_to_b(trio) if isinstance(frame, Data) and not frame.envelope.void]
+    _has_expired(trio)
+
+
+@pytest.mark.parametrize("ack2", [True, False])
+def test_the_hub_does_not_send_what_expired_in_its_store_and_tells_the_sender(ack2: bool) -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.engine.core.clock = Slow(trio.time)
+    trio.a.send(b"x", expires_at=in_ms(trio, 3), ack2=ack2)
+    trio.later(1)
+    assert trio.held == 1
+    trio.cut(trio.a)
+    trio.later(5)
+    trio.connect(trio.b)
+    trio.later(10)
+    assert trio.b.app.payloads == []
+    assert not [frame for frame in sent_to_b(trio) if isinstance(frame, Data)]
+    assert trio.held == 1  # only its sender can end it
+    trio.connect(trio.a)
+    trio.later(30)
+    _has_expired(trio, body=b"x" if ack2 else b"")
+    trio.a.send(b"y")
+    trio.later(1)
+    assert trio.b.app.payloads == [b"y"]
+
+
+def test_class_2_is_dropped_at_the_hub_when_its_time_has_passed() -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x", save_fwd=2, expires_at=in_ms(trio, 3))
+    trio.later(5)
+    assert trio.held == 1
+    trio.connect(trio.b)
+    trio.later(1)
+    assert trio.held == 0
+    trio.later(600)
+    assert trio.b.app.payloads == []
+    assert trio.a.told.events[-1].outcome == "UNKNOWN"
+    assert trio.is_clean()
+    assert trio.a.lines(Event.VOIDED) == 0
+
+
+def test_class_2_that_was_never_sent_ends_rejected() -> None:
+    trio = Trio()
+    trio.cut(trio.a)
+    trio.a.send(b"x", save_fwd=2, expires_at=in_ms(trio, 3))
+    trio.later(5)
+    _has_expired(trio)
+
+
+@pytest.mark.parametrize(("save_fwd", "order_key"), [(3, ""), (3, "k"), (2, ""), (1, "")])
+def test_the_receiver_refuses_what_comes_after_its_time(save_fwd: int, order_key: str) -> None:
+    """Its own clock says so: the others' are behind."""
+    trio = Trio()
+    trio.b.engine.core.clock = Slow(trio.time, -10)
+    trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
+    trio.later(2)
+    assert trio.b.app.payloads == []
+    assert trio.b.lines(Event.REJECTED) == 1
+    _has_expired(trio)
+
+
+def test_what_was_received_in_time_is_given_whenever_its_application_comes() -> None:
+    trio = Trio()
+    trio.b.app.places = 0
+    trio.a.send(b"x", expires_at=in_ms(trio, 3))
+    trio.later(10)
+    assert trio.a.told.kinds[-1] == "delivered"
+    trio.b.app.places = 100
+    trio.b.engine.handing.feed("")
+    trio.later(1)
+    assert trio.b.app.payloads == [b"x"]
+
+
+def sent_to_b(trio: Trio) -> list[Frame]:
+    return trio.b.down.sent if trio.b.down is not None else []
+
+
+class Slow(Time):
+    """The clock of a node that is behind the others, by wall."""
+
+    def __init__(self, time: Time, seconds: float = 100_000) -> None:
+        self._time = time
+        self._behind = timedelta(seconds=seconds)
+
+    @property
+    def now(self) -> float:  # type: ignore[override]
+        return self._time.now
+
+    def monotonic(self) -> float:
+        return self._time.monotonic()
+
+    def wall(self) -> datetime:
+        return self._time.wall() - self._behind

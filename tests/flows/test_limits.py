@@ -1,0 +1,186 @@
+"""Documents at the limits of their nodes: refused with a reason by whoever cannot take them, and the link lives on."""
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as changed
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.engine.errors import DocumentTooLarge
+from semq.service.node import PACKET_BYTES_MAX
+from semq.transport.client import ClientLink
+from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.status import AppStatus, Arrival, Outcome
+from tests.flows.by_hand import by_hand, message
+from tests.flows.sealed import SECRET, World, outcomes, send
+from tests.flows.trio import SETTINGS, Trio, Wire
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+
+DRAINED = PACKET_BYTES_MAX + 1_000_000  # no link keeps so much in one piece unless documents may be so large
+ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
+TAKES_LARGE = LOCAL.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
+SMALL_HUB = PLATFORM + "max_document_bytes = 1000\n"
+LARGE_HUB = PLATFORM.replace(ANY_PORT, LARGE) + "max_document_bytes = 20_000_000\n"
+SMALL = LOCAL.replace("bytes = 100000", "bytes = 1000")
+
+
+class Scene:
+    """A hub, 10008 that sends and 56001 that receives."""
+
+    def __init__(self, inprocess: InProcess, hub: PlatformNode, a: LocalNode, client: ClientLink) -> None:
+        self.inprocess = inprocess
+        self.hub = hub
+        self.a = a
+        self.client = client
+
+    async def send(self, *sizes: int) -> None:
+        channel = await self.client.open_channel()
+        await channel.confirm_select()
+        for size in sizes:
+            header = ContentHeader.build(size, Properties(headers={"@AppKey": f"trade/order//{size}"}))
+            assert await channel.publish_and_wait("semq", "56001", header, bytes(size))
+
+    async def rows(self) -> dict[str, Any]:
+        """What has become of the documents that have not been cleaned, by key."""
+        rows = (await ask(self.client, "msg.list", {"side": "outbound"}))["result"]
+        return {row["app_key"].rpartition("/")[2]: row for row in rows}
+
+    async def refused(self, *sizes: int) -> list[str]:
+        """Wait until these have ended REJECTED and nothing else is left; the texts of their reasons."""
+
+        async def are_refused() -> dict[str, Any] | None:
+            rows = await self.rows()
+            ended = all(row["outcome"] == "REJECTED" for row in rows.values())
+            return rows if ended and rows.keys() == {str(size) for size in sizes} else None
+
+        rows = await until(are_refused)
+        assert {row["reason"][0] for row in rows.values()} == {DocumentTooLarge.code}
+        listed = (await ask(self.client, "failed.list"))["result"]
+        assert {row["lk0"] for row in listed} == {row["lk0"] for row in rows.values()}
+        for row in rows.values():
+            body = (await ask(self.client, "msg.body", {"id": row["lk0"]}))["result"]
+            assert body["digest"] == sha256(bytes(row["size"])).hexdigest()
+        return [rows[str(size)]["reason"][1] for size in sizes]
+
+
+async def scene_of(inprocess: InProcess, hub_text: str) -> Scene:
+    hub = await inprocess.platform(hub_text)
+    a = await inprocess.started(inprocess.settings("10008", TAKES_LARGE.format(name="10008", hub=hub.port)))
+    await linked(a)
+    return Scene(inprocess, hub, a, await inprocess.client(a))
+
+
+async def receiver(scene: Scene, text: str) -> LocalNode:
+    settings = scene.inprocess.settings("56001", text.format(name="56001", hub=scene.hub.port))
+    node = await scene.inprocess.started(settings)
+    await linked(node)
+    await until(lambda: scene.a.engine.partners.online.get("1.56001"))
+    return node
+
+
+async def test_what_is_too_large_for_the_hub_is_refused_there_and_the_link_lives_on(inprocess: InProcess) -> None:
+    """Row B5. Small enough to be read, or drained: the same end, and what comes after goes its way."""
+    scene = await scene_of(inprocess, SMALL_HUB)
+    session = scene.a.uplink.link
+    await receiver(scene, TAKES_LARGE)
+    await scene.send(900, 1001, DRAINED, 901)
+    told = await scene.refused(1001, DRAINED)
+    assert told == [f"The document has {size} bytes; the platform carries 1000." for size in (1001, DRAINED)]
+    assert scene.a.uplink.link is session
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["forwarded", "stored"])
+async def test_what_is_too_large_for_the_receiver_is_refused_there(inprocess: InProcess, waits: bool) -> None:
+    scene = await scene_of(inprocess, LARGE_HUB)
+    if waits:
+        await scene.send(900, 1001, DRAINED, 901)
+        await until(lambda: scene.hub.engine.holding.held.get("1.56001") == 4)
+    b = await receiver(scene, SMALL)
+    session = b.uplink.link
+    if not waits:
+        await scene.send(900, 1001, DRAINED, 901)
+    told = await scene.refused(1001, DRAINED)
+    assert told == [f"The document has {size} bytes; the receiver takes 1000." for size in (1001, DRAINED)]
+    assert b.uplink.link is session
+    assert not scene.hub.engine.holding.held
+    client = await inprocess.client(b)
+    rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]
+    assert {row["size"] for row in rows if row["app_status"] == "NEW"} == {900, 901}
+    assert not (await ask(client, "failed.list"))["result"]  # there is nothing that a person could do here
+
+
+async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inprocess: InProcess) -> None:
+    """A marker that carries a body, and a packet that none can be: refused or noted, in bounded memory."""
+    hub = await inprocess.platform(SMALL_HUB)
+    peer = await by_hand(inprocess, hub)
+    whole = message(1)
+    marker = Data(changed(whole.envelope, void=True), bytes(DRAINED))
+    await peer.say(marker)
+    await until(lambda: peer.count(ident=whole.envelope.ident))
+    assert peer.heard[-1].reason[0] == DocumentTooLarge.code
+    await peer.say_bytes(hub.address, "1.810.indication", bytes(DRAINED))
+    await until(lambda: hub.engine.core.counters.counts.get("violation"))
+    assert hub.links.links["1.10008"].is_up
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
+    """What its own node accepts no other refuses for the octets of the seal."""
+    world = World()
+    world.settings = replace(SETTINGS, max_document=len(SECRET))
+    world.crash_hub()
+    for node in world.nodes:
+        node.crash()
+        world.connect(node)
+    world.settle()
+    world.a.send(SECRET, encrypt=sealed)
+    world.later(2)
+    assert world.b.app.payloads == [SECRET]
+    world.a.send(SECRET + b"x", encrypt=sealed)
+    assert isinstance(world.a.refused[-1], DocumentTooLarge)
+
+
+@pytest.mark.parametrize("order_key", ["", "k"])
+def test_a_receiver_with_a_smaller_limit_refuses_for_good_and_keeps_nothing(order_key: str) -> None:
+    world = World()
+    send(world, b"x")  # its keys are known
+    world.later(1)
+    world.settings = replace(SETTINGS, max_document=5)
+    world.b.crash()
+    world.connect(world.b)
+    world.settle()
+    send(world, b"123456", b"12345", order_key=order_key)
+    world.later(5)
+    assert world.b.app.payloads == [b"x", b"12345"]
+    assert outcomes(world.a) == [Outcome.REJECTED]
+    (row,) = world.a.store.tables.outbound.values()
+    assert row.reason is not None
+    assert row.reason[0] == DocumentTooLarge.code
+    assert row.has_payload
+    assert world.b.rows["tb_0030"] == 0
+
+
+def test_copies_that_were_dropped_for_their_size_are_answered_like_any_other() -> None:
+    """A duplicate of what was recorded is no news, whatever its size."""
+    trio = Trio()
+    twice: list[Frame] = []
+
+    def keep(wire: Wire, frame: Frame) -> bool:
+        if isinstance(frame, Data) and wire is trio.b.down:
+            twice.append(Data(frame.envelope, b"", frame.header, 10**9))
+        return False
+
+    trio.lose = keep
+    trio.a.send(b"x")
+    trio.settle()
+    assert trio.b.down is not None
+    trio.b.down.send(twice[0])
+    trio.later(2)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.a.told.kinds[-1] == "delivered"
+    assert not [row for row in trio.b.store.tables.pending.values() if row.status is Arrival.REJ]
+    assert not [row for row in trio.b.store.tables.pending.values() if row.app_status is AppStatus.PARKED]
