@@ -48,7 +48,7 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     """A message in a list."""
     inbound = row.get("side") == "inbound"
     other = str(row.get("source" if inbound else "target", "")).removeprefix("1.")
-    marks = [mark for mark in ("held", "parked", "void") if row.get(mark)]
+    marks = [mark for mark in ("held", "parked", "void", "overdue") if row.get(mark)]
     return (
         row.get("id", row.get("object_id")),
         brief(row.get("at")),

@@ -147,7 +147,6 @@ class AnswerCustody(OnCopies):
 
     def decide(self, unit: Unit) -> None:
         self._answers: list[tuple[Inquiry, Answer, LK1, bool]] = []
-        self._over: list[Outbound] = []
         for lk1, record in self._records:
             row = self._row(unit, lk1)
             if self._core.lk1(lk1.object_id) != lk1:
@@ -155,8 +154,6 @@ class AnswerCustody(OnCopies):
             elif row is not None and str(row.lk0) == record.ident:
                 HUB.step(HELD[row.ss_status], HubHeard.inquired)
                 self._answers.append((record, Answer.CUSTODY, lk1, row.void))
-                if self._holding.is_over(row):
-                    self._over.append(row)
             else:
                 HUB.step(Held.ABSENT, HubHeard.inquired)
                 self._answers.append((record, Answer.GONE, lk1, False))
@@ -164,8 +161,6 @@ class AnswerCustody(OnCopies):
     def committed(self) -> None:
         for record, answer, lk1, void in self._answers:
             self._holding.answer(self._source, record, answer, lk1, void=void)
-        for row in self._over:
-            self._holding.note_expired(row.lk0)
 
 
 class AnswerOrPassOn(Step):
@@ -181,7 +176,6 @@ class AnswerOrPassOn(Step):
 
     def decide(self, unit: Unit) -> None:
         self._held: list[tuple[Inquiry, int, bool]] = []
-        self._over: list[Outbound] = []
         self._rest: list[Inquiry] = []
         for record in self._records:
             row = unit.relayed.get(record.ident)
@@ -189,14 +183,10 @@ class AnswerOrPassOn(Step):
                 self._rest.append(record)
             else:
                 self._held.append((record, row.object_id, row.void))
-                if self._holding.is_over(row):
-                    self._over.append(row)
 
     def committed(self) -> None:
         holding = self._holding
         for record, object_id, void in self._held:
             holding.answer(self._source, record, Answer.CUSTODY, holding.core.lk1(object_id), void=void)
-        for row in self._over:
-            holding.note_expired(row.lk0)
         if self._rest:
             holding.pass_on(self._source, self._target, self._rest)

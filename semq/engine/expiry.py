@@ -1,8 +1,8 @@
 """When a document is too old to be delivered (@ExpiresAt, row B11; PROTOCOL.md section 12).
 
 Every node judges by its own clock and lets nothing pass that has expired by it: the sender withdraws it, the hub
-neither forwards nor sends it, the receiver does not record it as received. Asked by ``receiving``, ``relaying``,
-``holding``, ``sending`` and ``operating``.
+refuses it or, if it has stored it, sends all but its payload, the receiver does not record it as received. Asked by
+``receiving``, ``relaying``, ``holding`` and ``outbound``.
 """
 
 from semq.engine.errors import Expired

@@ -22,7 +22,6 @@ from semq.engine.copies import (
     HearAnswers,
 )
 from semq.engine.core import Core, Step
-from semq.engine.errors import Expired
 from semq.engine.expiry import is_expired
 from semq.engine.pump import Lane, Pump
 from semq.engine.schedule import Schedule
@@ -31,9 +30,9 @@ from semq.store.unit import Query, Recovered, Unit, Unsettled
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
-from semq.umx_t.locator import LK0, LK1
+from semq.umx_t.locator import LK1
 from semq.umx_t.records import Answer, Inquiry, Note, Receipt, Role
-from semq.umx_t.status import Direction, SaveFwd
+from semq.umx_t.status import Direction
 
 if TYPE_CHECKING:
     from semq.engine.relaying import Session
@@ -51,7 +50,7 @@ class Holding:
         self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
         self._storing: dict[str, int] = {}  #: on their way into the store
         self.sends: dict[int, int] = {}  #: of a row that its target has not recorded
-        self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent, self.released)
+        self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
         self._asks: list[Outbound] = []
@@ -136,9 +135,6 @@ class Holding:
         rule = HUB.step(HELD[row.ss_status], HubHeard.claim)
         if rule.deed is not HubDeed.send:
             return None
-        if self.is_over(row):
-            self._withhold(unit, row)
-            return None
         before = row.ss_status
         sends = self.sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
@@ -151,31 +147,11 @@ class Holding:
         row.att += 1
         unit.change_outbound(row, before)
         lk1 = self.core.lk1(row.object_id)
-        unit.ledger.append(self.core.line(Side.HUB, Event.SENT, row, lk1=str(lk1)))
-        return Data(replace(decode_envelope(stored), lk1=lk1, source=self.core.address), stored.payload)
-
-    def is_over(self, row: Outbound) -> bool:
-        """Whether the time of a stored document has passed: it is sent no more. A marker knows no time."""
-        return not row.void and is_expired(row.expires_at, self.core.now_ms())
-
-    def _withhold(self, unit: Unit, row: Outbound) -> None:
-        """H5: only its sender can end a message of class 3, by a marker, which comes when it hears or sees that the
-        time has passed; class 2 leaves no marker and is dropped here, and whoever asks hears of the receiver."""
-        if row.save_fwd is SaveFwd.MUST:
-            self.note_expired(row.lk0)
-            return
-        unit.delete_outbound(row)
-        unit.ledger.append(
-            self.core.line(Side.HUB, Event.DROPPED, row, "expired", lk1=str(self.core.lk1(row.object_id)))
-        )
-
-    def note_expired(self, lk0: LK0) -> None:
-        """Mail a refusal of what is stored and will not be sent: of no attempt, for no copy has come just now."""
-        receipt = Receipt(
-            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.REFUSED,
-            ident=str(lk0), reason=(Expired.code, "Its time passed while the platform held it."),
-        )  # fmt: skip
-        self.core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+        late = not row.void and is_expired(row.expires_at, self.core.now_ms())
+        unit.ledger.append(self.core.line(Side.HUB, Event.SENT, row, "late" if late else "", lk1=str(lk1)))
+        # What is late ends as any copy does, by its receiver's ledger, which may know it; only its payload stays here.
+        envelope = replace(decode_envelope(stored), lk1=lk1, source=self.core.address, late=late)
+        return Data(envelope, b"" if late else stored.payload)
 
     def _send(self, dest: str, frames: list[Data]) -> None:
         session = self.sessions.get(dest)

@@ -50,7 +50,7 @@ class Pump:
         self._claim = claim
         self._send = send
         self._sent = sent
-        self._gone = gone  #: told of rows that ended when it was their turn (class 2)
+        self._gone = gone  #: told of rows that ended with their sending (class 2 without a receipt)
         self.lanes: dict[str, Lane] = {}
 
     def lane(self, dest: str) -> Lane:
@@ -136,11 +136,11 @@ class _Claim(Step):
             frame = self._pump._claim(unit, row, unit.bodies[row.object_id], self._events)
             if frame is not None:
                 self._frames.append(frame)
-            # A row that is deleted with its sending never lands: it must not take a place in the flight.
-            if row.object_id in unit.deleted_outbound:
-                self._left.append(row)
-            elif frame is not None:
-                self._claimed.append(row.object_id)
+                # A row that is deleted with its sending never lands: it must not take a place in the flight.
+                if row.object_id in unit.deleted_outbound:
+                    self._left.append(row)
+                else:
+                    self._claimed.append(row.object_id)
 
     def committed(self) -> None:
         lane = self._lane

@@ -253,6 +253,10 @@ class _Record(Step):
             if entry.digest and envelope.digest and entry.digest != envelope.digest:
                 raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
             return Arrived.payload, NOTHING, None
+        if envelope.late:
+            if not envelope.attributes.expires_at:
+                raise NotYours("A message without an expiry is said to be late.", lk0=envelope.ident)
+            return Arrived.unreadable, NOTHING, (Expired.code, "Its time passed while the platform held it.")
         size, most = document_size(message), self._core.settings.max_document
         if message.dropped or size > most:
             text = f"The document has {size} bytes; the receiver takes {most}."

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import Mismatch, NotYours, UnknownTarget
-from semq.engine.expiry import says_expired
 from semq.engine.outbound import NEWS, Effects, OutboundRows
 from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
@@ -288,21 +287,12 @@ class _HearReceipts(_ReAck2):
 
         Then only the receiver can tell. So too in an order: what follows waits for a marker in its place (break F3).
         """
-        if self._is_over(row, record, reason):
-            row.reason, row.held = reason, False
-            self._hear(unit, row, Heard.cancel, detail="expired")
-        elif record.att != row.att or row.void:
+        if record.att != row.att or row.void:
             unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
         elif self._is_only_copy(row, reason):
             self._hear(unit, row, Heard.refused, reason=reason)
         elif row.has_payload:
             self._hear(unit, row, Heard.refused_again, reason=reason)
-
-    @staticmethod
-    def _is_over(row: Outbound, record: Receipt, reason: Reason) -> bool:
-        """S10: the platform holds a copy that it does not send, since its time has passed (H5): a marker ends it."""
-        stored = says_expired(reason) and record.att == 0 and row.expires_at > 0
-        return stored and row.save_fwd is SaveFwd.MUST and row.outcome is None and not row.void
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether the refused copy is the first that ever left, and nothing in an order waits for its place.

@@ -71,6 +71,14 @@ def why(row: Facts, around: Surroundings) -> Cause | None:
     return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
 
 
+def is_overdue(row: Facts, around: Surroundings) -> bool:
+    """Whether a row has not ended in the time that its operator set. That alone never means that it has failed."""
+    if row["side"] == "inbound":
+        is_open = row["app_status"] == AppStatus.NEW.name or _is_owed(row)
+        return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
+    return row["outcome"] is None and around.now_ms - row["accepted_at"] >= around.overdue_ms
+
+
 def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
     if row["outcome"] == Outcome.REJECTED.name:
         cannot_open = row["reason"] and str(row["reason"][0]).startswith(CANNOT_OPEN_CODES)
@@ -81,7 +89,7 @@ def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
         return Cause.HELD
     if row["parked"]:
         return Cause.NEVER_RECORDED
-    if around.now_ms - row["accepted_at"] < around.overdue_ms:
+    if not is_overdue(row, around):
         return None
     if row["direction"] == Direction.RELAYED.name:
         return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
@@ -107,10 +115,15 @@ def _is_online(row: Facts, around: Surroundings) -> bool:
 def _why_inbound(row: Facts, around: Surroundings) -> Cause | None:
     if row["app_status"] == AppStatus.PARKED.name:
         return Cause.PARKED
-    if around.now_ms - row["received_at"] < around.overdue_ms:
+    if not is_overdue(row, around):
         return None
     if row["app_status"] == AppStatus.NEW.name:
         return Cause.BLOCKED_BY_ORDER if row["id"] in around.blocked else Cause.NOT_CONSUMED
+    return Cause.REACK_MISSING
+
+
+def _is_owed(row: Facts) -> bool:
+    """Whether an acknowledgement of ours is not known to be noted."""
     owes_platform = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
     owes_sender = row["save_fwd"] == SaveFwd.MUST and row["s_ack_status"] == AckStatus.AS_INIT.name
-    return Cause.REACK_MISSING if owes_platform or owes_sender else None
+    return bool(owes_platform or owes_sender)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from semq.engine.errors import NotThere
-from semq.engine.stuck import Cause, Surroundings, why
+from semq.engine.stuck import Cause, Surroundings, is_overdue, why
 from semq.service.admin import BadArguments, Handler
 from semq.store import reading
 from semq.store.postgres import PostgresStore
@@ -51,13 +51,16 @@ class Reading:
             raise BadArguments(f"msg.list has no argument {unknown[0]}.")
         wanted = {name: value for name, value in arguments.items() if value is not None}
         wanted["limit"] = max(1, min(int(wanted.get("limit", 50)), LIMIT_MAX))
-        return await self._node.store.read(reading.list_messages, reading.Filter(**wanted))
+        rows = await self._node.store.read(reading.list_messages, reading.Filter(**wanted))
+        around = self._node.surroundings()
+        return [row | {"overdue": is_overdue(row, around)} for row in rows]
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """One message: its row, and why it is stuck if it is."""
+        """One message: its row, whether it is overdue, and why it is stuck if it is."""
         row = await self._one(str(arguments["id"]))
         cause = self._why(row)
-        return row | ({"stuck": _told(cause)} if cause else {})
+        overdue = {"overdue": is_overdue(row, self._node.surroundings())}
+        return row | overdue | ({"stuck": _told(cause)} if cause else {})
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Every line of the ledger about one message; of several with one key the newest, the ``others`` named."""

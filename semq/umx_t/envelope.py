@@ -49,6 +49,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     prev: Pos | None = None  #: position of the message before it with the same order key
     att: int = 0  #: attempt, counts from 1; negative answers and Ack-Fwd must name it
     void: bool = False  #: a void marker instead of a payload
+    late: bool = False  #: of a stored copy: its time has passed, and the platform leaves the payload out
     lk1: LK1 | None = None  #: set by the platform before it sends a stored copy
     digest: bytes = b""  #: SHA-256 of the payload as handed over by the application; salted if it is sealed
     submitted_at: int = 0  #: milliseconds since 1970 UTC

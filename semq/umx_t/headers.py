@@ -24,7 +24,7 @@ APPLICATION = ("@Reliable", "@SaveFwd", "@Ack2", "@AppKey", "@Encrypt", "@Fixed"
 # Attributes that only nodes set.
 TRANSPORT = (
     "@Sid", "@Floor", "@Prev", "@Att", "@Void", "@LK1", "@Digest", "@Sender", "@SessionKey", "@SubmittedAt",
-    "@Alg", "@KeyId", "@Origin", "@Signature",
+    "@Alg", "@KeyId", "@Origin", "@Signature", "@Late",
 )  # fmt: skip
 _APPLICATION = frozenset(APPLICATION)
 ORDER_KEY_MAX = 128  # characters
@@ -130,6 +130,7 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
         ("@Floor", envelope.floor or None),
         ("@Prev", str(envelope.prev) if envelope.prev else None),
         ("@Void", 1 if envelope.void else None),
+        ("@Late", 1 if envelope.late else None),
         ("@LK1", str(envelope.lk1) if envelope.lk1 else None),
         ("@Sender", envelope.sender or None),
         ("@SessionKey", envelope.session_key or None),
@@ -285,6 +286,7 @@ OF_TRANSPORT: dict[str, tuple[str, Read]] = {
     "@Prev": ("prev", lambda name, value: parse_pos(value)),
     "@Att": ("att", _attempt),
     "@Void": ("void", _flag),
+    "@Late": ("late", _flag),
     "@LK1": ("lk1", lambda name, value: parse_lk1(value)),
     "@Digest": ("digest", _digest),
     "@Sender": ("sender", _text_of(SENDER_MAX)),

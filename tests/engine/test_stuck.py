@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from semq.engine.stuck import SILENT_AFTER, Cause, Surroundings, why
+from semq.engine.stuck import SILENT_AFTER, Cause, Surroundings, is_overdue, why
 
 Row = dict[str, Any]
 ROW: Row = {
@@ -67,3 +67,23 @@ def test_a_receiver_s_row(row: Row, around: Surroundings, cause: Cause | None) -
 
 def test_every_cause_says_what_to_do() -> None:
     assert all(cause.meaning and cause.next_step for cause in Cause)
+
+
+@pytest.mark.parametrize(
+    ("row", "around", "overdue"),
+    [
+        (ROW, EARLY, False),
+        (ROW, LATE, True),
+        (ROW | {"held": True}, LATE, True),
+        (ROW | {"outcome": "REJECTED"}, LATE, False),
+        (RELAYED | {"parked": True}, LATE, True),
+        (RECEIVED, EARLY, False),
+        (RECEIVED, LATE, True),
+        (RECEIVED | {"app_status": "PARKED", "s_ack_status": "AS_ACK"}, LATE, False),
+        (DONE, LATE, True),
+        (DONE | {"s_ack_status": "AS_ACK"}, LATE, False),
+        (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.1"}, LATE, True),
+    ],
+)
+def test_overdue_is_what_has_not_ended_in_its_time(row: Row, around: Surroundings, overdue: bool) -> None:
+    assert is_overdue(row, around) is overdue

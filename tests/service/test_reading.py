@@ -25,3 +25,20 @@ async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
     await until(all_overdue)
     [held] = (await ask(client, "stuck.list", {"cause": "held", "limit": 1}))["result"]
     assert held["lk0"] == sent[5]
+
+
+async def test_overdue_is_said_in_lists_and_of_one_message_and_nothing_has_failed(inprocess: InProcess) -> None:
+    """Row B6; by the same measure as what is stuck."""
+    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"
+    node = await inprocess.started(inprocess.settings("10008", text))
+    client = await inprocess.client(node)
+    lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
+
+    async def is_overdue() -> bool:
+        (row,) = (await ask(client, "msg.list"))["result"]
+        return bool(row["overdue"])
+
+    await until(is_overdue)
+    row = (await ask(client, "msg.show", {"id": lk0}))["result"]
+    assert (row["overdue"], row["outcome"], row["stuck"]["cause"]) == (True, None, "LINK_DOWN")
+    assert (await ask(client, "failed.list"))["result"] == []

@@ -256,8 +256,7 @@ class Oracle:
         if row.direction is Direction.RELAYED:
             # Its receiver says SETTLED when an earlier life of its sender, put back since, saw its only copy refused.
             refused = message.source_restored and Outcome.REJECTED in message.ends
-            over = row.save_fwd is SaveFwd.STORE and row.expires_at > 0  # class 2 is dropped when its time has passed
-            known = bool(message.ever) or refused or over
+            known = bool(message.ever) or refused
             self._demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
@@ -277,7 +276,7 @@ class Oracle:
                 in_time = not 0 < message.expires_at <= row.received_at
                 self._demand(in_time, "EXPIRY", f"recorded as received after its time: {message}")
             case Arrival.REJ:
-                over = 0 < message.expires_at <= row.received_at
+                over = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
                 self._demand(message.poison or over, "I6", f"refused although readable: {message}")
             case Arrival.VOID:
                 allowed = message.may_void or message.refused or message.may_be_lost
@@ -338,6 +337,9 @@ class Oracle:
     def _check_bytes(self, message: Message, envelope: Envelope, body: bytes) -> None:
         if envelope.void:
             self._demand(body == b"", "I6", f"a void marker with a payload: {message}")
+        elif envelope.late:
+            fine = body == b"" and 0 < message.expires_at <= self.world.now_ms
+            self._demand(fine, "EXPIRY", f"its payload is held back, and its time has not passed: {message}")
         else:
             self._demand(body == message.payload, "I1", f"sent with other bytes: {message}")
 

@@ -21,7 +21,7 @@ from tests.simulation.messages import Message
 from tests.simulation.network import SimLink
 from tests.simulation.oracle import Broken, Oracle
 from tests.simulation.plan import NAMES, Plan, draw
-from tests.simulation.timeline import Timeline
+from tests.simulation.timeline import EPOCH, Timeline
 
 REST_S = 12_000.0  # within this time after the last fault everything is at rest
 SILENCE_S = 400.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
@@ -218,6 +218,11 @@ class World:
         self._run_until(self.time.now + SILENCE_S, lambda: self.site is not site)
         if self.oracle.frames != frames:
             result.found["unclean"] = f"I5: {self.oracle.frames - frames} frames after everything was at rest"
+
+    @property
+    def now_ms(self) -> int:
+        """The true time, in milliseconds since 1970 UTC; the platform's clock shows it."""
+        return int((EPOCH.timestamp() + self.time.now) * 1000)
 
     def _check_message(self, result: Result, message: Message) -> None:
         if not message.must or message.excused:

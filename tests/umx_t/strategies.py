@@ -63,6 +63,7 @@ envelopes = st.builds(
     prev=st.none() | positions,
     att=st.integers(0, 2**31 - 1),
     void=st.booleans(),
+    late=st.booleans(),
     lk1=st.none() | lk1s,
     digest=st.just(b"") | digests,
     submitted_at=numbers,
