@@ -297,6 +297,14 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             ),
         ],
     ),
+    "limits beyond what a document or a message can be": (
+        LOCAL + "[protocol]\nmax_document_bytes = 268_435_457\n[amqp]\nmax_message_bytes = 1_073_741_825\n",
+        {},
+        [
+            "semq.toml: protocol.max_document_bytes: Input should be less than or equal to 268435456",
+            "semq.toml: amqp.max_message_bytes: Input should be less than or equal to 1073741824",
+        ],
+    ),
     "users and virtual hosts that do not fit": (
         LOCAL + USERS.replace("[amqp.users.web]", '[amqp.users.web]\npasword = "secret"').replace("shop =", "shpo ="),
         {},

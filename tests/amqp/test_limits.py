@@ -6,6 +6,7 @@ import pytest
 
 from semq.amqp import Limits
 from semq.amqp.errors import LocalMisuse
+from semq.amqp.limits import ANY_SIZE
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,10 @@ def test_wrong_limits_are_misuse(wrong: dict[str, Any]) -> None:
 
 def test_no_limit_is_a_limit() -> None:
     assert Limits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0
+
+
+def test_what_is_streamed_needs_no_room_in_memory() -> None:
+    assert Limits(body_max=ANY_SIZE, stream_from=11, arriving_max=10).whole_max == 10
+    assert Limits(body_max=5, stream_from=11, arriving_max=5).whole_max == 5
+    with pytest.raises(LocalMisuse):
+        Limits(body_max=ANY_SIZE, stream_from=12, arriving_max=10)

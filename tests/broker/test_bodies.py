@@ -257,6 +257,32 @@ async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be(
             await channel.publish_and_wait("door", "k", header(body + b"x"), body + b"x")
 
 
+class Drain(Door):
+    """Hears of everything; what is larger than a client may send, and than it takes, without its body."""
+
+    drains = True
+
+    def publish(self, session: Any, routing_key: Any, header: Any, body: bytes, mandatory: Any, settle: Any) -> None:
+        self.heard.append(body if len(body) == header.body_size else b"%d octets were dropped" % header.body_size)
+        settle(CONFIRMED)
+
+
+async def test_a_service_that_drains_hears_of_what_it_does_not_take_and_the_channel_lives_on() -> None:
+    door, store = Drain(), MemoryStore()
+
+    def prepare(server: AmqpServer) -> None:
+        server.vhosts["/"].register(door)
+
+    async with pair(store, LIMITS, connection=Limits(body_max=CHUNK), prepare=prepare) as both:
+        channel = await opened(both)
+        for body in (body_of(2 * CHUNK), body_of(9 * CHUNK), b"x"):
+            assert await channel.publish_and_wait("door", "k", header(body), body)
+        assert door.heard == [body_of(2 * CHUNK), b"%d octets were dropped" % (9 * CHUNK), b"x"]
+        assert store.bodies == {}
+        with pytest.raises(ContentTooLarge):
+            await channel.publish_and_wait("", "k", header(body_of(CHUNK + 1)), body_of(CHUNK + 1))
+
+
 @pytest.mark.parametrize("when", ["arriving", "leaving"])
 async def test_when_the_store_fails(when: str) -> None:
     store = MemoryStore()

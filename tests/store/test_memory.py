@@ -335,6 +335,7 @@ def test_expired(store: MemoryStore) -> None:
         own(3, expires_at=6),
         own(4, expires_at=5, void=True),
         relayed(5, expires_at=1),
+        own(6, -1, expires_at=5, save_fwd=SaveFwd.STORE, ss_status=SendStatus.SS_SENT),
     )
     assert ids(found(store, Expired(5, 9))) == [2]
     assert ids(found(store, Expired(6, 1))) == [2]

@@ -8,6 +8,7 @@ import pytest
 from semq.amqp import methods as m
 from semq.amqp.errors import NotFound, PreconditionFailed
 from semq.amqp.events import Delivered, Returned
+from semq.amqp.limits import ANY_SIZE, Limits
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from tests.transport.pair import header, pair
@@ -196,3 +197,28 @@ async def test_waiting_to_publish_ends_with_the_channel() -> None:
         await channel.close()
         with pytest.raises(LinkLost):
             await waiting
+
+
+async def test_a_content_that_is_too_large_comes_in_its_turn_without_its_body() -> None:
+    limits = Limits(body_max=ANY_SIZE, stream_from=1001, arriving_max=1000)
+    async with pair() as both:
+        channel = await (await both.dial(limits=limits)).open_channel()
+        await channel.confirm_select()
+        queue = (await channel.declare_queue(exclusive=True)).queue
+        bodies = [b"1", bytes(1000), bytes(1001), bytes(200_000), b"2"]
+        for body in bodies:
+            assert await channel.publish_and_wait("", queue, header(body), body)
+        got: list[tuple[int, bytes]] = []
+        done = asyncio.Event()
+
+        def take(batch: list[Delivered]) -> None:
+            got.extend((delivered.header.body_size, bytes(delivered.body)) for delivered in batch)
+            channel.ack(batch[-1].delivery_tag, multiple=True)
+            if len(got) == len(bodies):
+                done.set()
+
+        await channel.consume(queue, take)
+        async with asyncio.timeout(60):
+            await done.wait()
+        assert got == [(len(body), body if len(body) <= 1000 else b"") for body in bodies]
+        assert await channel.publish_and_wait("", queue, header(bytes(1001)), bytes(1001))
