@@ -10,6 +10,7 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome, SendStatus
 from tests.flows.trio import Time, Trio, is_message
+from tests.service.inprocess import LOCAL, InProcess, ask, linked, until
 
 
 def in_ms(trio: Trio, seconds: float) -> int:
@@ -198,3 +199,30 @@ class Slow(Time):
 
     def wall(self) -> datetime:
         return self._time.wall() - self._behind
+
+
+async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inprocess: InProcess) -> None:
+    """The document waits at the hub, its sender stops, its time passes, its receiver comes."""
+    hub = await inprocess.platform()
+    settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port))
+    a = await inprocess.started(settings)
+    await linked(a)
+    expires_at = a.engine.core.now_ms() + 6000
+    document = {"target": "56001", "body_base64": "eA==", "expires_at": expires_at}
+    lk0 = (await ask(await inprocess.client(a), "msg.submit", document))["result"]["lk0"]
+    await until(lambda: hub.engine.holding.held.get("1.56001"))
+    await a.stop()
+    await until(lambda: hub.engine.core.now_ms() > expires_at)
+    b = await inprocess.local("56001", hub.port)
+    await linked(b)
+    await until(lambda: not hub.engine.holding.held)
+    events = (await ask(await inprocess.client(b), "msg.trace", {"id": lk0}))["result"]["events"]
+    assert [line["event"] for line in events][:1] == ["REJECTED"]
+    client = await inprocess.client(await inprocess.started(settings))
+
+    async def has_failed() -> list[dict[str, object]]:
+        return list((await ask(client, "failed.list"))["result"])
+
+    (row,) = await until(has_failed)
+    assert (row["lk0"], row["outcome"], row["reason"][0]) == (lk0, "REJECTED", Expired.code)
+    assert (await ask(client, "msg.body", {"id": lk0}))["result"]["body_base64"] == "eA=="
