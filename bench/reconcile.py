@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--messages", type=int, default=100_000, metavar="N", help="messages of the date (100000)")
     parser.add_argument("--nodes", type=int, default=8, metavar="N", help="institutions, one of which sends half (8)")
-    parser.add_argument("--memory", type=int, default=4096, metavar="MIB", help="what each engine may use (4096)")
+    parser.add_argument("--memory", type=int, default=2048, metavar="MIB", help="what each engine may use (2048)")
     parser.add_argument("--engines", default=",".join(ENGINES), help="which to measure (all three)")
     parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
     parser.add_argument("--keep", action="store_true", help="keep the folder with ledgers and reports")

@@ -24,10 +24,11 @@ from semq.clock import SystemClock
 from semq.store.embedded import EmbeddedPostgres
 from spark_reconcile.days import Calendar
 from spark_reconcile.job import Request, run
-from spark_reconcile.judging import grid_of
 from spark_reconcile.progress import Progress
 from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.settings import Settings
+from spark_reconcile.situation import unpack
+from spark_reconcile.verdicts import judge
 
 # What the comparison in Postgres reads; its types there.
 LOADED = {
@@ -124,14 +125,13 @@ def _batches(folder: Path) -> Iterator[bytes]:
 
 
 def _grid(rows: list[Any]) -> list[tuple[int, str]]:
-    return [(number, rule.verdict) for number, rule in grid_of(row[0] for row in rows).items()]
+    return [(number, judge(unpack(number)).verdict) for number, _ in rows]
 
 
 def _verdicts(rows: list[Any]) -> Counts:
-    rules = grid_of(row[0] for row in rows)
     counts: Counts = {}
     for number, count in rows:
-        name = rules[number].verdict
+        name = judge(unpack(number)).verdict
         counts[name] = counts.get(name, 0) + count
     return counts
 

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window
 
 WAY_MAX_MS = 10_000  # a slower answer says too little
-SAMPLE_ROWS = 4_000_000  # so many lines are enough to tell the clocks by
 APPLY_FROM_MS = 2_000  # smaller differences are within the error of the method
 
 
@@ -28,18 +27,13 @@ class Skew(NamedTuple):
     of: int
 
 
-def estimate(facts: DataFrame, names: DataFrame, rows: int = 0) -> dict[str, Skew]:
-    """The clock of each node that can be told. ``names``: hash, node. One row per node is all that leaves Spark.
-
-    ``rows``: lines of all ledgers; of very many only every so-manieth message is asked, always the same ones.
-    """
-    share = max(rows // SAMPLE_ROWS, 1)
-    asked = facts.where(f"pmod(xxhash64(lk0), {share}) = 0") if share > 1 else facts
-    ways = asked.where(_IN_TIME).select(
-        F.expr(f"explode(array({_SENDER}, {_RECEIVER}))").alias("estimate"),
-    )
-    by_hash = ways.select("estimate.hash", "estimate.seconds").where("seconds IS NOT NULL AND hash IS NOT NULL")
-    told = _mode(by_hash).join(F.broadcast(names), "hash").collect()
+def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
+    """The clock of each node that can be told. ``names``: hash, node. One row per node is all that leaves Spark."""
+    counted = facts.where(_IN_TIME).groupBy(*(F.expr(what).alias(name) for name, what in _ESTIMATES)).agg(
+        F.count("*").alias("messages")
+    )  # fmt: skip
+    by_hash = counted.selectExpr("messages", "stack(2, sender, sender_s, receiver, receiver_s) AS (hash, seconds)")
+    told = _mode(by_hash.where("seconds IS NOT NULL AND hash IS NOT NULL")).join(F.broadcast(names), "hash").collect()
     return {row["node"]: Skew(int(row["seconds"]) * 1000, int(row["agreeing"]), int(row["of"])) for row in told}
 
 
@@ -48,10 +42,14 @@ _IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND heard_at - sent_at BETWEEN 0 
 # The sender's clock minus the hub's; then the receiver's minus the hub's, by way of this same sender's clock.
 _SENDER_MS = "((sent_at + heard_at) / 2 - taken_at)"
 _RECEIVER_MS = f"(recorded_at - (sent_at + ended_at) / 2 + {_SENDER_MS})"
-_SENDER = f"struct(xxhash64(substring_index(lk0, '.', 2)) AS hash, floor({_SENDER_MS} / 1000 + 0.5) AS seconds)"
-_RECEIVER = (
-    f"struct(node_high AS hash, if(ended_at - sent_at BETWEEN 0 AND {WAY_MAX_MS}, "
-    f"floor({_RECEIVER_MS} / 1000 + 0.5), NULL) AS seconds)"
+_ESTIMATES = (
+    ("sender", "xxhash64(substring_index(lk0, '.', 2))"),
+    ("sender_s", f"bigint(floor({_SENDER_MS} / 1000 + 0.5))"),
+    ("receiver", "node_high"),
+    (
+        "receiver_s",
+        f"if(ended_at - sent_at BETWEEN 0 AND {WAY_MAX_MS}, bigint(floor({_RECEIVER_MS} / 1000 + 0.5)), NULL)",
+    ),
 )
 
 
@@ -63,7 +61,7 @@ def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[st
 
 def _mode(estimates: DataFrame) -> DataFrame:
     """The most frequent estimate of each node; of equally frequent ones the smallest correction."""
-    counted = estimates.groupBy("hash", "seconds").agg(F.count("*").alias("agreeing"))
+    counted = estimates.groupBy("hash", "seconds").agg(F.sum("messages").alias("agreeing"))
     ranked = counted.withColumn("of", F.sum("agreeing").over(Window.partitionBy("hash"))).withColumn(
         "rank",
         F.row_number().over(Window.partitionBy("hash").orderBy(F.desc("agreeing"), F.abs("seconds"), F.col("seconds"))),

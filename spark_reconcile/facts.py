@@ -102,10 +102,14 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
     return reduce(DataFrame.unionByName, parts) if parts else nothing
 
 
+# The message that a line speaks of; one that does not say it counts as a message of its own.
+KEY = "coalesce(lk0, concat('?', concat_ws('.', node, store, seq)))"
+
+
 def gather(lines: DataFrame, carried: DataFrame | None = None) -> DataFrame:
     """The facts of all messages in some lines, merged with those that an earlier run left open."""
     single = lines.withColumn("bit", F.expr(_bit())).select(
-        F.expr("coalesce(lk0, concat('?', node, '.', store, '.', seq))").alias("lk0"),
+        F.expr(KEY).alias("lk0"),
         *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
     )
     if carried is not None:

@@ -90,7 +90,7 @@ def run(
         if not request.allow_partial:
             refuse_missing(evidence, settings)
         with progress.step("start Spark"):
-            spark = spark or session.start(master=request.master, memory=request.memory)
+            spark = spark or session.start(master=request.master, memory=request.memory, rows=evidence.rows)
             session.fit_to(spark, evidence.rows)
             progress.session = spark
         this = runs.begin(reports, request.day, clock, evidence.fingerprint)
@@ -138,28 +138,25 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
         nodes, counted = stages.who_takes_part(survey)
         names = stages.names(spark, nodes, carried)
     with progress.step("gather facts by message"):
-        facts = stages.facts(lines, carried, staging / "facts")
+        facts, others = stages.facts(lines, carried, evidence.window, staging / "facts")
     with progress.step("compare the clocks"):
-        skews = clocks.estimate(facts, names, evidence.rows)
+        skews = clocks.estimate(facts, names)
         ground = evidence.ground(clocks.applied(skews, evidence.stated_skew))
     with progress.step("judge"):
-        judged = stages.judged(judging.judged(spark, facts, names, ground), staging / "judged")
-        (staging / "facts").remove()
-    with progress.step("count the situations"):
-        cells = stages.cells(judged, staging / "cells")
-        profile = stages.profile(cells)
-        rules = judging.grid_of(row["situation"] for row in profile)
-        grid = judging.findings(spark, rules)
-    with progress.step("write the verdicts"):
-        verdicts = stages.verdicts(judged, grid, place / "verdicts.parquet")
+        judged = judging.judged(spark, facts, names, ground)
+        verdicts = stages.verdicts(judged, place / "verdicts.parquet")
     with progress.step("keep what is open"):
         oldest = evidence.window.start - settings.carry_days * 86_400_000
-        stages.still_open(judged, grid, oldest, place / OPEN)
+        stages.still_open(judged, oldest, place / OPEN)
+        (staging / "facts").remove()
+    with progress.step("count the findings"):
+        cells = stages.cells(verdicts, staging / "cells")
+        numbers = tally(stages.profile(cells))
     with progress.step("collect the exceptions"):
-        exceptions = stages.exceptions(verdicts, lines, place / "exceptions.parquet")
+        their_lines = stages.their_lines(lines, verdicts, numbers.exceptions, staging / "their_lines")
+        exceptions = stages.exceptions(verdicts, their_lines, place / "exceptions.parquet")
     with progress.step("add up the pairs"):
-        pairs = stages.pairs(cells, grid, place / "pairs.parquet")
-        numbers = tally(profile, rules)
+        pairs = stages.pairs(cells, place / "pairs.parquet")
         return Findings(
             day=evidence.day,
             window=evidence.window,
@@ -171,11 +168,12 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
             skews=skews,
             lines=counted,
             tally=numbers,
-            absent=stages.absent(cells, grid) if numbers.has("SOURCE_MISSING") else {},
+            absent=stages.absent(cells) if numbers.has("SOURCE_MISSING") else {},
             pairs=stages.worst_pairs(pairs, PAIRS_SHOWN),
             limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
             exceptions=exceptions,
-            all_lines=lines,
+            their_lines=their_lines,
+            other_dates=others,
         )
 
 

@@ -1,11 +1,12 @@
-"""From facts to verdicts, in Spark: the words of each side, the remarks, the business date, then the grid's finding.
+"""From facts to verdicts, in Spark: the business date, the words of each side, the remarks, then the row of the grid.
 
-The words are made from the tables of ``situation``, the finding is looked up in a small table of the situations that
-occur, which ``verdicts`` has judged on the driver. What is known of the sources (who delivered, up to when, with which
-clock) comes in as a ``Coverage``; ages and the remark *young* are told on the hub's clock.
+The words are made from the tables of ``situation``, the choice of the row from the grid of ``verdicts``: each row of it
+is one test of one number. All of it is one step from row to row, without a grouping or an exchange. What is known of
+the sources (who delivered, up to when, with which clock) comes in as a ``Coverage``; ages and the remark *young* are
+told on the hub's clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,21 +18,21 @@ from spark_reconcile.facts import BEST_EFFORT, HAS_LK1, NO_ACK2, OUTSIDE, PROMIS
 from spark_reconcile.schema import NOTES, mask
 from spark_reconcile.situation import (
     ENDINGS,
-    FLAG_SHIFT,
+    FLAG_BIT,
     FLAGS,
-    HUB_SHIFT,
+    HUB_BIT,
     HUB_WORDS,
     HUBS,
-    RECEIVER_SHIFT,
+    RECEIVER_BIT,
     RECEIVER_WORDS,
     RECEIVERS,
     RECORDS,
     SENDER_WORDS,
     SENDERS,
     Word,
-    unpack,
+    bit,
 )
-from spark_reconcile.verdicts import Rule, judge
+from spark_reconcile.verdicts import RULES
 
 LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}$"
 
@@ -64,18 +65,20 @@ class Ground(NamedTuple):
     hub_watermark: int
 
 
+def dated(facts: DataFrame, window: Window) -> DataFrame:
+    """The facts with when each message was born and its ``scope``: date, carried, earlier, later or none."""
+    return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
+
+
 def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
-    """The facts with what they mean: ``scope`` (date, carried, earlier, later, none), both nodes, and ``situation``,
-    packed."""
+    """The dated facts with what they mean: both nodes, a word for each side, and ``row``, the row of the grid that
+    fits."""
     known = _with_coverage(spark, facts, names, ground)
     timed = known.withColumns(
-        {
-            "born_at": _born(),
-            "step_at": _step(),
-            "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})"),
-        }
+        {"step_at": _step(), "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})")}
     )
-    return timed.withColumns({"scope": _scope(ground.window), "situation": _situation(ground)})
+    said = timed.withColumns(_said(ground))
+    return said.withColumn("picture", _picture()).withColumn("row", _row()).drop("picture", "remarks")
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
@@ -124,18 +127,39 @@ def _scope(window: Window) -> Column:
     )
 
 
-def _situation(ground: Ground) -> Column:
-    sender = _words("sender", SENDER_WORDS, SENDERS, _torn(), "sender_mark IS NULL")
-    receiver = _words(
-        "receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), "receiver_mark IS NULL AND target_high IS NOT NULL"
+def _said(ground: Ground) -> dict[str, Column]:
+    """The words of the three sides, as numbers, and the remarks, as bits."""
+    missing = "receiver_mark IS NULL AND target_high IS NOT NULL"
+    remarks = (
+        f"if(coalesce({condition}, false), {bit(FLAGS, flag)}, 0)"
+        for flag, condition in zip(FLAGS, map(_flags(ground).__getitem__, FLAGS), strict=True)
     )
-    hub = _words("hub", HUB_WORDS, HUBS, _direct(), "false" if ground.hub_complete else "true")
-    shifts = (f"{sender}", f"shiftleft({hub}, {HUB_SHIFT})", f"shiftleft({receiver}, {RECEIVER_SHIFT})")
-    flags = (
-        f"if(coalesce({condition}, false), {1 << index + FLAG_SHIFT}, 0)"
-        for index, condition in enumerate(_flags(ground)[flag] for flag in FLAGS)
-    )
-    return F.expr(" | ".join((*shifts, *flags)))
+    return {
+        "sender_says": F.expr(_words("sender", SENDER_WORDS, SENDERS, _torn(), "sender_mark IS NULL")),
+        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(), "false" if ground.hub_complete else "true")),
+        "receiver_says": F.expr(_words("receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), missing)),
+        "remarks": F.expr(" | ".join(remarks)),
+    }
+
+
+def _picture() -> Column:
+    """The situation as one number, as ``Situation.picture`` draws it."""
+    words = (f"shiftleft(1L, {side}_says + {first})" for side, first in _FIRST_BITS)
+    return F.expr(f"{' | '.join(words)} | shiftleft(bigint(remarks), {FLAG_BIT})")
+
+
+_FIRST_BITS = (("sender", 0), ("hub", HUB_BIT), ("receiver", RECEIVER_BIT))
+
+
+def _row() -> Column:
+    """The first row of the grid that fits; -1, on which the run fails, cannot occur."""
+    rows = " ".join(f"WHEN picture & {rule.asked}L = {rule.wanted}L THEN {row}" for row, rule in enumerate(RULES))
+    return F.expr(f"CASE {rows} ELSE -1 END")
+
+
+def row_is(*verdicts: str) -> Column:
+    """Whether the verdict is one of these."""
+    return F.col("row").isin([row for row, rule in enumerate(RULES) if rule.verdict in verdicts])
 
 
 def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str, missing: str) -> str:
@@ -186,14 +210,13 @@ def _flags(ground: Ground) -> dict[str, str]:
     }
 
 
-def cells(judged: DataFrame) -> DataFrame:
-    """How many messages of each pair are in each situation, by latency and age: all counts of the report come from
-    here."""
+def cells(verdicts: DataFrame) -> DataFrame:
+    """How many messages of each pair have each finding, by latency and age: all counts of the report come from here."""
     return (
-        judged.withColumns(
-            {"latency": _bucket(_latency(), LATENCIES), "age": _bucket(F.expr("end_at - born_at"), AGES)}
+        verdicts.withColumns(
+            {"latency": _bucket(F.col("latency_ms"), LATENCIES), "age": _bucket(F.col("age_ms"), AGES)}
         )
-        .groupBy("scope", "sender_node", "receiver_node", "situation", "latency", "age")
+        .groupBy("scope", "sender", "receiver", "verdict", "finding", "latency", "age")
         .agg(
             F.count("*").alias("messages"),
             F.min("born_at").alias("oldest_at"),
@@ -205,7 +228,8 @@ def cells(judged: DataFrame) -> DataFrame:
 
 def _latency() -> Column:
     """From acceptance to record, on one clock; a clock error left over is not a negative time."""
-    return F.expr("greatest((recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0)), 0)")
+    between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
+    return F.expr(f"if({between} < 0, 0L, {between})")  # greatest() would make 0 of what is not known
 
 
 def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
@@ -217,33 +241,19 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
     return F.when(value.isNotNull(), result)
 
 
-def grid_of(situations: Iterable[int]) -> dict[int, Rule]:
-    """The row of the grid for each of some packed situations."""
-    return {number: judge(unpack(number)) for number in sorted(set(situations))}
-
-
-def findings(spark: SparkSession, rules: Mapping[int, Rule]) -> DataFrame:
-    """The grid's answer for the situations that occur, as a small table to join with."""
-    rows = [(number, rule.verdict, rule.finding, *unpack(number)[:3]) for number, rule in rules.items()]
-    return spark.createDataFrame(
-        rows, "situation int, verdict string, finding string, sender_word string, hub_word string, receiver_word string"
-    )
-
-
-def verdicts(judged: DataFrame, findings: DataFrame) -> DataFrame:
+def verdicts(judged: DataFrame) -> DataFrame:
     """One row per message of the date and per carried one: its verdict, what it rests on, and its times by the nodes'
     clocks."""
-    mine = judged.where("scope IN ('date', 'carried')").join(F.broadcast(findings), "situation")
-    return mine.select(
+    return judged.select(
         "lk0",
         "scope",
         F.col("sender_node").alias("sender"),
         F.coalesce("receiver_node", F.lit("")).alias("receiver"),
-        "verdict",
-        "finding",
-        "sender_word",
-        "hub_word",
-        "receiver_word",
+        _named([rule.verdict for rule in RULES], "row").alias("verdict"),
+        _named([rule.finding for rule in RULES], "row").alias("finding"),
+        _named(SENDERS, "sender_says").alias("sender_word"),
+        _named(HUBS, "hub_says").alias("hub_word"),
+        _named(RECEIVERS, "receiver_says").alias("receiver_word"),
         "born_at",
         "accepted_at",
         "taken_at",
@@ -254,3 +264,9 @@ def verdicts(judged: DataFrame, findings: DataFrame) -> DataFrame:
         F.coalesce("att", F.lit(0)).alias("att"),
         F.coalesce("size", F.lit(0)).alias("size"),
     )
+
+
+def _named(names: Sequence[str], number: str) -> Column:
+    """The name at this place of a list."""
+    listed = ", ".join(f"'{name}'" for name in names)
+    return F.expr(f"array({listed})[{number}]")

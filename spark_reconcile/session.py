@@ -17,6 +17,10 @@ from spark_reconcile.java import java_home
 
 ROWS_PER_PARTITION = 400_000
 ROWS_TO_COMPILE_FOR = 200_000  # below, compiling a query takes longer than interpreting it
+# How our own Java process compiles and collects, for few lines and for many. HotSpot interprets for ever what is longer
+# than 8,000 bytes of its code, and what Spark writes for the facts is.
+FEW = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+MANY = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 _QUIET = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -45,7 +49,7 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.heartbeatInterval": "60s",  # a machine that is busy or was asleep is not a lost executor
     "spark.network.timeout": "600s",
-    "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.sql.files.maxPartitionBytes": "16m",  # some 800,000 lines: what two tasks hold fits into a small heap
     "spark.io.compression.codec": "lz4",
 }
 
@@ -60,12 +64,14 @@ def start(
     *,
     master: str | None = None,
     memory: str | None = None,
+    rows: int = 0,
     java_options: str = "",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The session to work with. Raises NoJava.
 
     ``master``: where to run, ``local[*]`` if nothing else says so. ``memory``: heap of a local run, such as ``4g``.
+    ``rows``: lines that are to be read, by which our own Java process is tuned.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(name)
@@ -73,10 +79,12 @@ def start(
     if not is_submitted():
         os.environ["JAVA_HOME"] = str(java_home())
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        quiet = _quiet_file()
+        options = java_options or (MANY if rows >= ROWS_TO_COMPILE_FOR else FEW)
+        options = f"-Dlog4j2.configurationFile={_quiet_file().as_uri()} {options}"
         settings |= LOCAL | {
             "spark.driver.memory": memory or f"{_fair_share_mib()}m",
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()} {java_options}".strip(),
+            "spark.driver.extraJavaOptions": options,
+            "spark.executor.extraJavaOptions": options,
         }
         builder = builder.master(master or "local[*]")
     elif master:
@@ -95,9 +103,9 @@ def fit_to(spark: SparkSession, rows: int) -> None:
 
 
 def _fair_share_mib() -> int:
-    """A third of the machine's memory, between 1 and 8 GiB: Spark spills beyond it, and others live here too."""
+    """Enough for a task on each core, but at most a third of the machine: others live here too, and Spark spills."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    return min(max(total // 3, 1024), 8192)
+    return max(min(total // 3, 1024 + 512 * len(os.sched_getaffinity(0))), 1024)
 
 
 def _quiet_file() -> Path:

@@ -2,8 +2,8 @@
 
 ``facts`` gathers, for each message and side, which events were written at least once (as bits of one number). The
 tables below turn the bits of a side into one word: the first row whose events are there and whose exceptions are not.
-``judging`` does that in Spark from these very tables; ``verdicts`` maps a situation to a finding. A situation packs
-into one integer, so that millions of messages are grouped into the few hundred situations that really occur.
+``judging`` does that in Spark from these very tables; ``verdicts`` maps a situation to a finding. For that a situation
+is drawn as a picture: one number with a bit for each word and each remark, which a row of the grid tests at once.
 """
 
 from typing import NamedTuple
@@ -91,8 +91,14 @@ class Situation(NamedTuple):
     receiver: str
     flags: frozenset[str] = frozenset()
 
+    @property
+    def picture(self) -> int:
+        """As one number with a bit for each word that is said and each remark that holds."""
+        said = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
+        return sum(said) + sum(bit(FLAGS, flag, FLAG_BIT) for flag in self.flags)
+
     def pack(self) -> int:
-        """As one integer; the inverse of ``unpack``."""
+        """As one small integer; the inverse of ``unpack``."""
         bits = sum(1 << index for index, flag in enumerate(FLAGS) if flag in self.flags)
         return (
             SENDERS.index(self.sender)
@@ -103,6 +109,15 @@ class Situation(NamedTuple):
 
 
 HUB_SHIFT, RECEIVER_SHIFT, FLAG_SHIFT = 4, 8, 12
+# Where the words of hub and receiver and the remarks begin in a picture; those of the sender begin at bit 0.
+HUB_BIT = len(SENDERS)
+RECEIVER_BIT = HUB_BIT + len(HUBS)
+FLAG_BIT = RECEIVER_BIT + len(RECEIVERS)
+
+
+def bit(words: tuple[str, ...], word: str, first: int = 0) -> int:
+    """The bit of a word in a picture, in which these words begin at bit ``first``."""
+    return 1 << first + words.index(word)
 
 
 def unpack(number: int) -> Situation:

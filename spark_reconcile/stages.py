@@ -7,7 +7,7 @@ Nothing but counts, node names and a bounded sample of exceptions ever reaches t
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as Over
 
@@ -18,6 +18,8 @@ from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import FINDINGS, VERDICTS
 
 STORY_LINES = 40
+OTHER_DATES = ("earlier", "later", "none")
+KNOWN_BY_HEART = 500_000  # so many names of messages fit into every executor
 EXCEPTIONS = [verdict.name for verdict in VERDICTS if verdict.kind == "exception"]
 CARRIED = [verdict.name for verdict in VERDICTS if verdict.carried]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
@@ -60,56 +62,62 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
     )
 
 
-def facts(lines: DataFrame, carried: DataFrame | None, place: Place) -> DataFrame:
-    """One row per message."""
-    return _stage(lines_to_facts.gather(lines, carried), place, kept=False)
+def facts(
+    lines: DataFrame, carried: DataFrame | None, window: Window, place: Place
+) -> tuple[DataFrame, dict[str, int]]:
+    """One row per message of the date, and per carried one; and how many others the lines speak of, by their scope."""
+    others = Observation()
+    counts = [F.count_if(F.col("scope") == scope).alias(scope) for scope in OTHER_DATES]
+    all_messages = judging.dated(lines_to_facts.gather(lines, carried), window).observe(others, *counts)
+    # In the order of time: so that equal inputs give equal files, of the verdicts too, which are written in this order.
+    mine = all_messages.where("scope IN ('date', 'carried')").sortWithinPartitions("born_at", "lk0")
+    staged = _stage(mine, place, kept=False)
+    return staged, {scope: int(others.get[scope]) for scope in OTHER_DATES}
 
 
-def judged(judged: DataFrame, place: Place) -> DataFrame:
-    """The facts with what they mean, so that the tables below only choose and count."""
-    return _stage(judged, place, kept=False)
-
-
-def cells(judged: DataFrame, place: Place) -> DataFrame:
-    """Counts by pair and situation."""
-    return _stage(judging.cells(judged), place, kept=False)
-
-
-def verdicts(judged: DataFrame, findings: DataFrame, place: Place) -> DataFrame:
+def verdicts(judged: DataFrame, place: Place) -> DataFrame:
     """The verdict of each message: the table that all drill-down reads."""
-    return _stage(judging.verdicts(judged, findings), place)
+    return _stage(judging.verdicts(judged), place)
 
 
-def still_open(judged: DataFrame, findings: DataFrame, oldest_at: int, place: Place) -> DataFrame:
-    """The facts of what the next date's run judges again."""
-    left = judged.where(f"scope IN ('date', 'carried') AND born_at >= {oldest_at}").join(
-        F.broadcast(findings), "situation"
-    )
-    return _stage(left.where(F.col("verdict").isin(CARRIED)).select(*lines_to_facts.NAMES, "receiver_node"), place)
+def cells(verdicts: DataFrame, place: Place) -> DataFrame:
+    """Counts by pair and finding."""
+    return _stage(judging.cells(verdicts), place, kept=False)
 
 
-def pairs(cells: DataFrame, findings: DataFrame, place: Place) -> DataFrame:
+def still_open(judged: DataFrame, oldest_at: int, place: Place) -> DataFrame:
+    """The facts of what the next date's run judges again. Judged once more: that costs less than to keep all facts."""
+    left = judged.where(f"born_at >= {oldest_at}").where(judging.row_is(*CARRIED))
+    return _stage(left.select(*lines_to_facts.NAMES, "receiver_node").orderBy("lk0"), place)
+
+
+def pairs(cells: DataFrame, place: Place) -> DataFrame:
     """Messages by pair and verdict."""
-    counted = (
-        cells.where("scope IN ('date', 'carried')")
-        .join(F.broadcast(findings), "situation")
-        .groupBy("scope", "sender_node", "receiver_node", "verdict")
-        .agg(*(F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS))
-        .select("scope", F.col("sender_node").alias("sender"), F.coalesce("receiver_node", F.lit("")).alias("receiver"),
-                "verdict", *(name for _, name in _SUMS))
-    )  # fmt: skip
-    return _stage(counted, place)
+    summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS)
+    by_pair = cells.groupBy("scope", "sender", "receiver", "verdict").agg(*summed)
+    return _stage(by_pair.orderBy("scope", "sender", "receiver", "verdict"), place)
 
 
 _SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "resends"))
 
 
-def exceptions(verdicts: DataFrame, lines: DataFrame, place: Place) -> DataFrame:
+def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
+    """The lines of the messages that somebody must act on."""
+    wrong = verdicts.where(F.col("verdict").isin(EXCEPTIONS)).select("lk0")
+    if exceptions <= KNOWN_BY_HEART:
+        wrong = F.broadcast(wrong)  # said aloud: the planner only knows how large the table of all verdicts is
+    named = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_TOLD)
+    return _stage(named.join(wrong, "lk0", "leftsemi"), place, kept=False)
+
+
+_TOLD = ("at", "side", "event", "node", "store", "seq", "att", "lk1", "reason", "app_key_hash")
+
+
+def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> DataFrame:
     """What somebody must act on, with what only the lines say of it, in the order of the report."""
     wrong = verdicts.where(F.col("verdict").isin(EXCEPTIONS))
     said = (
-        lines.join(wrong.select("lk0"), "lk0", "leftsemi")
-        .groupBy("lk0")
+        their_lines.groupBy("lk0")
         .agg(F.max("reason").alias("reason"), F.max("app_key_hash").alias("app_key_hash"),
              F.max(F.expr("nullif(lk1, '')")).alias("lk1"))
     )  # fmt: skip
@@ -119,11 +127,11 @@ def exceptions(verdicts: DataFrame, lines: DataFrame, place: Place) -> DataFrame
     return _stage(told.orderBy(F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0"), place)
 
 
-def stories(lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def stories(their_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """The lines of some messages in the order of time, at most STORY_LINES of each."""
     if not lk0s:
         return {}
-    numbered = lines.where(F.col("lk0").isin(list(lk0s))).withColumn(
+    numbered = their_lines.where(F.col("lk0").isin(list(lk0s))).withColumn(
         "number", F.row_number().over(Over.partitionBy("lk0").orderBy("at", "side", "node", "store", "seq"))
     )
     rows = (
@@ -138,8 +146,8 @@ def stories(lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, A
 
 
 def profile(cells: DataFrame) -> list[dict[str, Any]]:
-    """All counts without the pairs: by scope, situation, latency and age. A few hundred rows, however many messages."""
-    summed = cells.groupBy("scope", "situation", "latency", "age").agg(
+    """All counts without the pairs: by scope, finding, latency and age. A few hundred rows, however many messages."""
+    summed = cells.groupBy("scope", "verdict", "finding", "latency", "age").agg(
         *(F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS)
     )
     return [row.asDict() for row in summed.collect()]
@@ -171,7 +179,12 @@ def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
 
 def _stage(frame: DataFrame, place: Place, *, kept: bool = True) -> DataFrame:
     # What the run removes again is not worth the time of a good compression.
-    frame.write.parquet(place.uri, compression="zstd" if kept else "snappy")
+    if kept:
+        frame.write.parquet(place.uri, compression="zstd")
+        place.number_parts()
+    else:
+        # Nearly all values of a column of facts are different: a dictionary of them is work for nothing.
+        frame.write.option("parquet.enable.dictionary", "false").parquet(place.uri, compression="snappy")
     return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
 
 
@@ -180,14 +193,13 @@ def read(spark: SparkSession, place: Place) -> DataFrame:
     return spark.read.parquet(place.uri)
 
 
-def absent(cells: DataFrame, findings: DataFrame) -> dict[str, int]:
+def absent(cells: DataFrame) -> dict[str, int]:
     """The nodes whose ledgers should speak of some messages and were not delivered, with the messages of each."""
-    lost = cells.where("scope IN ('date', 'carried')").join(F.broadcast(findings), "situation")
     who = F.expr(
-        "CASE finding WHEN 'sender_source_missing' THEN sender_node WHEN 'hub_source_missing' THEN 'the hub' "
-        "WHEN 'receiver_source_missing' THEN receiver_node END"
+        "CASE finding WHEN 'sender_source_missing' THEN sender WHEN 'hub_source_missing' THEN 'the hub' "
+        "WHEN 'receiver_source_missing' THEN receiver END"
     )
     rows = (
-        lost.withColumn("node", who).where("node IS NOT NULL").groupBy("node").agg(F.sum("messages").alias("messages"))
+        cells.withColumn("node", who).where("node IS NOT NULL").groupBy("node").agg(F.sum("messages").alias("messages"))
     )
     return {row["node"]: row["messages"] for row in rows.orderBy("node").collect()}

@@ -130,6 +130,18 @@ class Place:
         parent = self.path.rpartition("/")[0]
         self.system.move(self.path, f"{parent}/{name}")
 
+    def number_parts(self) -> None:
+        """Give the files that Spark wrote into this folder names without chance: ``part-00000.parquet``.
+
+        On an object store they keep their names: renaming copies there.
+        """
+        if self.is_local:
+            for file in Path(self.path).iterdir():
+                if file.name.startswith(".part-"):
+                    file.unlink()  # a checksum, found by the name that goes
+                elif file.name.startswith("part-"):
+                    file.rename(file.with_name(f"{file.name[:10]}.parquet"))
+
     def make(self) -> None:
         """Make the folder and those above it."""
         self.system.create_dir(self.path, recursive=True)

@@ -2,13 +2,23 @@
 
 Read the grid from the top: the first row that fits the situation is the finding, and its second column the verdict. A
 cell lists the words that fit, a dot fits all; the last column names remarks that must hold (with ``!``: must not). The
-rows leave no situation out, so no message is without a verdict. Pure: applied once per situation, not once per message.
+rows leave no situation out, so no message is without a verdict. Pure; ``judging`` asks the same rows in Spark.
 """
 
 from functools import cache
 from typing import NamedTuple
 
-from spark_reconcile.situation import FLAGS, HUBS, RECEIVERS, SENDERS, Situation
+from spark_reconcile.situation import (
+    FLAG_BIT,
+    FLAGS,
+    HUB_BIT,
+    HUBS,
+    RECEIVER_BIT,
+    RECEIVERS,
+    SENDERS,
+    Situation,
+    bit,
+)
 
 
 class Verdict(NamedTuple):
@@ -201,23 +211,19 @@ Flag = tuple[str, bool]
 
 
 class Rule(NamedTuple):
-    """A row of the grid, read."""
+    """A row of the grid, read: it fits a situation whose picture has, of the bits ``asked``, exactly those ``wanted``.
+
+    Asked are the words that its cells do not list, which must not be said, and the remarks that it names.
+    """
 
     finding: str
     verdict: str
-    senders: frozenset[str]
-    hubs: frozenset[str]
-    receivers: frozenset[str]
-    flags: tuple[Flag, ...]
+    asked: int
+    wanted: int
 
     def fits(self, situation: Situation) -> bool:
         """Whether this row describes the situation."""
-        return (
-            situation.sender in self.senders
-            and situation.hub in self.hubs
-            and situation.receiver in self.receivers
-            and all((flag in situation.flags) is wanted for flag, wanted in self.flags)
-        )
+        return situation.picture & self.asked == self.wanted
 
 
 def _read(grid: str) -> tuple[Rule, ...]:
@@ -230,17 +236,25 @@ def _read(grid: str) -> tuple[Rule, ...]:
         finding, verdict, sender, hub, receiver, remarks = line.split()
         if verdict not in names:
             raise ValueError(f"{finding}: no verdict {verdict}")
-        words = (_words(sender, SENDERS), _words(hub, HUBS), _words(receiver, RECEIVERS))
-        rules.append(Rule(finding, verdict, *words, _flags(remarks)))
+        excluded = (
+            _others(sender, SENDERS, 0),
+            _others(hub, HUBS, HUB_BIT),
+            _others(receiver, RECEIVERS, RECEIVER_BIT),
+        )
+        flags = _flags(remarks)
+        named = sum(bit(FLAGS, flag, FLAG_BIT) for flag, _ in flags)
+        wanted = sum(bit(FLAGS, flag, FLAG_BIT) for flag, holds in flags if holds)
+        rules.append(Rule(finding, verdict, sum(excluded) + named, wanted))
     return tuple(rules)
 
 
-def _words(cell: str, known: tuple[str, ...]) -> frozenset[str]:
+def _others(cell: str, known: tuple[str, ...], first: int) -> int:
+    """The bits of the words that a cell does not list."""
     parts = [SHORT.get(part, part) for part in cell.split("|")]
     words = frozenset(known if cell == "." else "|".join(parts).split("|"))
     if not words <= set(known):
         raise ValueError(f"no such word: {words - set(known)}")
-    return words
+    return sum(bit(known, word, first) for word in known if word not in words)
 
 
 def _flags(cell: str) -> tuple[Flag, ...]:

@@ -39,7 +39,7 @@ def write_report(
         settings.stories_max,
     )
     sampled = [row["lk0"] for rows in written.sample.values() for row in rows]
-    told = stages.stories(findings.all_lines, sampled)
+    told = stages.stories(findings.their_lines, sampled)
     facts = summary(findings)
     (place / "report.html").write(render(findings, facts, written, told, history[-TREND_DAYS:], settings).encode())
     (place / SUMMARY).write(canonical(facts))

@@ -1,6 +1,6 @@
 """What a run found, as small numbers: what summary, page and metrics are made of. Filled by ``job``, read only here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -11,12 +11,12 @@ from spark_reconcile.clocks import Skew
 from spark_reconcile.days import Calendar, Window
 from spark_reconcile.inputs import Source
 from spark_reconcile.limits import Breach, Count, Plausibility
-from spark_reconcile.verdicts import VERDICT, VERDICTS, Rule
+from spark_reconcile.verdicts import VERDICT, VERDICTS
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Messages by scope (date, carried, earlier, later, none), verdict and finding, and by age and latency."""
+    """Messages by scope (date, carried), verdict and finding, and by age and latency."""
 
     by_finding: tuple[dict[str, Any], ...]
     ages: dict[tuple[str, str, int], int]  #: (scope, verdict, bucket of AGES)
@@ -36,36 +36,28 @@ class Tally:
 
     def has(self, verdict: str) -> bool:
         """Whether any message, of the date or carried, has this verdict."""
-        return any(row["verdict"] == verdict and row["scope"] in JUDGED for row in self.by_finding)
+        return any(row["verdict"] == verdict for row in self.by_finding)
 
     @property
     def exceptions(self) -> int:
         """Messages that somebody must act on, carried ones included."""
-        return sum(
-            row["messages"]
-            for row in self.by_finding
-            if row["scope"] in JUDGED and VERDICT[row["verdict"]].kind == "exception"
-        )
+        return sum(row["messages"] for row in self.by_finding if VERDICT[row["verdict"]].kind == "exception")
 
 
-JUDGED = ("date", "carried")
-
-
-def tally(profile: Iterable[dict[str, Any]], rules: Mapping[int, Rule]) -> Tally:
-    """Add up the situations by what the grid says of them. The order of the rows does not matter."""
+def tally(profile: Iterable[dict[str, Any]]) -> Tally:
+    """Add up the counts by finding, age and latency. The order of the rows does not matter."""
     findings: dict[tuple[str, str, str], dict[str, Any]] = {}
     ages: dict[tuple[str, str, int], int] = {}
     latencies: dict[int, int] = {}
     for row in profile:
-        rule = rules[row["situation"]]
-        key = (row["scope"], rule.verdict, rule.finding)
+        key = (row["scope"], row["verdict"], row["finding"])
         sums = findings.setdefault(key, dict(zip(("scope", "verdict", "finding"), key, strict=True)))
         for name in ("messages", "bytes", "resends"):
             sums[name] = sums.get(name, 0) + (row[name] or 0)
         born = [at for at in (sums.get("oldest_at"), row["oldest_at"]) if at is not None]
         sums["oldest_at"] = min(born, default=None)
         if row["age"] is not None:
-            at_age = (row["scope"], rule.verdict, row["age"])
+            at_age = (row["scope"], row["verdict"], row["age"])
             ages[at_age] = ages.get(at_age, 0) + row["messages"]
         if row["latency"] is not None and row["scope"] == "date":
             latencies[row["latency"]] = latencies.get(row["latency"], 0) + row["messages"]
@@ -93,7 +85,8 @@ class Findings:
     pairs: list[dict[str, Any]]
     limited_pairs: list[dict[str, Any]]
     exceptions: DataFrame
-    all_lines: DataFrame
+    their_lines: DataFrame  #: of the exceptions
+    other_dates: dict[str, int]  #: messages seen in the lines that are not of this date, and keys only remarked on
     breaches: list[Breach] = field(default_factory=list)
     plausibility: Plausibility = _BELIEVED
 
@@ -111,11 +104,6 @@ class Findings:
     def carried(self) -> dict[str, int]:
         """Open messages of earlier dates by the verdict that they have now."""
         return self.tally.verdicts("carried")
-
-    @property
-    def other_dates(self) -> dict[str, int]:
-        """Messages seen in the lines that are not of this date, and keys that are only remarked on."""
-        return {scope: self.tally.messages(scope) for scope in ("earlier", "later", "none")}
 
     def counts(self) -> list[Count]:
         """The verdicts of the date, for the thresholds."""

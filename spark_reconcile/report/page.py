@@ -14,7 +14,7 @@ from spark_reconcile.inputs import STATE
 from spark_reconcile.judging import AGES, LATENCIES
 from spark_reconcile.report import charts
 from spark_reconcile.report.exceptions import Written
-from spark_reconcile.report.findings import JUDGED, Findings
+from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.words import CHINESE, duration, event_words, side_word
 from spark_reconcile.settings import Settings
 from spark_reconcile.verdicts import FINDINGS, VERDICT, VERDICTS
@@ -213,9 +213,9 @@ def _trend(
 
 def _ages(findings: Findings) -> dict[str, Any] | None:
     counted = [[0, 0] for _ in AGES]
-    for (scope, verdict, bucket), count in findings.tally.ages.items():
+    for (_, verdict, bucket), count in findings.tally.ages.items():
         kind = VERDICT[verdict].kind
-        if kind != "fine" and scope in JUDGED:
+        if kind != "fine":
             counted[bucket][kind == "open"] += count
     if not any(map(sum, counted)):
         return None
@@ -243,8 +243,7 @@ def _exceptions(findings: Findings, written: Written, stories: dict[str, list[di
     """Every finding that is an exception: what it means, what to do, and some messages with their story."""
     counts: dict[str, int] = {}
     for row in findings.tally.by_finding:
-        if row["scope"] in JUDGED:
-            counts[row["finding"]] = counts.get(row["finding"], 0) + row["messages"]
+        counts[row["finding"]] = counts.get(row["finding"], 0) + row["messages"]
     told = []
     for finding, rows in written.sample.items():
         verdict = VERDICT[rows[0]["verdict"]]

@@ -15,6 +15,7 @@ from spark_reconcile import facts, judging, stages
 from spark_reconcile.days import Window
 from spark_reconcile.judging import Coverage, Ground
 from spark_reconcile.schema import ARROW_SCHEMA
+from spark_reconcile.verdicts import RULES
 from tests.spark_reconcile.office import DIRECT, HOUR, HUB, MIDNIGHT, STORED
 from tests.spark_reconcile.oracle import Line, World, opinion
 
@@ -124,10 +125,10 @@ def _judge(spark: SparkSession, rows: list[dict[str, Any]], ground: Ground) -> d
     lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
     nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}
     names = stages.names(spark, nodes, None)
-    judged = judging.judged(spark, facts.gather(lines), names, ground).select("lk0", "scope", "situation").collect()
-    rules = judging.grid_of(row["situation"] for row in judged)
+    dated = judging.dated(facts.gather(lines), ground.window)
+    judged = judging.judged(spark, dated, names, ground).select("lk0", "scope", "row").collect()
     return {
-        row["lk0"]: (row["scope"], rules[row["situation"]].verdict if row["scope"] == "date" else "",
-                     rules[row["situation"]].finding)
+        row["lk0"]: (row["scope"], RULES[row["row"]].verdict if row["scope"] == "date" else "",
+                     RULES[row["row"]].finding)
         for row in judged
     }  # fmt: skip
