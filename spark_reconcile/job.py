@@ -145,13 +145,13 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
     with progress.step("judge"):
         judged = judging.judged(spark, facts, names, ground)
         verdicts = stages.verdicts(judged, place / "verdicts.parquet")
-    with progress.step("keep what is open"):
-        oldest = evidence.window.start - settings.carry_days * 86_400_000
-        stages.still_open(judged, oldest, place / OPEN)
-        (staging / "facts").remove()
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
         numbers = tally(stages.profile(cells))
+    with progress.step("keep what is open"):
+        oldest = evidence.window.start - settings.carry_days * 86_400_000
+        stages.still_open(facts, verdicts, oldest, numbers.carried_on, place / OPEN)
+        (staging / "facts").remove()
     with progress.step("collect the exceptions"):
         their_lines = stages.their_lines(lines, verdicts, numbers.exceptions, staging / "their_lines")
         exceptions = stages.exceptions(verdicts, their_lines, place / "exceptions.parquet")

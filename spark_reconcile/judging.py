@@ -157,11 +157,6 @@ def _row() -> Column:
     return F.expr(f"CASE {rows} ELSE -1 END")
 
 
-def row_is(*verdicts: str) -> Column:
-    """Whether the verdict is one of these."""
-    return F.col("row").isin([row for row, rule in enumerate(RULES) if rule.verdict in verdicts])
-
-
 def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str, missing: str) -> str:
     """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2.
 

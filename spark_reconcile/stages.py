@@ -85,10 +85,12 @@ def cells(verdicts: DataFrame, place: Place) -> DataFrame:
     return _stage(judging.cells(verdicts), place, kept=False)
 
 
-def still_open(judged: DataFrame, oldest_at: int, place: Place) -> DataFrame:
-    """The facts of what the next date's run judges again. Judged once more: that costs less than to keep all facts."""
-    left = judged.where(f"born_at >= {oldest_at}").where(judging.row_is(*CARRIED))
-    return _stage(left.select(*lines_to_facts.NAMES, "receiver_node").orderBy("lk0"), place)
+def still_open(facts: DataFrame, verdicts: DataFrame, oldest_at: int, messages: int, place: Place) -> DataFrame:
+    """The facts of what the next date's run judges again: so many ``messages``, at most."""
+    left = verdicts.where(F.col("verdict").isin(CARRIED) & (F.col("born_at") >= oldest_at))
+    known = _by_heart(left.select("lk0", F.expr("nullif(receiver, '')").alias("receiver_node")), messages)
+    kept = facts.select(*lines_to_facts.NAMES).join(known, "lk0")
+    return _stage(kept.orderBy("lk0"), place)
 
 
 def pairs(cells: DataFrame, place: Place) -> DataFrame:
@@ -103,9 +105,7 @@ _SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "r
 
 def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
     """The lines of the messages that somebody must act on."""
-    wrong = verdicts.where(F.col("verdict").isin(EXCEPTIONS)).select("lk0")
-    if exceptions <= KNOWN_BY_HEART:
-        wrong = F.broadcast(wrong)  # said aloud: the planner only knows how large the table of all verdicts is
+    wrong = _by_heart(verdicts.where(F.col("verdict").isin(EXCEPTIONS)).select("lk0"), exceptions)
     named = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_TOLD)
     return _stage(named.join(wrong, "lk0", "leftsemi"), place, kept=False)
 
@@ -175,6 +175,11 @@ def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
     named = pairs.where("scope = 'date'").withColumn("pair", F.expr("concat(sender, '>', receiver)"))
     rows = named.where(F.col("pair").isin(list(wanted))).select("pair", "verdict", "messages", "oldest_at").collect()
     return sorted((row.asDict() for row in rows), key=lambda row: (row["pair"], row["verdict"]))
+
+
+def _by_heart(messages: DataFrame, count: int) -> DataFrame:
+    """Some messages to look others up in. Said aloud: the planner only knows how large the table of all verdicts is."""
+    return F.broadcast(messages) if count <= KNOWN_BY_HEART else messages
 
 
 def _stage(frame: DataFrame, place: Place, *, kept: bool = True) -> DataFrame:

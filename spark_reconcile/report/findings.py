@@ -39,6 +39,11 @@ class Tally:
         return any(row["verdict"] == verdict for row in self.by_finding)
 
     @property
+    def carried_on(self) -> int:
+        """Messages that later runs judge again."""
+        return sum(row["messages"] for row in self.by_finding if VERDICT[row["verdict"]].carried)
+
+    @property
     def exceptions(self) -> int:
         """Messages that somebody must act on, carried ones included."""
         return sum(row["messages"] for row in self.by_finding if VERDICT[row["verdict"]].kind == "exception")
