@@ -40,6 +40,8 @@ SQL = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+# For a Java process whose options are not ours: rather several short methods than one that is interpreted.
+SUBMITTED = {"spark.sql.codegen.hugeMethodLimit": "8000"}
 # What must be said before the Java process starts, and only for one that we start ourselves.
 LOCAL = {
     "spark.log.level": "ERROR",
@@ -65,7 +67,6 @@ def start(
     master: str | None = None,
     memory: str | None = None,
     rows: int = 0,
-    java_options: str = "",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The session to work with. Raises NoJava.
@@ -79,16 +80,18 @@ def start(
     if not is_submitted():
         os.environ["JAVA_HOME"] = str(java_home())
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        options = java_options or (MANY if rows >= ROWS_TO_COMPILE_FOR else FEW)
-        options = f"-Dlog4j2.configurationFile={_quiet_file().as_uri()} {options}"
+        java = MANY if rows >= ROWS_TO_COMPILE_FOR else FEW
+        options = f"-Dlog4j2.configurationFile={_quiet_file().as_uri()} {java}"
         settings |= LOCAL | {
             "spark.driver.memory": memory or f"{_fair_share_mib()}m",
             "spark.driver.extraJavaOptions": options,
             "spark.executor.extraJavaOptions": options,
         }
         builder = builder.master(master or "local[*]")
-    elif master:
-        builder = builder.master(master)
+    else:
+        settings |= SUBMITTED
+        if master:
+            builder = builder.master(master)
     settings |= dict(conf or {})
     for key, value in settings.items():
         builder = builder.config(key, value)

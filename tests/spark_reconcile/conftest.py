@@ -28,8 +28,7 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    made = session.start("tests", master="local[2]", memory="768m", java_options=options, conf=SMALL)
+    made = session.start("tests", master="local[2]", memory="768m", conf=SMALL)
     yield made
     made.stop()
 

@@ -83,6 +83,10 @@ def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: Pub
     pairs = published.table("pairs.parquet")
     assert pairs.groupby("verdict")["messages"].sum().to_dict() == found
     assert len(found) == len(VERDICT) - 1  # every verdict but SOURCE_MISSING
+    verdicts = published.table("verdicts.parquet")
+    both_known = verdicts["accepted_at"].notna() & verdicts["recorded_at"].notna()
+    assert (verdicts["latency_ms"].notna() == both_known).all()  # what was never recorded took no time
+    assert sum(row["messages"] for row in published.summary["latency"]) == both_known.sum() < 3000
 
 
 def test_every_message_has_the_verdict_of_the_truth(published: Published) -> None:
@@ -177,7 +181,9 @@ def test_a_repetition_is_another_folder_with_the_same_bytes(published: Published
     again = reconcile(published.settings, spark, clock)
     other = Path(again.report).parent
     assert other != published.folder
-    for name in ("summary.json", "exceptions.csv", "report.html"):
+    tables = {str(file.relative_to(other)) for file in other.glob("*.parquet/*")}
+    assert tables == {str(file.relative_to(published.folder)) for file in published.folder.glob("*.parquet/*")}
+    for name in ("summary.json", "exceptions.csv", "report.html", *sorted(tables)):
         assert (other / name).read_bytes() == (published.folder / name).read_bytes(), name
     reports = Place.at(published.settings.reports)
     standing = runs.current(reports, DAY)
