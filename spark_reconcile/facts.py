@@ -22,6 +22,8 @@ from spark_reconcile.situation import ENDINGS, RECORDS
 OUTSIDE, UNREADABLE = 1, 2
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 
+SIZE_MAX = 2**40  # bytes; no document is larger
+
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
 _BORN = mask(Event.ACCEPTED)
 _TAKEN = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
@@ -80,8 +82,9 @@ FACTS = (
     Fact("target_high", "max", _TARGET),
     Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
     Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
-    Fact("att", "max", f"if(side = {_S}, att, NULL)"),
-    Fact("size", "max", "size"),
+    # of what a ledger may claim only what can be added up
+    Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
+    Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
 )
 NAMES = ("lk0", *(fact.name for fact in FACTS))
 
