@@ -128,4 +128,5 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
             log.info("stopping")
     finally:
         await node.stop()
-        log.info("stopped")
+        if starting.done() and not starting.cancelled() and starting.exception() is None:
+            log.info("stopped")

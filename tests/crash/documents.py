@@ -84,7 +84,10 @@ class Stream:
     """The documents of one institution, without end: unordered ones, and those of its order keys."""
 
     def __init__(self, seed: int, source: str, target: str, *, sealed: bool = False) -> None:
-        """``sealed``: three documents of four are."""
+        """``sealed``: three documents of four are, and all have @Ack2=1.
+
+        Of others only the platform keeps the body, and what a revoked key has signed cannot be sealed again from there.
+        """
         self._sealed = sealed
         self._seed = seed
         self._source = source
@@ -100,6 +103,7 @@ class Stream:
         _, low, high = self._chance.choices(SIZES, [share for share, *_ in SIZES])[0]
         size = self._chance.randint(low, high)
         sealed = self._sealed and self._number % 4 != 0
+        ack2 = 1 if self._sealed and save_fwd == MUST else ack2
         return Document(self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size, sealed)
 
     def _draw_class(self) -> tuple[int, int]:
