@@ -75,7 +75,11 @@ class SubmitExchange(ServiceExchange):
             "priority": header.priority,
         }
         headers = own_headers(header)
-        if (end := expires_at(header, headers, self._engine().core.now_ms())) is not None:
+        # Few say so: the clock is read for those alone.
+        if (
+            header.expiration is not None
+            and (end := expires_at(header, headers, self._engine().core.now_ms())) is not None
+        ):
             headers = headers | {"@ExpiresAt": end}
         attributes, token = read_submission(headers, properties)
         return Submission(

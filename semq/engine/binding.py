@@ -47,10 +47,9 @@ class Sealed(NamedTuple):
 
 def sealed_as(envelope: Envelope) -> Sealed:
     """The message that the body of this one was sealed as: itself, or its origin."""
-    ident = envelope.ident
-    place = f"{ident} {envelope.sid} {envelope.prev or '-'}"
+    place = place_of(envelope)
     if not envelope.origin:
-        return Sealed(ident, place, "")
+        return Sealed(place.partition(" ")[0], place, "")
     return Sealed(envelope.origin.partition(" ")[0], envelope.origin, f"{place} for {envelope.origin}")
 
 

@@ -16,9 +16,9 @@ Three keys come from a session key (HKDF-Expand, RFC 5869): one for content, one
 which commits to it: no two keys fit one session id, so an AES-GCM ciphertext cannot be made that opens under two.
 """
 
+import hmac
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -55,20 +55,15 @@ def session_id_of(secret: bytes) -> bytes:
     return _derived(secret, b"session id", ID_LENGTH)
 
 
-def _padded(key: bytes) -> tuple[Any, Any]:
-    block = key.ljust(64, b"\0")
-    return sha256(bytes(octet ^ 0x36 for octet in block)), sha256(bytes(octet ^ 0x5C for octet in block))
-
-
 class Opening:
     """What whoever holds a session key can do with it except seal: open, and tell digests."""
 
-    __slots__ = ("_cipher", "_inner", "_outer", "id")
+    __slots__ = ("_cipher", "_digests", "id")
 
     def __init__(self, secret: bytes) -> None:
         self.id = session_id_of(secret)
         self._cipher = AESGCM(_derived(secret, b"content", 32))
-        self._inner, self._outer = _padded(_derived(secret, b"digests", 32))
+        self._digests = hmac.new(_derived(secret, b"digests", 32), digestmod=sha256)
 
     def open(self, body: bytes | memoryview, bound: bytes) -> bytes:
         """The payload. Raises SealBroken if it, or a fact that it is bound to, was altered."""
@@ -79,11 +74,9 @@ class Opening:
 
     def salt(self, name: str) -> bytes:
         """What hides the digest of one message; it may be shown to prove that digest and tells of no other."""
-        inner, outer = self._inner.copy(), self._outer.copy()  # HMAC (RFC 2104), its two pads hashed once a session
-        inner.update(name.encode())
-        outer.update(inner.digest())
-        salt: bytes = outer.digest()
-        return salt
+        salt = self._digests.copy()  # the key was hashed once, for the session
+        salt.update(name.encode())
+        return salt.digest()
 
     def digest(self, name: str, plain: bytes) -> bytes:
         """The digest that travels: nobody without the key can try guesses against it, and it still binds."""
