@@ -11,7 +11,7 @@ from semq.engine.ports import Accepted, Submission
 from semq.errors import SemqError, Unavailable
 from semq.service.admin import BadArguments, Handler
 from semq.umx_t.address import parse_address
-from semq.umx_t.headers import read_submission
+from semq.umx_t.headers import OF_TRANSPORT, PROPERTIES, read_submission
 from semq.umx_t.locator import LK0, parse_lk0
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ ATTRIBUTES = {
     "token": "@Token",
     "expires_at": "@ExpiresAt",
 }
-PROPERTIES = ("content_type", "content_encoding", "priority")
+DRAIN_S_MAX = 24 * 3600
 ARGUMENTS = frozenset({*ATTRIBUTES, *PROPERTIES, "target", "body_base64", "headers", "sender"})
 
 
@@ -71,7 +71,7 @@ class LocalOperations:
             done=lambda accepted: _settle(answer, accepted),
             failed=lambda error: _fail(answer, error),
             token=token,
-            sender=arguments.get("sender", ""),
+            sender=OF_TRANSPORT["@Sender"][1]("sender", arguments.get("sender", "")),
         )
         self._node.engine.submit([submission])
         accepted = await answer
@@ -101,7 +101,7 @@ class LocalOperations:
 
     async def requeue(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Give parked documents to the application again; ``ids`` are record ids of tb_0030."""
-        brefs = [int(one) for one in arguments["ids"]]
+        brefs = [record_id(one) for one in arguments["ids"]]
         why = str(arguments.get("why") or "")
         return {"requeued": await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told))}
 
@@ -110,7 +110,7 @@ class LocalOperations:
         why = str(arguments.get("why") or "")
         names = [str(one) for one in arguments["ids"]]
         operating = self._node.engine.operating
-        brefs = [int(name) for name in names if name.isdecimal()]
+        brefs = [record_id(name) for name in names if name.isdecimal()]
         removed = await counted(lambda told: self._node.engine.handing.remove(brefs, why, told)) if brefs else 0
         for name in names:
             if not name.isdecimal():
@@ -127,8 +127,19 @@ class LocalOperations:
 
     async def drain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Accept nothing more and wait until nothing is under way."""
+        timeout_s = float(arguments.get("timeout_s", 30.0))
+        if not 0 <= timeout_s <= DRAIN_S_MAX:
+            raise BadArguments(f"node.drain waits for up to {DRAIN_S_MAX} seconds.", timeout_s=timeout_s)
         self._node.engine.accepting.stopping = True
-        return {"drained": await self._node.drained(float(arguments.get("timeout_s", 30.0)))}
+        return {"drained": await self._node.drained(timeout_s)}
+
+
+def record_id(name: Any) -> int:
+    """The number of a row of tb_0030. Raises BadArguments, TypeError, ValueError."""
+    number = int(name)
+    if not 0 < number < 1 << 63:
+        raise BadArguments("This is no number of a row.", id=str(name)[:80])
+    return number
 
 
 async def counted(post: Callable[[Told], None]) -> int:

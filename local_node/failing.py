@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from local_node.admin import counted
 from semq.engine.errors import NotThere
 from semq.service.admin import BadArguments, Handler
+from semq.service.reading import read_filter
 from semq.store.failed import list_failed
 from semq.store.reading import Filter, find_messages
 
 if TYPE_CHECKING:
     from local_node.node import LocalNode
-
-LIMIT_MAX = 1000
 
 
 class FailedOperations:
@@ -32,14 +31,11 @@ class FailedOperations:
 
     async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What has failed, the newest first; with the filters of msg.list, or ``id`` for one name."""
-        known = {*Filter.__dataclass_fields__, "id"} - {"state"}
-        unknown = [name for name in arguments if name not in known]
-        if unknown:
-            raise BadArguments(f"failed.list has no argument {unknown[0]}.")
-        wanted = {name: value for name, value in arguments.items() if value is not None}
-        name = str(wanted.pop("id", ""))
-        wanted["limit"] = max(1, min(int(wanted.get("limit", 100)), LIMIT_MAX))
-        return await self._node.store.read(list_failed, Filter(**wanted), name)
+        wanted = dict(arguments)
+        name = str(wanted.pop("id", None) or "")
+        if "state" in wanted:
+            raise BadArguments("failed.list has no argument state.")
+        return await self._node.store.read(list_failed, read_filter("failed.list", wanted, 100), name)
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """One that has failed, with all of its error. Raises NotThere."""

@@ -214,6 +214,7 @@ class LocalNode(Node[LocalEngine]):
         }
         if self.who is not None:
             base["certificate"] = self.who.status()
+        base["sql_waiting"] = self.submissions.waiting
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
         base["partners"] = {
             node: {
@@ -235,6 +236,7 @@ class LocalNode(Node[LocalEngine]):
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),
             link_up=engine.link is not None,
             online={node for node, online in engine.partners.online.items() if online} | {str(self.address)},
+            nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
             asked=engine.sender.asked,
             blocked={order.blocked for order in engine.handing.orders.values() if order.blocked},
         )

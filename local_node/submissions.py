@@ -1,13 +1,16 @@
 """Documents that applications wrote through SQL (tb_0031_submit, row B1): taken when they are committed there.
 
 A NOTIFY wakes early, a job looks every second; nothing depends on either. A row counts as accepted when it has moved to
-tb_0031; one that cannot be accepted stays where it is, with its reason.
+tb_0031; one that cannot be accepted stays where it is, with its reason. One that cannot be accepted yet (a rate, a
+quota) stays without: the rows to that target are passed over until the next poll, so that they hold up nobody else's,
+and ``semq node status`` says why they wait.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from semq.clock import Clock
 from semq.engine.core import Step
+from semq.engine.errors import QuotaReached
 from semq.engine.framing import check_carried
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Submission
@@ -27,18 +30,24 @@ class SqlSubmissions:
         self._engine = engine
         self._clock = clock
         self._under_way: set[int] = set()
+        self.waiting: dict[str, str] = {}  #: why rows wait, by target, as the last poll has found
+        self._put_off: dict[str, str] = {}  #: the same in this poll
         self._polling: LocalEngine | None = None
 
     def poll(self) -> None:
         """Look for new rows, unless a look is under way."""
-        engine = self._engine()
-        if self._polling is not engine:
-            self._polling = engine
-            engine.core.post(_Look(self, engine))
+        if self._polling is not self._engine():
+            self.waiting, self._put_off = self._put_off, {}
+            self._look()
 
-    def found(self, engine: LocalEngine, rows: list[Submitted]) -> None:
-        """Hand rows to the engine; refuse those that make no sense."""
+    def _look(self) -> None:
+        engine = self._polling = self._engine()
+        engine.core.post(_Look(self, engine, tuple(sorted(self._put_off))))
+
+    def found(self, engine: LocalEngine, rows: list[Submitted], full: bool) -> None:
+        """Hand rows to the engine; refuse those that make no sense. ``full``: there may be more."""
         self._polling = None
+        put_off = len(self._put_off)
         new = [row for row in rows if row.row_id not in self._under_way]
         submissions, refused = [], {}
         for row in new:
@@ -54,8 +63,8 @@ class SqlSubmissions:
             engine.core.post(_Refuse(refused))
         if submissions:
             engine.submit(submissions)
-        if len(rows) == BATCH and new:
-            self.poll()
+        if (full and new) or len(self._put_off) > put_off:
+            self._look()
 
     def failed(self) -> None:
         """The look came to nothing; the next poll looks again."""
@@ -77,8 +86,10 @@ class SqlSubmissions:
 
         def failed(error: Exception) -> None:
             self._under_way.discard(row.row_id)
-            if isinstance(error, BadInput):
+            if isinstance(error, BadInput) and not isinstance(error, QuotaReached):
                 self._engine().core.post(_Refuse({row.row_id: (error.code, error.text)}))
+                return
+            self._put_off[row.target] = str(error)
 
         return Submission(
             parse_address(row.target), attributes, row.payload, done, failed, token=row.token, row_id=row.row_id
@@ -86,18 +97,22 @@ class SqlSubmissions:
 
 
 class _Look(Step):
-    def __init__(self, submissions: SqlSubmissions, engine: LocalEngine) -> None:
+    def __init__(self, submissions: SqlSubmissions, engine: LocalEngine, without: tuple[str, ...]) -> None:
         super().__init__()
         self._submissions = submissions
         self._engine = engine
-        self._query = SubmittedRows(BATCH)
+        self._query = SubmittedRows(BATCH, without)
         self.needs.queries.add(self._query)
 
     def decide(self, unit: Unit) -> None:
-        self._rows: list[Submitted] = list(unit.found.get(self._query, ()))
+        rows: Sequence[Submitted] = unit.found.get(self._query, ())
+        self._is_full = len(rows) == BATCH
+        # What work before this has taken in the same unit was still there when the unit was loaded.
+        settled = unit.taken_submissions | unit.refused_submissions.keys()
+        self._rows: list[Submitted] = [row for row in rows if row.row_id not in settled]
 
     def committed(self) -> None:
-        self._submissions.found(self._engine, self._rows)
+        self._submissions.found(self._engine, self._rows, self._is_full)
 
     def failed(self, error: Exception) -> None:
         self._submissions.failed()

@@ -14,6 +14,7 @@ from semq.amqp.content import ContentHeader
 from semq.broker.services import CONFIRMED, NACKED, Outcome, Refused, ServiceExchange, SessionInfo, Settle
 from semq.broker.vhost import VirtualHost
 from semq.engine import errors
+from semq.engine.framing import document_properties
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.errors import BadInput, SemqError, Unavailable
@@ -69,11 +70,6 @@ class SubmitExchange(ServiceExchange):
         self._waiting.append(submission)
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
-        properties = {
-            "content_type": header.content_type,
-            "content_encoding": header.content_encoding,
-            "priority": header.priority,
-        }
         headers = own_headers(header)
         # Few say so: the clock is read for those alone.
         if (
@@ -81,7 +77,7 @@ class SubmitExchange(ServiceExchange):
             and (end := expires_at(header, headers, self._engine().core.now_ms())) is not None
         ):
             headers = headers | {"@ExpiresAt": end}
-        attributes, token = read_submission(headers, properties)
+        attributes, token = read_submission(headers, document_properties(header))
         return Submission(
             target=parse_address(routing_key),
             attributes=attributes,

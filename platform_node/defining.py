@@ -15,7 +15,7 @@ from platform_node.definitions import (
     read_definitions,
     written_from,
 )
-from platform_node.errors import DefinitionsChanged, DefinitionsRefused
+from platform_node.errors import DefinitionsChanged
 from semq.service.admin import Handler
 from semq.store import identities
 
@@ -74,8 +74,6 @@ class Defining:
         """Keep a document and put it in force. Raises DefinitionsRefused, DefinitionsChanged."""
         document, why = str(arguments["document"]), str(arguments.get("why") or "")
         definitions = self._read(document)
-        if "\x00" in why:
-            raise DefinitionsRefused("The reason holds a NUL.")
         await self.follow()
         directory = self._node.directory
         expected = arguments.get("expect")

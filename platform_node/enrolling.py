@@ -24,6 +24,8 @@ from semq.service.identity import certificate_of
 from semq.umx_t.address import parse_address
 
 ENROLL_EXCHANGE = "semq.enroll"
+AT_ONCE = 4  # requests of one name
+REQUEST_BYTES_MAX = 64 * 1024
 
 
 class Enrolling:
@@ -35,7 +37,8 @@ class Enrolling:
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
         """What to register in the virtual host."""
-        return AskedExchange(ENROLL_EXCHANGE, vhost, {"enroll": self.enroll, "renew": self.renew, "who": self.who})
+        handlers = {"enroll": self.enroll, "renew": self.renew, "who": self.who}
+        return AskedExchange(ENROLL_EXCHANGE, vhost, handlers, AT_ONCE, REQUEST_BYTES_MAX)
 
     async def enroll(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Sign a node's first key, or its first after a revocation."""

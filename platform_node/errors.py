@@ -1,6 +1,6 @@
 """What the hub refuses of nodes, certificates and definitions, beside what ``semq.pki.errors`` has. Codes 1250–1269."""
 
-from semq.errors import BadInput, ProtocolViolation
+from semq.errors import BadInput, ProtocolViolation, Unavailable
 
 
 class SecondStore(BadInput):
@@ -21,6 +21,13 @@ class LifeUnreadable(ProtocolViolation):
     """The node says of its store or its life at the login what no node says."""
 
     code = "SEMQ-1253"
+
+
+class TooManyRenewals(Unavailable):
+    """The node has had as many certificates as it may have for now."""
+
+    code = "SEMQ-1254"
+    remedy = "Look in the log of the node why it renews again and again; the certificates that it has still serve."
 
 
 class DefinitionsRefused(BadInput):

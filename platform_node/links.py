@@ -197,6 +197,7 @@ class Links:
         """End all sessions: the engine starts anew, and the nodes will ask."""
         for link in list(self.links.values()):
             link.is_up = False
+            self._engine().link_down(link)  # a node that was quick may have come to this very engine
             link.session.close(error)
         self.links.clear()
         self._halves.clear()

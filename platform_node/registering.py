@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 from platform_node.registry import node_in
 from semq.engine.errors import UnknownTarget
 from semq.pki.errors import NoAuthority
-from semq.service.admin import Handler
+from semq.service.admin import BadArguments, Handler
+from semq.service.identity import NodeIdentity, days_left
 from semq.service.trusting import trusting
 from semq.store.identities import Issued
 
 if TYPE_CHECKING:
     from platform_node.node import PlatformNode
+
+HOURS_MAX = 24 * 30
 
 
 def registry_handlers(node: "PlatformNode") -> dict[str, Handler]:
@@ -35,6 +38,12 @@ class RegistryOperations:
     def __init__(self, node: "PlatformNode") -> None:
         self._node = node
 
+    @property
+    def _who(self) -> NodeIdentity:
+        if self._node.who is None:
+            raise NoAuthority("The hub serves no TLS (amqp.tls).")
+        return self._node.who
+
     async def token(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """A token with which one node may enrol, once; with what the node's operator needs to be told."""
         address = node_in(arguments)
@@ -42,6 +51,8 @@ class RegistryOperations:
             raise UnknownTarget(target=str(address))
         names = tuple(str(name) for name in arguments.get("names") or ())
         hours = float(arguments.get("hours") or self._node.settings.tls.token_hours)
+        if not 0 < hours <= HOURS_MAX:
+            raise BadArguments(f"A token serves for up to {HOURS_MAX} hours.", hours=hours)
         token, ticket = await self._node.registry.new_token(address, names, hours)
         authority = self._node.registry.authority
         assert authority is not None  # else there is no token
@@ -72,7 +83,7 @@ class RegistryOperations:
             "state": state,
             "issued_at": one.issued_at.isoformat(),
             "not_after": one.not_after.isoformat(),
-            "days_left": round((one.not_after - now).total_seconds() / 86400, 2),
+            "days_left": days_left(one.not_after, now),
             "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
             "why": one.why,
         }
@@ -85,22 +96,16 @@ class RegistryOperations:
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The hub's own certificate."""
-        if self._node.who is None:
-            raise NoAuthority("The hub serves no TLS (amqp.tls).")
-        return self._node.who.status()
+        return self._who.status()
 
     async def trust(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The authorities that the hub believes, and their fingerprints; one more, or one less."""
-        if self._node.who is None:
-            raise NoAuthority("The hub serves no TLS (amqp.tls).")
-        return await trusting(self._node.who, self._node.trust_changed, arguments)
+        return await trusting(self._who, self._node.trust_changed, arguments)
 
     async def rotate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Show the certificate in slot next from now on."""
-        if self._node.who is None:
-            raise NoAuthority("The hub serves no TLS (amqp.tls).")
-        self._node.who.rotate()
-        return self._node.who.status()
+        self._who.rotate()
+        return self._who.status()
 
     async def renew(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Renew the hub's own certificate now."""

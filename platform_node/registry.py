@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from platform_node.errors import NoSuchCertificate, SecondStore
+from platform_node.errors import NoSuchCertificate, SecondStore, TooManyRenewals
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.pki.authority import Authority, create_authority, key_of_request, read_authority
@@ -20,13 +20,14 @@ from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import NoAuthority, Revoked, TokenRefused, WrongName
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
-from semq.service.identity import ring_of
+from semq.service.identity import days_left, ring_of
 from semq.store import identities
 from semq.store.files import write_safely
 from semq.store.identities import Issued, Life, Ticket
 from semq.umx_t.address import Address, parse_address
 
 log = structlog.get_logger("semq.registry")
+RENEWALS_MAX = 20
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # whoever connects on the node's own machine
 Read = Callable[..., Awaitable[Any]]  # PostgresStore.read
 
@@ -71,6 +72,7 @@ class Registry:
         self._read = read
         self._clock = clock
         self._settings = settings
+        self._renewals = Renewals(settings.tls.certificate_days)
 
     async def open(self) -> None:
         """Read what logins need. Raises StoreUnavailable."""
@@ -120,8 +122,10 @@ class Registry:
         return issued.pem if kept.serial == issued.serial_text else _pem(kept)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
-        """Sign the next key of a node that has shown its certificate. Raises Revoked, RequestRefused, NoAuthority."""
+        """Sign the next key of a node that has shown its certificate. Raises Revoked, TooManyRenewals, RequestRefused,
+        NoAuthority."""
         self.check(current)
+        self._renewals.take(str(current.node), self._clock.monotonic())
         names = tuple(name for name in current.host_names if name not in LOCAL_NAMES)
         issued = self._sign(current.node, request, names)
         await self._read(identities.add_certificate, _row(issued))
@@ -160,7 +164,7 @@ class Registry:
         for one in await self.certificates():
             if one.revoked_at is None:
                 ends[one.node] = max(one.not_after, ends.get(one.node, one.not_after))
-        return {node: round((end - now).total_seconds() / 86400, 2) for node, end in ends.items()}
+        return {node: days_left(end, now) for node, end in ends.items()}
 
     # --- lives
     def note_life(self, node: str, store_uuid: str, boot: int) -> None:
@@ -186,6 +190,23 @@ class Registry:
         known: bool = await self._read(identities.forget_life, node)
         log.warning("node_may_come_with_another_store", node=node, known=known)
         return known
+
+
+class Renewals:
+    """How many more certificates each node may have now: twenty an hour, or twenty in the life of one if that is
+    shorter. Each costs a signature and a row for good. Volatile: a restart forgets what was counted."""
+
+    def __init__(self, certificate_days: float) -> None:
+        self._per_s = RENEWALS_MAX / min(3600.0, certificate_days * 86400.0)
+        self._left: dict[str, tuple[float, float]] = {}  #: and when that was, in monotonic seconds
+
+    def take(self, node: str, now: float) -> None:
+        """Count one. Raises TooManyRenewals."""
+        left, since = self._left.get(node, (float(RENEWALS_MAX), now))
+        left = min(left + (now - since) * self._per_s, RENEWALS_MAX)
+        if left < 1:
+            raise TooManyRenewals(node=node)
+        self._left[node] = (left - 1, now)
 
 
 def hash_of(token: str | bytes) -> bytes:

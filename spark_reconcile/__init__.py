@@ -13,7 +13,8 @@
 | stages job runs limits  | one run, its folder, whether it is good                  |
 | report                  | what people and programs read                            |
 | repair diff             | what to mend; how two runs differ                        |
-| java session progress   | the machine under it                                     |
+| java processes session  | the machine under it                                     |
+| progress                | how far a run is                                         |
 | settings days errors    | what can be set; business dates; what can go wrong       |
 | generate plant          | invented ledgers with known defects; defects in others   |
 

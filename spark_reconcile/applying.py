@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
-from semq.app import Client, RefusedByNode
+from semq.app import Client, NoAnswer, NodeBusy, NodeUnreachable, RefusedByNode
 from semq.clock import Clock
 from spark_reconcile import runs
+from spark_reconcile.errors import NoSuchRun
 from spark_reconcile.manifest import Verify
 from spark_reconcile.node import node_url
-from spark_reconcile.repair import HUB, Deed, read_repair
+from spark_reconcile.repair import HUB, INDEX, Deed, read_repair
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.vouching import authorities, verifier
@@ -25,6 +26,8 @@ from spark_reconcile.vouching import authorities, verifier
 Say = Callable[[str], None]
 TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # not there any more, or ended: it has resolved itself meanwhile
 CLASS_3 = 3
+PATIENCE_S = 15.0  # for a node that is away: a person waits
+UNHEARD_OF: Mapping[str, Any] = {}
 
 
 class Act(NamedTuple):
@@ -62,13 +65,16 @@ def apply(
     arguments: argparse.Namespace, settings: Settings, day: date | None, clock: Clock, say: Say
 ) -> tuple[int, Any]:
     """Read this node's repair list and do what it asks, or say what would be done."""
+    url = node_url(arguments.node, arguments.config)
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
+    if not (place / INDEX).exists():
+        raise NoSuchRun("There is no repair list here.", place=str(place))
     trust = authorities(settings.trust, arguments.config)
     verify = verifier(trust, clock) if trust is not None else None
-    done = asyncio.run(_apply(node_url(arguments.node, arguments.config), place, verify, is_real=arguments.yes))
-    for one in done:
-        say(f"{one.result:<9}{one.deed:<8}{one.lk0}  {one.note}")
+    done = asyncio.run(_apply(url, place, verify, say, is_real=arguments.yes))
     counts = dict(Counter(one.result for one in done))
+    if done:
+        say(", ".join(f"{count} {result}" for result, count in counts.items()))
     if not arguments.yes and counts.get("planned"):
         say("Nothing was done. Give --yes to do it.")
     code = 1 if counts.get("failed") else 0
@@ -84,11 +90,24 @@ def _repair_of(settings: Settings, day: date, run: str) -> Place:
     return runs.find(Place.at(settings.reports), day, run).place / "repair"
 
 
-async def _apply(url: str, place: Place, verify: Verify | None, *, is_real: bool) -> list[Applied]:
-    async with Client(url) as client:
+async def _apply(url: str, place: Place, verify: Verify | None, say: Say, *, is_real: bool) -> list[Applied]:
+    async with Client(url, patience_s=PATIENCE_S) as client:
         status = await client.request("node.status")
         name = HUB if status["kind"] == "platform" else str(status["node"])
-        return [await apply_one(client, deed, is_real=is_real) for deed in read_repair(place, name, verify)]
+        deeds = read_repair(place, name, verify)
+        if not deeds:
+            say(f"The repair list asks nothing of {name}.")
+        done: list[Applied] = []
+        for deed in deeds:
+            try:
+                one = await apply_one(client, deed, is_real=is_real)
+            except NodeUnreachable as error:
+                rest = deeds[len(done) :]
+                say(f"{error.advice()} {len(rest)} of {len(deeds)} were not done.")
+                return [*done, *(Applied(left.lk0, left.deed, "failed", "the node went away") for left in rest)]
+            say(f"{one.result:<9}{one.deed:<8}{one.lk0}  {one.note}")
+            done.append(one)
+        return done
 
 
 async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
@@ -98,6 +117,8 @@ async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
         return Applied(deed.lk0, deed.deed, "left", f"nothing that a {deed.side} can do")
     try:
         row = await _row(client, deed.lk0, deed.side)
+        if row == UNHEARD_OF:
+            return Applied(deed.lk0, deed.deed, "left", "this node has never heard of it: was its store restored?")
         if row is None or (act.deed != "close" and _is_resolved(act, row)):
             return Applied(deed.lk0, deed.deed, "resolved", "it needs nothing any more")
         if act.deed == "close" and row.get("outcome") is None:
@@ -110,19 +131,21 @@ async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
     except RefusedByNode as error:
         result = "resolved" if error.code in TOO_LATE else "failed"
         return Applied(deed.lk0, deed.deed, result, error.advice())
+    except (NodeBusy, NoAnswer) as error:
+        return Applied(deed.lk0, deed.deed, "failed", error.advice())
     return Applied(deed.lk0, deed.deed, "done", act.words)
 
 
 async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
-    """The message's row in the queue of that side; None if it has left it."""
+    """The message's row in the queue of that side; None if it has left it, empty if not even the ledger knows it."""
     wanted = "inbound" if side == "receiver" else "outbound"
     try:
-        row: Mapping[str, Any] = await client.request("msg.show", {"id": lk0})
+        row = await client.look(lk0)
     except RefusedByNode as error:
         if error.code not in TOO_LATE:
             raise
-        return None
-    return row if row["side"] == wanted else None
+        return UNHEARD_OF
+    return row if row.get("side") == wanted and not row.get("cleaned") else None
 
 
 def _is_resolved(act: Act, row: Mapping[str, Any]) -> bool:

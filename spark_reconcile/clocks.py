@@ -3,20 +3,25 @@ loss.
 
 A sender notes when it sent a message and when it heard of it from the hub; the hub's own line lies in between. So half
 the way there and back, by the sender's clock, is the hub's time, whatever the sender's clock says (the method of RFC
-5905). The same with the receiver's record between sending and the end-to-end acknowledgement. Each message gives an
-estimate that is off by at most half of its way there and back; of all estimates of a node the one counts that most
-messages agree on, by the second.
+5905). The same with the receiver's record, between the hub's sending of a copy and its release, or between the sender's
+sending and the end-to-end acknowledgement. Each message gives an estimate that is off by at most half of its way there
+and back. Clocks drift and are put right, and what counts is how a clock stands where the evidence ends: the median of
+the last hour is taken.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.window import Window
+
+from spark_reconcile.days import DAY_MS
 
 WAY_MAX_MS = 10_000  # a slower answer says too little
 APPLY_FROM_MS = 2_000  # smaller differences are within the error of the method
+STATED_TO_MS = DAY_MS
+ENOUGH = 3  # messages of an hour, so that one absurd line does not set a clock
+HOUR_MS = 3_600_000
 
 
 class Skew(NamedTuple):
@@ -28,42 +33,74 @@ class Skew(NamedTuple):
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """The clock of each node that can be told. ``names``: hash, node. One row per node is all that leaves Spark."""
-    counted = facts.where(_IN_TIME).groupBy(*(F.expr(what).alias(name) for name, what in _ESTIMATES)).agg(
-        F.count("*").alias("messages")
-    )  # fmt: skip
-    by_hash = counted.selectExpr("messages", "stack(2, sender, sender_s, receiver, receiver_s) AS (hash, seconds)")
-    told = _mode(by_hash.where("seconds IS NOT NULL AND hash IS NOT NULL")).join(F.broadcast(names), "hash").collect()
-    return {row["node"]: Skew(int(row["seconds"]) * 1000, int(row["agreeing"]), int(row["of"])) for row in told}
+    """The clock of each node that can be told. ``names``: hash, node. A row per node and hour is all that leaves
+    Spark."""
+    counted = (
+        facts.where(_TELLS)
+        .groupBy(*(F.expr(what).alias(name) for name, what in _ESTIMATES))
+        .agg(F.count("*").alias("messages"))
+        .selectExpr(
+            "messages", "stack(2, sender, sender_s, sender_h, receiver, receiver_s, receiver_h) AS (hash, s, h)"
+        )
+        .where("s IS NOT NULL AND hash IS NOT NULL")
+    )
+    hours = counted.groupBy("hash", "h").agg(
+        F.expr("percentile(s, 0.5, messages)").alias("seconds"), F.sum("messages").alias("messages")
+    )
+    told: dict[str, list[Hour]] = {}
+    for row in hours.join(F.broadcast(names), "hash").collect():
+        told.setdefault(row["node"], []).append(Hour(int(row["h"]), round(row["seconds"]), int(row["messages"])))
+    return {node: latest(hours) for node, hours in sorted(told.items())}
 
 
-# A message that was sent once, and whose sender heard of it from the hub soon enough to tell the time by it.
-_IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND heard_at - sent_at BETWEEN 0 AND {WAY_MAX_MS}"
-# The sender's clock minus the hub's; then the receiver's minus the hub's, by way of this same sender's clock.
-_SENDER_MS = "((sent_at + heard_at) / 2 - taken_at)"
-_RECEIVER_MS = f"(recorded_at - (sent_at + ended_at) / 2 + {_SENDER_MS})"
+class Hour(NamedTuple):
+    """What the messages of one hour say of a clock."""
+
+    hour: int  #: since 1970, of the hub
+    seconds: int  #: the median
+    messages: int
+
+
+def latest(hours: Sequence[Hour]) -> Skew:
+    """The clock as it stands at the end: of the last hour in which enough messages tell it, else of all of them."""
+    enough = [one for one in hours if one.messages >= ENOUGH]
+    if enough:
+        seconds = max(enough).seconds
+    else:
+        every = sorted(one.seconds for one in hours for _ in range(one.messages))
+        seconds = every[len(every) // 2]
+    agreeing = sum(one.messages for one in hours if abs(one.seconds - seconds) * 1000 < APPLY_FROM_MS)
+    return Skew(seconds * 1000, agreeing, sum(one.messages for one in hours))
+
+
+# The sender's clock minus the hub's: of a message that was sent once, and whose sender heard of it soon enough.
+_BEGUN, _HEARD = "coalesce(sent_at, accepted_at)", "least(heard_at, ended_at)"
+_IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND {_HEARD} - {_BEGUN} BETWEEN 0 AND {WAY_MAX_MS}"
+_SENDER_MS = f"(({_BEGUN} + {_HEARD}) / 2 - taken_at)"
+# The receiver's minus the hub's: by the hub's own clock for a copy that it kept, else by way of the sender's.
+_KEPT = f"released_at - hub_sent_at BETWEEN 0 AND {WAY_MAX_MS}"
+_ACKED = f"{_IN_TIME} AND ended_at - {_BEGUN} BETWEEN 0 AND {WAY_MAX_MS}"
+_RECEIVER_MS = (
+    f"if({_KEPT}, recorded_at - (hub_sent_at + released_at) / 2, "
+    f"if({_ACKED}, recorded_at - ({_BEGUN} + ended_at) / 2 + {_SENDER_MS}, NULL))"
+)
+_TELLS = f"{_IN_TIME} OR {_KEPT}"
 _ESTIMATES = (
     ("sender", "xxhash64(substring_index(lk0, '.', 2))"),
-    ("sender_s", f"bigint(floor({_SENDER_MS} / 1000 + 0.5))"),
+    ("sender_s", f"if({_IN_TIME}, bigint(floor({_SENDER_MS} / 1000 + 0.5)), NULL)"),
+    ("sender_h", f"taken_at div {HOUR_MS}"),
     ("receiver", "node_high"),
-    (
-        "receiver_s",
-        f"if(ended_at - sent_at BETWEEN 0 AND {WAY_MAX_MS}, bigint(floor({_RECEIVER_MS} / 1000 + 0.5)), NULL)",
-    ),
+    ("receiver_s", f"bigint(floor({_RECEIVER_MS} / 1000 + 0.5))"),
+    ("receiver_h", f"coalesce(released_at, taken_at) div {HOUR_MS}"),
 )
 
 
 def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
-    """The skew by which each node's times are corrected, milliseconds: estimated, else as its manifest states it."""
-    skews = {**stated, **{node: skew.ms for node, skew in estimated.items()}}
+    """The skew by which each node's times are corrected, milliseconds: estimated, else as its manifest states it.
+
+    What is only stated, by a node of which no message tells the time, is believed up to a day: more would keep its lost
+    messages in flight for longer than until the next run.
+    """
+    believed = {node: ms for node, ms in stated.items() if abs(ms) <= STATED_TO_MS}
+    skews = {**believed, **{node: skew.ms for node, skew in estimated.items()}}
     return {node: ms for node, ms in skews.items() if abs(ms) >= APPLY_FROM_MS}
-
-
-def _mode(estimates: DataFrame) -> DataFrame:
-    """The most frequent estimate of each node; of equally frequent ones the smallest correction."""
-    counted = estimates.groupBy("hash", "seconds").agg(F.sum("messages").alias("agreeing"))
-    ranked = counted.withColumn("of", F.sum("agreeing").over(Window.partitionBy("hash"))).withColumn(
-        "rank",
-        F.row_number().over(Window.partitionBy("hash").orderBy(F.desc("agreeing"), F.abs("seconds"), F.col("seconds"))),
-    )
-    return ranked.where("rank = 1").drop("rank")

@@ -1,9 +1,7 @@
 """The command line of the reconciliation: what ``semq reconcile`` and ``python -m spark_reconcile`` understand.
 
 ``main`` takes the arguments and returns the exit code. With ``--json`` the last thing on stdout is one JSON object;
-talk goes to stderr. Exit codes: 0 published and good, 3 a threshold is passed or the volume cannot be believed, 4 a
-required source is missing, 5 the date is being run, 7 published without some sources, 65 an extract cannot be used, 69
-something needed is away, 78 settings.
+talk goes to stderr.
 """
 
 import argparse
@@ -21,11 +19,17 @@ from semq.clock import Clock, SystemClock
 from semq.errors import Misconfigured, SemqError, Unavailable
 from spark_reconcile import runs
 from spark_reconcile.days import parse_date, which_date
-from spark_reconcile.errors import BadRequest
+from spark_reconcile.errors import BadRequest, StorageAway
 from spark_reconcile.settings import Settings, load
 from spark_reconcile.storage import Place
 
 Arguments = argparse.Namespace
+WORDS = "Compare what sender, hub and receiver recorded of each message of a business date."
+STATUSES = (
+    "exit status: 0 published and good, or done; 3 a threshold is passed, or the volume cannot be believed; 4 a "
+    "required source or a run is missing; 5 this date is being run; 7 published without some sources; 65 an extract or "
+    "a repair list cannot be used; 2 usage; 69 something needed is away; 78 settings; 1 refused or failed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--type-in-clear": {"action": "store_true", "help": "let domain, type and subtype of AppKeys leave in clear"},
     "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "how many messages to invent"},
     "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "how many institutions"},
-    "--truth": {"metavar": "FOLDER", "required": True, "help": "where the true verdicts are kept"},
+    "--signed-by": {"action": "append", "default": [], "type": Path, "metavar": "FILE",
+                    "help": "a node's TOML file: its key signs what is planted into its extract; repeatable"},
+    "--truth": {"metavar": "FOLDER", "default": "var/truth", "help": "where the true verdicts are kept"},
     "--out": {"metavar": "FOLDER", "help": "write all messages that changed there, as Parquet"},
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
@@ -154,6 +160,8 @@ def _status(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int
         for one in made:
             counts = "*" if standing and one["run"] == standing.name else " "
             _say(f"{day} {counts} {one['run']} {one['outcome'] or 'unfinished'} {one['messages'] or 0:,}")
+    if not dates:
+        _say(f"There are no runs in {reports}.")
     return 0, {"dates": dates}
 
 
@@ -163,10 +171,15 @@ def _diff(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, 
 
     reports, day = Place.at(settings.reports), _date(arguments, settings, clock)
     old, new = runs.find(reports, day, arguments.old), runs.find(reports, day, arguments.new)
+    changed = Place.at(arguments.out) / "changed.parquet" if arguments.out else None
+    if changed is not None and changed.exists():
+        raise BadRequest("What changed stands there already, perhaps of other runs.", folder=str(changed))
     spark = session.start(master=arguments.master, memory=arguments.memory)
-    found = diff(spark, old, new)
-    if arguments.out:
-        changed_verdicts(spark, old, new).write.parquet((Place.at(arguments.out) / "changed.parquet").uri)
+    with session.told():
+        found = diff(spark, old, new)
+        if changed is not None:
+            changed_verdicts(spark, old, new).write.parquet(changed.uri)
+            changed.number_parts()
     for move in found["moves"]:
         _say("{messages:>12,}  {old} -> {new}".format(**move))
     _say(f"{found['changed']:,} messages changed")
@@ -198,11 +211,9 @@ def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
     if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
         raise BadRequest("There are between 2 and 500 institutions and no negative number of messages.")
     day = _date(arguments, settings, clock)
-    made = generate(
-        Place.at(settings.extracts), Place.at(arguments.truth), day, settings.calendar, clock, arguments.messages,
-        nodes=arguments.nodes,
-    )  # fmt: skip
-    _say(f"{day}: {made.messages:,} messages, {made.rows:,} lines")
+    extracts, truth = Place.at(settings.extracts), Place.at(arguments.truth)
+    made = generate(extracts, truth, day, settings.calendar, clock, arguments.messages, nodes=arguments.nodes)
+    _say(f"{day}: {made.messages:,} messages, {made.rows:,} lines, in {extracts}; the truth in {truth}")
     return 0, {
         "business_date": day.isoformat(),
         "messages": made.messages,
@@ -212,10 +223,14 @@ def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
 
 
 def _plant(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.node import name_of, node_settings
     from spark_reconcile.plant import plant
+    from spark_reconcile.vouching import signer
 
     day = _date(arguments, settings, clock)
-    done = plant(Place.at(settings.extracts), day, settings.calendar, clock)
+    nodes = [node_settings(config) for config in arguments.signed_by]
+    signs = {name_of(node): signer(node) for node in nodes}
+    done = plant(Place.at(settings.extracts), day, settings.calendar, clock, signs)
     for one in done:
         _say(f"{one.verdict:<20}{one.lk0}  {one.how}")
     return 0, {"business_date": day.isoformat(), "planted": [one._asdict() for one in done]}
@@ -233,13 +248,14 @@ COMMANDS = (
             "mend exceptions at a node by the ordinary protocol; without --yes only say what would be done"),
     Command("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
             "invent ledgers with known defects"),
-    Command("plant", _plant, ("--business-date",), "plant a few defects in small extracts, to see that they are found"),
+    Command("plant", _plant, ("--business-date", "--signed-by"),
+            "plant a few defects in small extracts, to see that they are found"),
 )  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
     """The grammar, made from the tables."""
-    made = argparse.ArgumentParser("semq reconcile", description=(__doc__ or "").splitlines()[0])
+    made = argparse.ArgumentParser("semq reconcile", description=WORDS, epilog=STATUSES)
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         own = commands.add_parser(command.name, help=command.words, description=command.words)
@@ -254,15 +270,31 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
     given = parser().parse_args(arguments)
     code: int
     try:
-        code, facts = given.does(given, _settings(given), clock or SystemClock())
+        code, facts = _do(given, clock or SystemClock())
     except SemqError as error:
         _say(error.advice())
         code = exit_code_of(error)
-        facts = {"outcome": outcome_of(error), "exit_code": code, "messages": 0, "verdicts": {}, "report": "",
-                 "error": str(error)}  # fmt: skip
+        facts = _nothing(outcome_of(error), code, str(error))
+    except Exception as error:  # a fault of ours: the interpreter says where, and ends with 1
+        if given.json:
+            print(json.dumps(_nothing("failed", 1, type(error).__name__)))
+        raise
     if given.json:
         print(json.dumps(facts, ensure_ascii=False))
     return code
+
+
+def _do(given: Arguments, clock: Clock) -> tuple[int, Any]:
+    try:
+        done: tuple[int, Any] = given.does(given, _settings(given), clock)
+    except OSError as error:
+        raise StorageAway(why=str(error)[:500]) from error
+    return done
+
+
+def _nothing(outcome: str, code: int, error: str) -> dict[str, Any]:
+    """What ``--json`` says of a command that did nothing."""
+    return {"outcome": outcome, "exit_code": code, "messages": 0, "verdicts": {}, "report": "", "error": error}
 
 
 def exit_code_of(error: SemqError) -> int:

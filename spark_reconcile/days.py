@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from semq.clock import Clock
 from spark_reconcile.errors import BadRequest, BadSettings
 
+DAY_MS = 86_400_000
 _NOON = time(12)
 _DAY = timedelta(days=1)
 

@@ -46,7 +46,7 @@ def changed_verdicts(spark: SparkSession, old: Run, new: Run) -> DataFrame:
 
 def _verdicts(spark: SparkSession, run: Run, prefix: str) -> DataFrame:
     return (
-        read(spark, run.place / "verdicts.parquet")
+        read(spark, run.verdicts)
         .where("scope = 'date'")
         .select(
             "lk0",

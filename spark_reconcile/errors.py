@@ -3,13 +3,17 @@
     SemqError
     ├── BadInput
     │   ├── BadExtract          65  an extract cannot be used: altered, truncated, lying, of an unknown schema
+    │   ├── BadRepairList       65  a repair list cannot be believed, or is not this node's
     │   └── BadRequest           2  a date, a run or an option that means nothing
     ├── Unavailable
     │   ├── SourcesMissing       4  a required source has not delivered
     │   ├── NoSuchRun            4  no published run for this date, or no run of this name
     │   ├── BeingRun             5  this date is being reconciled by another process
     │   ├── NoJava              69  no Java that Spark can use
-    │   └── LedgerAway          69  the database of the ledger cannot be read
+    │   ├── LedgerAway          69  the database of the ledger cannot be read
+    │   ├── SparkAway           69  Spark does not start
+    │   └── StorageAway         69  a folder cannot be read or written: no space, no permission, no such disk
+    ├── SparkFailed              1  Spark could not do a step of a run
     └── Misconfigured
         └── BadSettings         78  the settings do not describe a reconciliation
 
@@ -18,7 +22,7 @@ The number is ``exit_code``, what the command line ends with.
 
 from typing import ClassVar
 
-from semq.errors import BadInput, Misconfigured, Unavailable
+from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 
 
 class BadExtract(BadInput):
@@ -82,3 +86,40 @@ class BadSettings(Misconfigured):
     code = "SEMQ-6008"
     remedy = "Correct the [reconcile] table of the configuration."
     exit_code: ClassVar[int] = 78
+
+
+class SparkAway(Unavailable):
+    """Spark does not start."""
+
+    code = "SEMQ-6009"
+    remedy = "Spark says above why. Check --master and --memory, and that the machine has so much memory free."
+    exit_code: ClassVar[int] = 69
+
+
+class SparkFailed(SemqError):
+    """Spark could not do a step of this run; what was published before is as it was."""
+
+    code = "SEMQ-6010"
+    remedy = (
+        "Look for what is short (disk, memory) or cannot be reached; the run's _RESULT.json has more of Spark's words."
+    )
+    exit_code: ClassVar[int] = 1
+
+
+class BadRepairList(BadInput):
+    """The repair list cannot be used; nothing was done."""
+
+    code = "SEMQ-6011"
+    remedy = (
+        "Take the whole `repair` folder of the run again from where the hub's operator keeps it. Its signature is "
+        "checked by the authorities that this node believes (`semq cert trust`), or by [reconcile] trust."
+    )
+    exit_code: ClassVar[int] = 65
+
+
+class StorageAway(Unavailable):
+    """A folder of extracts or reports cannot be read or written."""
+
+    code = "SEMQ-6012"
+    remedy = "Look at the disk or share that is named: its space, its permissions, whether it is mounted. Then repeat."
+    exit_code: ClassVar[int] = 69

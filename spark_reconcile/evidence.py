@@ -15,15 +15,13 @@ from spark_reconcile import inputs, runs
 from spark_reconcile.days import Window, neighbours
 from spark_reconcile.errors import BadExtract, SourcesMissing
 from spark_reconcile.inputs import STATE, Source
-from spark_reconcile.judging import Coverage, Ground
-from spark_reconcile.manifest import Verify, canonical
+from spark_reconcile.judging import FAR, Coverage, Ground
+from spark_reconcile.manifest import Manifest, Verify, canonical
 from spark_reconcile.runs import Run
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 
 VERSION = 1  #: of the job's rules: part of the fingerprint, so that a change of the grid shows
-OPEN = "open.parquet"
-_FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,12 @@ class Evidence:
     def groups(self) -> dict[Window, list[str]]:
         """The files to read, by the window that they cover."""
         return inputs.window_groups(self.sources)
+
+    @property
+    def hubs(self) -> frozenset[str]:
+        """The platform's nodes, of any of these dates."""
+        known = (source.manifest for source in self.sources if source.is_used)
+        return frozenset(m.node for m in known if m is not None and m.role == "platform")
 
     @property
     def rows(self) -> int:
@@ -63,34 +67,51 @@ class Evidence:
 
     def ground(self, skew: Mapping[str, int]) -> Ground:
         """What the messages are judged by, with the clocks as they were found."""
+        spans = self._without_gap()
         ledgers = tuple(
-            Coverage(one.manifest.node, one.manifest.store, self._reach(one), skew.get(one.manifest.node, 0))
+            Coverage(m.node, m.store, spans[one.source][1], skew.get(m.node, 0), spans[one.source][0])
             for one in self._today()
-            if one.manifest is not None
+            if (m := one.manifest) is not None
         )
-        hubs = {one.source for one in self._today() if one.manifest is not None and one.manifest.role == "platform"}
-        known = {one.source for one in self.sources if one.manifest is not None and one.manifest.role == "platform"}
-        marks = [one.watermark for one in ledgers if f"{one.node}.{one.store}" in hubs]
-        return Ground(self.window, self.young_ms, ledgers, bool(hubs) and hubs >= known, min(marks, default=_FAR))
+        here = {one.source for one in self._today()}
+        known = {one.source: one.manifest for one in self.sources if one.manifest is not None}
+        hubs = {source for source, m in known.items() if m.role == "platform"}
+        of_hubs = [one for one in ledgers if f"{one.node}.{one.store}" in hubs]
+        return Ground(
+            self.window,
+            self.young_ms,
+            ledgers,
+            hub_complete=bool(of_hubs) and hubs <= here,
+            hub_watermark=min((one.watermark for one in of_hubs), default=FAR),
+            hub_since=max((one.since for one in of_hubs), default=-FAR),
+            incomplete=frozenset(m.node for source, m in known.items() if source not in here),
+        )
 
     def _today(self) -> list[Source]:
         return [source for source in self.sources if source.day == self.day and source.is_used]
 
-    def _reach(self, source: Source) -> int:
-        """How far the evidence of a ledger goes without a gap: to the date's end, or through the dates after it."""
-        assert source.manifest is not None
-        reach = source.manifest.watermark
-        for later in sorted(self.sources, key=lambda one: one.day):
-            if (
-                later.source == source.source
-                and later.day > source.day
-                and later.is_used
-                and later.manifest is not None
-            ):
-                if later.manifest.window_start > reach:
-                    break
-                reach = max(reach, later.manifest.watermark)
-        return reach
+    def _without_gap(self) -> dict[str, tuple[int, int]]:
+        """From when to when the evidence of each ledger has no gap: the date, and what adjoins it on either side."""
+        extracts: dict[str, list[Manifest]] = {}
+        for one in sorted(self.sources, key=lambda one: one.day):
+            if one.is_used and one.manifest is not None:
+                extracts.setdefault(one.source, []).append(one.manifest)
+        return {one.source: _span(extracts[one.source], self.day) for one in self._today() if one.manifest is not None}
+
+
+def _span(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
+    """Of one ledger's extracts, by date: where the evidence begins that reaches this date, and where it ends."""
+    here = next(m for m in extracts if m.day == day)
+    since, reach = here.window_start, here.watermark
+    for earlier in reversed([m for m in extracts if m.day < day]):
+        if earlier.watermark < since:
+            break
+        since = min(since, earlier.window_start)
+    for later in (m for m in extracts if m.day > day):
+        if later.window_start > reach:
+            break
+        reach = max(reach, later.watermark)
+    return since, reach
 
 
 def believe(settings: Settings, day: date, *, allow_partial: bool = False, verify: Verify | None = None) -> Evidence:
@@ -146,7 +167,7 @@ def _carried(settings: Settings, day: date) -> Run | None:
     """The latest run before this date whose open messages this one can judge again without a gap in the lines."""
     for step in range(1, settings.days_before + 2):
         run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
-        if run is not None and (run.place / OPEN).exists():
+        if run is not None and run.verdicts.exists():
             return run
     return None
 

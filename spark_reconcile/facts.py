@@ -6,22 +6,26 @@ different dates can be merged: that is how open messages are carried from one ni
 and targets within one message only, never identity. A message is identified by its whole LK0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Window
-from spark_reconcile.schema import EVENTS_OF, NOTES, SPARK_SCHEMA, mask
+from spark_reconcile.schema import ARROW_SCHEMA, EVENTS_OF, NOTES, SPARK_SCHEMA, mask
 from spark_reconcile.situation import ENDINGS, RECORDS
 
 # Bits of ``bad`` and of ``traits``.
 OUTSIDE, UNREADABLE = 1, 2
+UNHEARD = 1  # of ``carried``: a ledger was absent whenever it was judged
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 
+# Texts of which every line is compared; what is longer is cut, so that a bomb of them costs nothing.
+TEXTS, TEXT_MAX = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash"), 1_000  # octets
 SIZE_MAX = 2**40  # bytes; no document is larger
 
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
@@ -43,6 +47,7 @@ def _when(side: int, events: int, value: str) -> str:
 
 
 _RECORD = "xxhash64(node, store, seq)"
+_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # of the first attempt
 _DIGEST = (
     f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {_H} AND bit & {_HEARD} <> 0 "
     f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
@@ -61,11 +66,14 @@ FACTS = (
         f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
         f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
     ),
-    Fact("carried", "bit_or", "0"),
+    # what earlier runs knew of a message that they left open: up to when its ledgers were heard, 0 if there was no run;
+    # and whether they have reported it as an exception
+    Fact("carried", "max", "0L"),
+    Fact("reported", "bit_or", "0"),
     # when it happened first, by the clock of the node that wrote it
     Fact("accepted_at", "min", _when(_S, _BORN, "at")),
-    Fact("refused_at", "min", f"if(att <= 1, {_when(_S, mask(Event.REFUSED), 'at')}, NULL)"),
-    Fact("sent_at", "min", _when(_S, mask(Event.SENT), "at")),
+    Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
+    Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
     Fact("heard_at", "min", _when(_S, _HEARD, "at")),
     Fact("ended_at", "min", _when(_S, ENDINGS, "at")),
     Fact("taken_at", "min", _when(_H, _TAKEN, "at")),
@@ -97,34 +105,49 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
     parts = [
         spark.read.schema(SPARK_SCHEMA)
         .parquet(*uris)
+        .withColumns(
+            {name: F.expr(f"if(octet_length({name}) > {TEXT_MAX}, left({name}, 200), {name})") for name in TEXTS}
+        )
         .withColumn("outside", F.expr(f"at IS NULL OR at < {window.start} OR at >= {window.end}"))
         .withColumn("at", F.expr(f"greatest(least(coalesce(at, {window.start}), {window.end - 1}), {window.start})"))
         for window, uris in groups.items()
     ]
-    nothing = spark.createDataFrame([], f"{SPARK_SCHEMA}, outside boolean")
-    return reduce(DataFrame.unionByName, parts) if parts else nothing
+    if not parts:
+        nothing = spark.createDataFrame(pa.Table.from_pylist([], ARROW_SCHEMA))
+        return nothing.withColumn("outside", F.lit(False))
+    return reduce(DataFrame.unionByName, parts)
 
 
 # The message that a line speaks of; one that does not say it counts as a message of its own.
-KEY = "coalesce(lk0, concat('?', concat_ws('.', node, store, seq)))"
+KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
 
 
-def gather(lines: DataFrame, carried: DataFrame | None = None) -> DataFrame:
-    """The facts of all messages in some lines, merged with those that an earlier run left open."""
-    single = lines.withColumn("bit", F.expr(_bit())).select(
+def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = None) -> DataFrame:
+    """The facts of all messages in some lines, merged with those that an earlier run left open.
+
+    ``hubs``: the platform's nodes, whose lines as hub count.
+    """
+    single = lines.withColumn("bit", F.expr(_bit(hubs))).select(
         F.expr(KEY).alias("lk0"),
         *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
     )
     if carried is not None:
-        single = single.unionByName(carried.select(*NAMES).withColumn("carried", F.lit(1)))
+        single = single.unionByName(carried.select(*NAMES))
     return single.groupBy("lk0").agg(*(F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS))
 
 
-def _bit() -> str:
-    """The event as a bit; 0 if the line cannot be read: no locator, or a side or event that schema version 1 does not
-    know."""
-    known = " ".join(f"WHEN {int(side)} THEN {mask(*events)}" for side, events in EVENTS_OF.items())
+def _bit(hubs: Collection[str]) -> str:
+    """The event as a bit; 0 if the line cannot be read.
+
+    That is: no locator or number, a side or event that schema version 1 does not know, or the line of a node that may
+    not write it. Remarks on messages of others may stand in any sender's ledger.
+    """
+    known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
+    known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"
+    named = ", ".join(f"'{node}'" for node in sorted(hubs))
+    known[Side.HUB] = f"if(node IN ({named}), {known[Side.HUB]}, 0)" if hubs else "0"
+    cases = " ".join(f"WHEN {int(side)} THEN {events}" for side, events in known.items())
     return (
-        f"if(lk0 IS NULL OR event IS NULL OR event < 1 OR event > 30, 0, "
-        f"shiftleft(1, int(event)) & CASE side {known} ELSE 0 END)"
+        f"if(lk0 IS NULL OR seq IS NULL OR event IS NULL OR event < 1 OR event > 30, 0, "
+        f"shiftleft(1, int(event)) & CASE side {cases} ELSE 0 END)"
     )

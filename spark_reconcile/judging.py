@@ -6,16 +6,18 @@ the sources (who delivered, up to when, with which clock) comes in as a ``Covera
 told on the hub's clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from semq.store.rows import Event
-from spark_reconcile.days import Window
-from spark_reconcile.facts import BEST_EFFORT, HAS_LK1, NO_ACK2, OUTSIDE, PROMISED, UNREADABLE
+from spark_reconcile.days import DAY_MS, Window
+from spark_reconcile.facts import BEST_EFFORT, HAS_LK1, NAMES, NO_ACK2, OUTSIDE, PROMISED, UNHEARD, UNREADABLE
 from spark_reconcile.schema import NOTES, mask
+from spark_reconcile.session import small_table
 from spark_reconcile.situation import (
     ENDINGS,
     FLAG_BIT,
@@ -32,9 +34,9 @@ from spark_reconcile.situation import (
     Word,
     bit,
 )
-from spark_reconcile.verdicts import RULES
+from spark_reconcile.verdicts import RULES, VERDICT, Verdict
 
-LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}$"
+LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
 
 # Bounds of the buckets in which latencies and ages are counted, with the words of the report.
 LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
@@ -45,14 +47,19 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
         (None, "more"))  # fmt: skip
 
 
+FAR = 2**62  #: an instant that never comes
+MARGIN_MS = 5_000  # what a clock that was put right may still be off, and a message takes from one node to the next
+
+
 class Coverage(NamedTuple):
-    """What is known of one ledger (node and store): where its evidence ends by its own clock, and how that clock
-    stands."""
+    """What is known of one ledger (node and store): from when to when there is evidence without a gap, by its own
+    clock, and how that clock stands."""
 
     node: str
     store: str
     watermark: int
     skew: int = 0
+    since: int = -FAR
 
 
 class Ground(NamedTuple):
@@ -63,10 +70,15 @@ class Ground(NamedTuple):
     ledgers: tuple[Coverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
     hub_complete: bool  #: the hub's ledgers are there, all that are known
     hub_watermark: int
+    hub_since: int = -FAR
+    incomplete: frozenset[str] = frozenset()  #: nodes of which not all ledgers are there that are known
 
 
 def dated(facts: DataFrame, window: Window) -> DataFrame:
-    """The facts with when each message was born and its ``scope``: date, carried, earlier, later or none."""
+    """The facts with when each message was born and its ``scope``: date, carried, earlier, later or none.
+
+    Or near: of a message of which its sender says nothing it depends on that node's clock, see ``judged``.
+    """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
 
@@ -74,43 +86,71 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Grou
     """The dated facts with what they mean: both nodes, a word for each side, and ``row``, the row of the grid that
     fits."""
     known = _with_coverage(spark, facts, names, ground)
-    timed = known.withColumns(
-        {"step_at": _step(), "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})")}
+    placed = known.withColumn("begun_at", _begun()).withColumn("scope", _placed(ground.window))
+    timed = placed.withColumns(
+        {
+            "step_at": _step(),
+            "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})"),
+        }
     )
     said = timed.withColumns(_said(ground))
     return said.withColumn("picture", _picture()).withColumn("row", _row()).drop("picture", "remarks")
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
-    """Both nodes by name, whether their ledgers are there, and where their evidence ends on the hub's clock."""
-    ledgers = [(f"{one.node}.{one.store}", one.skew, one.watermark - one.skew) for one in ground.ledgers]
-    nodes = {one.node: (one.skew, min(c.watermark - c.skew for c in ground.ledgers if c.node == one.node))
-             for one in ground.ledgers}  # fmt: skip
-    senders = spark.createDataFrame(ledgers, "ledger string, sender_skew bigint, sender_mark bigint")
-    receivers = spark.createDataFrame(
-        [(node, *numbers) for node, numbers in nodes.items()],
-        "receiver_node string, receiver_skew bigint, receiver_mark bigint",
+    """Both nodes by name, whether their ledgers are there, and from when to when on the hub's clock."""
+    ledgers = [
+        (f"{one.node}.{one.store}", one.skew, one.since - one.skew, one.watermark - one.skew) for one in ground.ledgers
+    ]
+    nodes: dict[str, tuple[int, int, int]] = {}
+    for one, (_, skew, since, mark) in zip(ground.ledgers, ledgers, strict=True):
+        if one.node not in ground.incomplete:
+            _, others_since, others_mark = nodes.get(one.node, (skew, since, mark))
+            nodes[one.node] = skew, max(since, others_since), min(mark, others_mark)
+    senders = small_table(
+        spark, ledgers, ledger=pa.string(), **{f"sender_{name}": pa.int64() for name in ("skew", "since", "mark")}
     )
-    targets = names.select(F.col("hash").alias("target_high"), F.col("node").alias("receiver_node")).join(
+    receivers = small_table(
+        spark,
+        [(node, *numbers) for node, numbers in nodes.items()],
+        receiver_node=pa.string(),
+        **{f"receiver_{name}": pa.int64() for name in ("skew", "since", "mark")},
+    )
+    targets = names.select(F.col("hash").alias("target"), F.col("node").alias("receiver_node")).join(
         F.broadcast(receivers), "receiver_node", "left"
     )
     return (
         facts.withColumn("ledger", F.expr("substring_index(lk0, '.', 4)"))
         .withColumn("sender_node", F.expr("substring_index(lk0, '.', 2)"))
-        .withColumn("target_high", F.coalesce("target_high", "node_high"))
+        .withColumn("target", F.coalesce("target_high", "node_high"))
         .join(F.broadcast(senders), "ledger", "left")
-        .join(F.broadcast(targets), "target_high", "left")
+        .join(F.broadcast(targets), "target", "left")
         .drop("ledger")
     )
 
 
 def _born() -> Column:
-    """When it was accepted; for a message of which its sender says nothing, when others first saw it.
+    """When it was accepted, or first sent; for a message of which its sender says nothing, when others first saw it.
 
-    Null if neither.
+    Null if neither: then it is of an earlier date, as what the hub sends without having taken it on these dates.
     """
-    silent = f"(sender & {~NOTES}) = 0"
-    return F.expr(f"coalesce(accepted_at, refused_at, if({silent}, least(taken_at, recorded_at), NULL), bad_at)")
+    of_old = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
+    others = f"if({of_old}, NULL, least(taken_at, recorded_at))"
+    own = f"if({_SILENT}, NULL, sent_at), if({_SILENT} OR carried > 0, {others}, NULL)"
+    return F.expr(f"coalesce(accepted_at, refused_at, {own}, bad_at)")
+
+
+_SILENT = f"(sender & {~NOTES}) = 0"
+# When each side must have written of a message at the earliest.
+_MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_sent_at, taken_at, begun_at)"}
+
+
+def _begun() -> Column:
+    """When it was accepted, or first seen where its sender is silent, on the hub's clock."""
+    return F.expr(
+        "coalesce(coalesce(accepted_at, sent_at) - coalesce(sender_skew, 0), "
+        "least(taken_at, recorded_at - coalesce(receiver_skew, 0)))"
+    )
 
 
 def _step() -> Column:
@@ -120,24 +160,44 @@ def _step() -> Column:
 
 
 def _scope(window: Window) -> Column:
+    near = f"{_SILENT} AND carried = 0 AND born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
     return F.expr(
-        f"CASE WHEN born_at IS NULL THEN if((sender | hub | receiver) & {~NOTES} = 0, 'none', 'earlier') "
-        f"WHEN born_at >= {window.end} THEN 'later' WHEN born_at >= {window.start} THEN 'date' "
-        f"WHEN carried = 1 THEN 'carried' ELSE 'earlier' END"
+        f"CASE WHEN born_at IS NULL AND carried = 0 AND (sender | hub | receiver) & {~NOTES} = 0 THEN 'none' "
+        f"WHEN {near} THEN 'near' WHEN born_at >= {window.end} THEN 'later' WHEN born_at >= {window.start} THEN 'date' "
+        f"WHEN carried > 0 THEN 'carried' ELSE 'earlier' END"
+    )
+
+
+def _placed(window: Window) -> Column:
+    """The scope of a message of which its sender says nothing: the date on which it was first seen, by its sender's
+    clock."""
+    at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
+    return F.expr(
+        f"CASE WHEN scope <> 'near' THEN scope WHEN {at} >= {window.end} THEN 'later' "
+        f"WHEN {at} >= {window.start} THEN 'date' ELSE 'earlier' END"
     )
 
 
 def _said(ground: Ground) -> dict[str, Column]:
     """The words of the three sides, as numbers, and the remarks, as bits."""
-    missing = "receiver_mark IS NULL AND target_high IS NOT NULL"
+    # A ledger that says nothing is missing if it was not delivered, or begins only after the message, or after what an
+    # earlier run has heard of it; and if no run has ever heard all.
+    since = {"sender": "sender_since", "hub": str(ground.hub_since), "receiver": "receiver_since"}
+    late = {
+        side: f"(carried = {UNHEARD} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {moment})"
+        for side, moment in since.items()
+    }
+    sender_missing = f"sender_mark IS NULL OR {late['sender']}"
+    hub_missing = late["hub"] if ground.hub_complete else "true"
+    receiver_missing = f"target IS NOT NULL AND (receiver_mark IS NULL OR {late['receiver']})"
     remarks = (
         f"if(coalesce({condition}, false), {bit(FLAGS, flag)}, 0)"
         for flag, condition in zip(FLAGS, map(_flags(ground).__getitem__, FLAGS), strict=True)
     )
     return {
-        "sender_says": F.expr(_words("sender", SENDER_WORDS, SENDERS, _torn(), "sender_mark IS NULL")),
-        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(), "false" if ground.hub_complete else "true")),
-        "receiver_says": F.expr(_words("receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), missing)),
+        "sender_says": F.expr(_words("sender", SENDER_WORDS, SENDERS, _torn(), sender_missing)),
+        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(), hub_missing)),
+        "receiver_says": F.expr(_words("receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), receiver_missing)),
         "remarks": F.expr(" | ".join(remarks)),
     }
 
@@ -190,10 +250,10 @@ def _flags(ground: Ground) -> dict[str, str]:
     return {
         "unreadable": f"bad & {UNREADABLE} <> 0",
         "out_of_range": f"bad & {OUTSIDE} <> 0",
-        "locator": f"NOT lk0 RLIKE '{LK0_PATTERN}'",
+        "locator": f"NOT lk0 RLIKE r'{LK0_PATTERN}'",
         "mismatch": f"(hub | receiver) & {mask(Event.MISMATCH)} <> 0 OR digest_low <> digest_high",
         "twice": "record_low <> record_high",
-        "astray": "node_low <> target_high OR node_high <> target_high",
+        "astray": "node_low <> target OR node_high <> target",
         "two_targets": "target_low <> target_high",
         "young": f"step_at > end_at - {ground.young_ms}",
         "best_effort": f"traits & {BEST_EFFORT} <> 0",
@@ -202,6 +262,7 @@ def _flags(ground: Ground) -> dict[str, str]:
         "owes": f"receiver & {RECORDS} <> 0 AND ("
         f"traits & {BEST_EFFORT} = 0 AND receiver & {sender_acked} = 0 OR "
         f"traits & {HAS_LK1} <> 0 AND receiver & {platform_acked} = 0)",
+        "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
     }
 
 
@@ -217,6 +278,7 @@ def cells(verdicts: DataFrame) -> DataFrame:
             F.min("born_at").alias("oldest_at"),
             F.sum("size").alias("bytes"),
             F.expr("sum(greatest(att - 1, 0))").alias("resends"),
+            F.expr("count_if(turned)").alias("turned"),
         )
     )
 
@@ -236,13 +298,24 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
     return F.when(value.isNotNull(), result)
 
 
-def verdicts(judged: DataFrame) -> DataFrame:
-    """One row per message of the date and per carried one: its verdict, what it rests on, and its times by the nodes'
-    clocks."""
-    return judged.select(
-        "lk0",
+def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
+    """One row per message of the date and per carried one: its verdict, what it rests on, its times by the nodes'
+    clocks, whether a carried one has ``turned`` into an exception, and as ``open`` the facts that the next date's run
+    judges again, unless it is older than ``oldest_at``."""
+    learned = {
+        "carried": F.expr(f"if({_is(lambda verdict: verdict.name == 'SOURCE_MISSING')}, greatest(carried, {UNHEARD}L), "
+                          f"{window.end}L)"),
+        "reported": F.expr(f"reported | if({_IS_EXCEPTION}, 1, 0)"),
+    }  # fmt: skip
+    facts = (learned[name].alias(name) if name in learned else F.col(name) for name in NAMES)
+    is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
+    kept = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
+    # What is no text could not be read by those who come after; only what cannot be read as a locator can be that.
+    readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
+    return judged.where("scope IN ('date', 'carried')").select(
+        F.expr(readable("lk0")).alias("lk0"),
         "scope",
-        F.col("sender_node").alias("sender"),
+        F.expr(readable("sender_node")).alias("sender"),
         F.coalesce("receiver_node", F.lit("")).alias("receiver"),
         _named([rule.verdict for rule in RULES], "row").alias("verdict"),
         _named([rule.finding for rule in RULES], "row").alias("finding"),
@@ -258,7 +331,18 @@ def verdicts(judged: DataFrame) -> DataFrame:
         _latency().alias("latency_ms"),
         F.coalesce("att", F.lit(0)).alias("att"),
         F.coalesce("size", F.lit(0)).alias("size"),
+        F.expr(f"scope = 'carried' AND reported = 0 AND {_IS_EXCEPTION}").alias("turned"),
+        kept.alias("open"),
     )
+
+
+def _is(asked: Callable[[Verdict], bool]) -> str:
+    """SQL for whether the row of the grid is one of such verdicts."""
+    rows = ", ".join(str(row) for row, rule in enumerate(RULES) if asked(VERDICT[rule.verdict]))
+    return f"row IN ({rows})"
+
+
+_IS_EXCEPTION = _is(lambda verdict: verdict.kind == "exception")
 
 
 def _named(names: Sequence[str], number: str) -> Column:

@@ -5,7 +5,6 @@ of expressions below is where rows of ``semq_ledger`` become rows of schema vers
 itself.
 """
 
-import hashlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,14 +45,6 @@ _APP_KEY = "app_domain || '/' || app_type || '/' || app_subtype || '/' || app_ke
 _HASH = f"""CASE WHEN app_domain || app_type || app_subtype || app_key <> ''
     THEN encode(substring(sha256({{salt}} || convert_to({_APP_KEY}, 'UTF8')) FROM 1 FOR 16), 'hex') END"""
 _BLOCK = 4 << 20  # bytes parsed at a time
-
-
-def hash_app_key(salt: bytes, domain: str, type_: str, subtype: str, key: str) -> str:
-    """The AppKey as it may leave the institution: half of SHA-256 over salt and ``domain/type/subtype/key``, in hex.
-
-    With it an operator finds the row of a report that speaks of an order.
-    """
-    return hashlib.sha256(salt + f"{domain}/{type_}/{subtype}/{key}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from spark_reconcile.days import Window
-from spark_reconcile.errors import BadExtract
+from semq.umx_t.address import NodeType
+from spark_reconcile.days import Window, parse_date
+from spark_reconcile.errors import BadExtract, BadRequest
 from spark_reconcile.schema import SCHEMA_VERSION
 
 NAME = "manifest.json"
@@ -72,6 +73,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def source(self) -> str:
         """The ledger that it is about: node and store."""
         return f"{self.node}.{self.store}"
+
+    @property
+    def is_platform(self) -> bool:
+        """Whether the address is one of the platform, whatever the role says."""
+        return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
     @property
     def day(self) -> date:
@@ -143,6 +149,7 @@ def _fault(m: Manifest) -> str:
         (bool(_NODE.fullmatch(m.node)), "the node is not a node's address"),
         (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
         (m.role in ("local", "platform"), "the role is neither local nor platform"),
+        (m.role == "platform" or not m.is_platform, "a node of the platform's type says that it is none"),
         (m.window_start < m.window_end, "its window is empty"),
         (_is_a_day(m.window, m.business_date), "its window is not that of its date"),
         (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "a clock cannot be so wrong"),
@@ -159,8 +166,8 @@ def _fault(m: Manifest) -> str:
 
 def _is_date(text: str) -> bool:
     try:
-        date.fromisoformat(text)
-    except ValueError:
+        parse_date(text)
+    except BadRequest:
         return False
     return True
 

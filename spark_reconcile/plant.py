@@ -5,7 +5,7 @@ say of them; the nodes and their ledgers are left alone. The lines of these mess
 none of them is still in flight. For small extracts: they are read whole.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRequest
 from spark_reconcile.extract import Extract, Origin, batches_of
 from spark_reconcile.inputs import gather
-from spark_reconcile.manifest import Manifest
+from spark_reconcile.manifest import Manifest, Sign
 from spark_reconcile.storage import Place
 
 S, H, R = Side.SENDER, Side.HUB, Side.RECEIVER
@@ -69,8 +69,13 @@ DEFECTS: tuple[tuple[str, Change, str], ...] = (
 )  # fmt: skip
 
 
-def plant(root: Place, day: date, calendar: Calendar, clock: Clock) -> list[Planted]:
-    """Change the extracts of a date; as many of the defects as there are messages to take. Raises BadRequest."""
+def plant(
+    root: Place, day: date, calendar: Calendar, clock: Clock, signs: Mapping[str, Sign | None] | None = None
+) -> list[Planted]:
+    """Change the extracts of a date; as many of the defects as there are messages to take. Raises BadRequest.
+
+    ``signs``: by node, what signs its extract anew, as if it had written so itself; without, a signature is gone.
+    """
     sources = [source for source in gather(root, [day]) if source.manifest is not None and source.is_used]
     if sum(source.manifest.rows for source in sources if source.manifest) > ROWS_MAX:
         raise BadRequest("These extracts are too large to plant something by hand.", rows_max=ROWS_MAX)
@@ -89,7 +94,8 @@ def plant(root: Place, day: date, calendar: Calendar, clock: Clock) -> list[Plan
         assert source.manifest is not None
         kept = [line for line in ledgers[source.source] if line["lk0"] not in changed]
         own = [line for line in new if f"{line['node']}.{line['store']}" == source.source]
-        _rewrite(root, source.manifest, calendar, clock, [*kept, *own])
+        sign = (signs or {}).get(source.manifest.node)
+        _rewrite(root, source.manifest, calendar, clock, [*kept, *own], sign)
     return done
 
 
@@ -108,8 +114,10 @@ def _is_whole(lines: list[Line]) -> bool:
     return wanted <= said and (H, Event.FORWARDED) in said
 
 
-def _rewrite(root: Place, old: Manifest, calendar: Calendar, clock: Clock, lines: list[Line]) -> None:
+def _rewrite(
+    root: Place, old: Manifest, calendar: Calendar, clock: Clock, lines: list[Line], sign: Sign | None
+) -> None:
     origin = Origin(old.node, old.store, old.role, old.clock_skew_ms, old.semq_version)
-    with Extract(root, origin, old.day, calendar, clock) as extract:
+    with Extract(root, origin, old.day, calendar, clock, sign=sign) as extract:
         extract.add_all(batches_of(lines))
         extract.finish()

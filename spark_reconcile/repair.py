@@ -7,14 +7,14 @@ alone what has resolved itself.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_reconcile.errors import BadExtract, NoSuchRun
+from spark_reconcile.errors import BadRepairList, NoSuchRun
 from spark_reconcile.manifest import Sign, Signature, Verify, canonical
 from spark_reconcile.storage import Place
 
@@ -49,10 +49,8 @@ class Index(NamedTuple):
     nodes: dict[str, dict[str, Any]]
 
 
-def write_repair(
-    exceptions: DataFrame, place: Place, staging: Place, index: Index, sign: Sign | None
-) -> dict[str, int]:
-    """Write the lists below ``place``; returns the number of deeds by name."""
+def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Index) -> dict[str, int]:
+    """Write the lists of all nodes below ``place`` and name them in the index; the number of deeds by name."""
     node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
     wanted = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
     columns = [*Deed.__struct_fields__, "node"]
@@ -72,35 +70,59 @@ def write_repair(
                     deeds[deed] = deeds.get(deed, 0) + 1
                     rows += 1
         index.nodes[name] = {"file": target.name, "rows": rows, "sha256": target.sha256()}
+    return deeds
+
+
+def write_index(place: Place, index: Index, sign: Sign | None) -> None:
+    """Sign for what the lists are; also where nothing is asked of anybody, so that this is said by somebody."""
     content = index._asdict()
     signature = sign(canonical(content)) if sign is not None else None
     (place / INDEX).write(canonical({**content, "signature": signature}))
-    return deeds
 
 
 def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[Deed]:
-    """The list of one node, checked against the signed index. Raises NoSuchRun, BadExtract.
+    """The list of one node, checked against the signed index; empty if nothing is asked of it.
 
-    ``verify``: a signature of ``signer`` is required.
+    ``verify``: a signature of ``signer`` is required. Raises NoSuchRun, BadRepairList.
     """
     if not (place / INDEX).exists():
-        raise NoSuchRun("This run has no repair list.", place=str(place))
-    index = json.loads((place / INDEX).read(_INDEX_MAX))
-    signature = index.pop("signature", None)
-    if verify is not None:
-        signed = msgspec.convert(signature, Signature) if signature else None
-        if signed is None or not verify(signer, canonical(index), signed):
-            raise BadExtract("The repair list is not signed by the hub.", state="BAD_SIGNATURE", place=str(place))
-    entry = index["nodes"].get(node)
+        raise NoSuchRun("There is no repair list here.", place=str(place))
+    entry = _entry(place, node, verify, signer)
     if entry is None:
         return []
-    file = place / str(entry["file"]).rpartition("/")[2]
-    if file.size() < 0 or file.sha256() != entry["sha256"]:
-        raise BadExtract("The repair list is not the one that its index describes.", state="ALTERED", file=file.name)
-    deeds = [msgspec.json.decode(line, type=Deed) for line in _lines(file)]
+    file = place / str(entry.get("file")).rpartition("/")[2]
+    if file.size() < 0:
+        raise _bad("The list of this node was not brought with its index.", "MISSING", file)
+    if file.sha256() != entry.get("sha256"):
+        raise _bad("The list is not the one that its index describes.", "ALTERED", file)
+    try:
+        deeds = [msgspec.json.decode(line, type=Deed) for line in _lines(file)]
+    except msgspec.MsgspecError as error:
+        raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
     if any(deed.deed not in DEEDS for deed in deeds):
-        raise BadExtract("The repair list asks for a deed that is not known.", state="UNKNOWN_SCHEMA", file=file.name)
+        raise _bad("The list asks for a deed that is not known.", "UNKNOWN_SCHEMA", file)
+    if node != HUB and any(node != {"sender": deed.sender, "receiver": deed.receiver}.get(deed.side) for deed in deeds):
+        raise _bad("The list speaks of messages of other nodes.", "OTHER_NODE", file)
     return deeds
+
+
+def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mapping[str, Any] | None:
+    """What the index says of the list of a node, once the index itself is believed; None if it asks nothing of it."""
+    try:
+        index = msgspec.json.decode((place / INDEX).read(_INDEX_MAX), type=dict[str, Any])
+        signature = msgspec.convert(index.pop("signature", None), Signature | None)
+        nodes = msgspec.convert(index.get("nodes"), dict[str, dict[str, Any]])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _bad("The index of the repair lists cannot be read.", "UNKNOWN_SCHEMA", place / INDEX) from error
+    if verify is not None and signature is None:
+        raise _bad("The repair list is not signed.", "UNSIGNED", place / INDEX)
+    if verify is not None and signature is not None and not verify(signer, canonical(index), signature):
+        raise _bad("The repair list is not signed by the hub of this node.", "BAD_SIGNATURE", place / INDEX)
+    return nodes.get(node)
+
+
+def _bad(words: str, state: str, file: Place) -> BadRepairList:
+    return BadRepairList(words, state=state, file=str(file))
 
 
 def _lines(file: Place) -> Iterator[bytes]:
@@ -111,6 +133,6 @@ def _lines(file: Place) -> Iterator[bytes]:
             *whole, rest = (rest + block).split(b"\n")
             yield from (line for line in whole if line)
             if len(rest) > _LINE_MAX:
-                raise BadExtract("A line of the repair list is too long.", state="ALTERED", file=file.name)
+                raise _bad("A line of the list is too long.", "ALTERED", file)
     if rest:
         yield rest

@@ -36,6 +36,11 @@ class Run(NamedTuple):
         return _json(self.place / RESULT)
 
     @property
+    def verdicts(self) -> Place:
+        """Its table of verdicts; not there if it published nothing."""
+        return self.place / "verdicts.parquet"
+
+    @property
     def summary(self) -> dict[str, Any]:
         """What it found; empty if it published nothing."""
         return _json(self.place / SUMMARY)
@@ -50,6 +55,16 @@ def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
     return Run(day, name, place)
 
 
+def clear(reports: Place, day: date, staging: str) -> None:
+    """Remove what runs of this date that were killed have left of ``staging``.
+
+    Only while the date is locked; not on an object store, where no lock tells them from those that are at work.
+    """
+    if reports.is_local:
+        for run in of_date(reports, day):
+            (run.place / staging).remove()
+
+
 def finish(run: Run, result: dict[str, Any]) -> None:
     """Write how the run ended: from here on it is complete, and never changed again."""
     (run.place / RESULT).write(canonical(result))
@@ -61,12 +76,12 @@ def point_to(reports: Place, run: Run) -> None:
 
 
 def current(reports: Place, day: date) -> Run | None:
-    """The run that counts for a date, if one was published."""
+    """The run that counts for a date, if one was published and is still there."""
     pointer = reports / date_folder(day) / CURRENT
     if not pointer.exists():
         return None
     name = pointer.read(200).decode("ascii", "replace").strip()
-    return find(reports, day, name)
+    return next((run for run in of_date(reports, day) if run.name == name), None)
 
 
 def find(reports: Place, day: date, name: str) -> Run:

@@ -40,7 +40,7 @@ COLUMNS = (
     Column("app_domain", pa.string(), "string", False, "AppKey domain in clear; null unless disclosed"),
     Column("app_type", pa.string(), "string", False, "AppKey data type in clear; null unless disclosed"),
     Column("app_subtype", pa.string(), "string", False, "AppKey subtype in clear; null unless disclosed"),
-    Column("digest", pa.string(), "string", False, "SHA-256 of the payload, 64 hex digits; empty where not said"),
+    Column("digest", pa.string(), "string", False, "SHA-256 of the payload, lower-case hex; empty where not said"),
     Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not say"),
     Column("reason", pa.string(), "string", False, "code SEMQ-nnnn of a refusal or resend; words stay at the node"),
     Column("save_fwd", pa.int8(), "tinyint", False, "class 1, 2 or 3, on ACCEPTED lines; null is judged as class 3"),
@@ -71,10 +71,13 @@ NOTES = mask(*_NOTES)
 
 def arrow_matches(schema: pa.Schema) -> str:
     """Why a file's schema is not that of version 1, in words; empty if it is. Dictionaries and nullability are free."""
+    names = [name.lower() for name in schema.names]
     for column in COLUMNS:
         index = schema.get_field_index(column.name)
         if index < 0:
             return f"column {column.name} is missing"
+        if names.count(column.name) > 1:
+            return f"column {column.name} is there twice"  # Spark does not tell capitals from small letters
         found = schema.field(index).type
         plain = found.value_type if pa.types.is_dictionary(found) else found
         if plain not in (column.arrow, _LARGE.get(column.arrow)):

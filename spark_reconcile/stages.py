@@ -4,27 +4,36 @@ in order.
 Nothing but counts, node names and a bounded sample of exceptions ever reaches the driver.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as Over
 
 from spark_reconcile import facts as lines_to_facts
 from spark_reconcile import judging
 from spark_reconcile.days import Window
+from spark_reconcile.session import small_table
 from spark_reconcile.storage import Place
-from spark_reconcile.verdicts import FINDINGS, VERDICTS
+from spark_reconcile.verdicts import EXCEPTIONS, FINDINGS, VERDICTS
 
 STORY_LINES = 40
 OTHER_DATES = ("earlier", "later", "none")
 KNOWN_BY_HEART = 500_000  # so many names of messages fit into every executor
-EXCEPTIONS = [verdict.name for verdict in VERDICTS if verdict.kind == "exception"]
-CARRIED = [verdict.name for verdict in VERDICTS if verdict.carried]
+_OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
 _SIDE = " ".join(f"WHEN '{finding}' THEN '{side}'" for finding, (_, side, _) in FINDINGS.items() if side)
 _DEED = " ".join(f"WHEN '{finding}' THEN '{deed}'" for finding, (_, _, deed) in FINDINGS.items() if deed)
+
+# By what pairs are sorted, and how they are named.
+_WORST = (
+    ("wrong", f"verdict IN ({', '.join(map(repr, EXCEPTIONS))})"),
+    ("unsettled", f"verdict IN ({', '.join(map(repr, _OPEN))})"),
+    ("total", "true"),
+)
+_PAIR = "concat(sender, '>', receiver)"
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
@@ -57,27 +66,31 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
     if carried is not None:
         rows = carried.select("receiver_node").where("receiver_node <> ''").distinct().collect()
         known |= {row["receiver_node"] for row in rows}
-    return spark.createDataFrame([(node,) for node in sorted(known)], "node string").select(
-        F.expr("xxhash64(node)").alias("hash"), "node"
-    )
+    table = small_table(spark, [(node,) for node in sorted(known)], node=pa.string())
+    return table.select(F.expr("xxhash64(node)").alias("hash"), "node")
 
 
 def facts(
-    lines: DataFrame, carried: DataFrame | None, window: Window, place: Place
+    lines: DataFrame, hubs: Collection[str], carried: DataFrame | None, window: Window, place: Place
 ) -> tuple[DataFrame, dict[str, int]]:
     """One row per message of the date, and per carried one; and how many others the lines speak of, by their scope."""
     others = Observation()
     counts = [F.count_if(F.col("scope") == scope).alias(scope) for scope in OTHER_DATES]
-    all_messages = judging.dated(lines_to_facts.gather(lines, carried), window).observe(others, *counts)
+    all_messages = judging.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(others, *counts)
     # In the order of time: so that equal inputs give equal files, of the verdicts too, which are written in this order.
-    mine = all_messages.where("scope IN ('date', 'carried')").sortWithinPartitions("born_at", "lk0")
+    mine = all_messages.where("scope IN ('date', 'carried', 'near')").sortWithinPartitions("born_at", "lk0")
     staged = _stage(mine, place, kept=False)
     return staged, {scope: int(others.get[scope]) for scope in OTHER_DATES}
 
 
-def verdicts(judged: DataFrame, place: Place) -> DataFrame:
-    """The verdict of each message: the table that all drill-down reads."""
-    return _stage(judging.verdicts(judged), place)
+def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) -> DataFrame:
+    """The verdict of each message: the table that all drill-down reads, and the run of the next date."""
+    return _stage(judging.verdicts(judged, window, oldest_at), place)
+
+
+def left_open(spark: SparkSession, place: Place) -> DataFrame:
+    """The facts of the messages that an earlier run left open, from its verdicts."""
+    return read(spark, place).where("open IS NOT NULL").select("open.*")
 
 
 def cells(verdicts: DataFrame, place: Place) -> DataFrame:
@@ -85,37 +98,36 @@ def cells(verdicts: DataFrame, place: Place) -> DataFrame:
     return _stage(judging.cells(verdicts), place, kept=False)
 
 
-def still_open(facts: DataFrame, verdicts: DataFrame, oldest_at: int, messages: int, place: Place) -> DataFrame:
-    """The facts of what the next date's run judges again: so many ``messages``, at most."""
-    left = verdicts.where(F.col("verdict").isin(CARRIED) & (F.col("born_at") >= oldest_at))
-    known = _by_heart(left.select("lk0", F.expr("nullif(receiver, '')").alias("receiver_node")), messages)
-    kept = facts.select(*lines_to_facts.NAMES).join(known, "lk0")
-    return _stage(kept.orderBy("lk0"), place)
-
-
 def pairs(cells: DataFrame, place: Place) -> DataFrame:
-    """Messages by pair and verdict."""
+    """Messages by pair and verdict, the rows of a pair together; the pair with the most exceptions first, those of
+    earlier dates included, then the one with the most that is open."""
     summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS)
     by_pair = cells.groupBy("scope", "sender", "receiver", "verdict").agg(*summed)
-    return _stage(by_pair.orderBy("scope", "sender", "receiver", "verdict"), place)
+    pair = Over.partitionBy("sender", "receiver")
+    sums = {name: F.sum(F.expr(f"if({which}, messages, 0)")).over(pair) for name, which in _WORST}
+    worst: list[Column | str] = [F.desc(name) for name in sums]
+    order = [*worst, "sender", "receiver", F.desc("scope"), F.expr(f"CASE verdict {_RANK} END")]
+    return _stage(by_pair.withColumns(sums).orderBy(*order).drop(*sums), place)
 
 
-_SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "resends"))
+_SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "resends"), ("sum", "turned"))
 
 
 def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
     """The lines of the messages that somebody must act on."""
-    wrong = _by_heart(verdicts.where(F.col("verdict").isin(EXCEPTIONS)).select("lk0"), exceptions)
+    wrong = _by_heart(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     named = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_TOLD)
-    return _stage(named.join(wrong, "lk0", "leftsemi"), place, kept=False)
+    theirs = named.join(wrong, "lk0", "leftsemi")
+    texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "reason", "app_key_hash")}
+    return _stage(theirs.withColumns(texts), place, kept=False)
 
 
-_TOLD = ("at", "side", "event", "node", "store", "seq", "att", "lk1", "reason", "app_key_hash")
+_TOLD = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", "app_key_hash")
 
 
 def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> DataFrame:
     """What somebody must act on, with what only the lines say of it, in the order of the report."""
-    wrong = verdicts.where(F.col("verdict").isin(EXCEPTIONS))
+    wrong = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     said = (
         their_lines.groupBy("lk0")
         .agg(F.max("reason").alias("reason"), F.max("app_key_hash").alias("app_key_hash"),
@@ -128,15 +140,16 @@ def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> Dat
 
 
 def stories(their_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """The lines of some messages in the order of time, at most STORY_LINES of each."""
+    """The lines of some messages in the order of time, at most STORY_LINES of each and one more, which says that there
+    are more."""
     if not lk0s:
         return {}
     numbered = their_lines.where(F.col("lk0").isin(list(lk0s))).withColumn(
         "number", F.row_number().over(Over.partitionBy("lk0").orderBy("at", "side", "node", "store", "seq"))
     )
     rows = (
-        numbered.where(F.col("number") <= STORY_LINES)
-        .select("lk0", "number", "at", "side", "event", "node", "att", "lk1", "reason")
+        numbered.where(F.col("number") <= STORY_LINES + 1)
+        .select("lk0", "number", "at", "outside", "side", "event", "node", "att", "lk1", "reason")
         .collect()
     )
     told: dict[str, list[dict[str, Any]]] = {}
@@ -153,26 +166,15 @@ def profile(cells: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in summed.collect()]
 
 
-def worst_pairs(pairs: DataFrame, limit: int) -> list[dict[str, Any]]:
-    """The pairs with the most exceptions, then the most messages: as many as a page can show."""
-    counted = (
-        pairs.where("scope = 'date'")
-        .groupBy("sender", "receiver")
-        .agg(
-            F.sum("messages").alias("messages"),
-            F.sum(F.when(F.col("verdict").isin(EXCEPTIONS), F.col("messages")).otherwise(0)).alias("exceptions"),
-            F.map_from_entries(F.array_sort(F.collect_list(F.struct("verdict", "messages")))).alias("verdicts"),
-            F.sum("bytes").alias("bytes"),
-        )
-        .orderBy(F.desc("exceptions"), F.desc("messages"), "sender", "receiver")
-        .limit(limit)
-    )
-    return [row.asDict() for row in counted.collect()]
+def drill(cells: DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
+    """All counts of some pairs, by finding, latency and age: what the page shows of each."""
+    named = cells.where(F.expr(_PAIR).isin(list(names)))
+    return [row.asDict() for row in named.collect()] if names else []
 
 
 def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
     """The counts of the pairs that have thresholds of their own."""
-    named = pairs.where("scope = 'date'").withColumn("pair", F.expr("concat(sender, '>', receiver)"))
+    named = pairs.where("scope = 'date'").withColumn("pair", F.expr(_PAIR))
     rows = named.where(F.col("pair").isin(list(wanted))).select("pair", "verdict", "messages", "oldest_at").collect()
     return sorted((row.asDict() for row in rows), key=lambda row: (row["pair"], row["verdict"]))
 

@@ -119,6 +119,7 @@ sender_source_missing    SOURCE_MISSING       missing                .          
 hub_source_missing       SOURCE_MISSING       .                      missing              .               .
 receiver_source_missing  SOURCE_MISSING       .                      .                    missing         .
 
+not_yet_at_sender        IN_FLIGHT            none                   .                    .               ahead
 not_at_sender            UNKNOWN_ORIGIN       none                   .                    .               .
 other_bytes              DIGEST_MISMATCH      .                      .                    .               mismatch
 recorded_twice           DUPLICATE_DELIVERED  .                      .                    .               twice
@@ -130,12 +131,13 @@ refused_yet_moved        STATE_CONTRADICTION  refused                .          
 promise_dropped          STATE_CONTRADICTION  dropped                .                    .               .
 promise_dropped_at_hub   STATE_CONTRADICTION  .                      dropped              .               .
 delivered_yet_refused    STATE_CONTRADICTION  delivered              .                    rejected|void   .
-rejected_yet_recorded    STATE_CONTRADICTION  rejected               .                    taken|void      .
+rejected_yet_recorded    STATE_CONTRADICTION  rejected               .                    taken           .
 cancelled_yet_recorded   STATE_CONTRADICTION  cancelled              .                    taken|rejected  .
 lost_yet_recorded        STATE_CONTRADICTION  lost                   .                    taken|rejected  .
 refused_yet_recorded     STATE_CONTRADICTION  .                      refused              recorded        .
 
 refused_by_receiver      REFUSED              rejected               .                    rejected        .
+ended_by_marker          REFUSED              rejected               .                    void            .
 cancelled                MATCHED              cancelled              .                    void            .
 declared_lost            NOT_DELIVERED        lost                   .                    none|void       .
 gave_up_too_early        ACK_NOT_RETURNED     unknown                .                    recorded        .
@@ -266,6 +268,7 @@ def _flags(cell: str) -> tuple[Flag, ...]:
 
 RULES = _read(GRID)
 VERDICT = {verdict.name: verdict for verdict in VERDICTS}
+EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
 
 
 @cache

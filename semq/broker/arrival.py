@@ -9,7 +9,6 @@ becomes of larger ones: refused, or drained, so that it hears of them. Owned by 
 from typing import TYPE_CHECKING
 
 from semq.amqp.content import ContentHeader
-from semq.amqp.errors import ContentTooLarge
 from semq.amqp.events import Published
 from semq.amqp.methods import BasicPublish
 from semq.broker import refusals
@@ -36,11 +35,10 @@ class Arrival:
         self._is_drained = False
         exchange, most = check(channel, self._event(b"")), channel.session.server.message_max
         if isinstance(exchange, ServiceExchange):
-            most = exchange.body_max if exchange.drains else min(most, exchange.body_max)
+            most = exchange.body_max if exchange.drains else most
             self._is_drained = exchange.drains and header.body_size > most
         if header.body_size > most and not self._is_drained:
-            text = f"a body of {header.body_size} octets is above {most} for '{exchange.name}'"
-            raise ContentTooLarge(text, *method.ids)
+            raise refusals.body_too_large(header.body_size, most, exchange.name)
         if not isinstance(exchange, ServiceExchange):
             self._body_id = channel.session.server.bodies.new_id()
 

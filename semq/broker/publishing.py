@@ -59,6 +59,10 @@ def check(channel: Channel, event: Published) -> Exchange:
     session.require(Right.WRITE, "exchange", event.exchange)
     if exchange.internal:
         raise refusals.internal_exchange(event.exchange, session.vhost.name)
+    if exchange.is_service:
+        assert isinstance(exchange, ServiceExchange)
+        if event.header.body_size > exchange.body_max and not exchange.drains:
+            raise refusals.body_too_large(event.header.body_size, exchange.body_max, exchange.name)
     return exchange
 
 
@@ -168,8 +172,9 @@ def commit(channel: Channel, done: Commit) -> None:
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
     session = settle._channel.session  # noqa: SLF001 - both kinds live in this file
+    body = event.body if event.header.body_size <= exchange.body_max else b""  # of one that drains: else refused
     try:
-        exchange.publish(session.info, event.routing_key, event.header, event.body, event.mandatory, settle)
+        exchange.publish(session.info, event.routing_key, event.header, body, event.mandatory, settle)
     except AmqpError as error:
         settle(Refused(error))
 

@@ -284,6 +284,8 @@ class Queue:
         while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
             entry = self.ready.pop_least()
             self._bury(entry, DeathReason.MAXLEN)
+            if self.has_expiring:
+                self._arm_for_head()  # what comes to the head may be dead already
 
     def _expiry_of(self, message: Message) -> float | None:
         ttl = self.settings.message_ttl

@@ -30,6 +30,7 @@ locked = _says(
     " connection or the exclusive property value does not match that of the original declaration.",
 )
 
+body_too_large = _says(amqp.ContentTooLarge, "a body of {} octets is above {} for '{}'")
 login_refused = _says(
     amqp.AccessRefused,
     "Login was refused using authentication mechanism {}. For details see the broker logfile.",

@@ -49,7 +49,4 @@ async def act(desk: Desk, operation: str, name: str, why: str, done: str) -> Non
     """Find the message, act on it, say so."""
     lk0 = (await desk.ask("msg.show", id=name))["lk0"]
     result: Any = await desk.ask(operation, repeat=False, id=lk0, why=why)
-    if desk.out.as_json:
-        desk.out.data(result)
-    else:
-        desk.out.line(f"{lk0}  {done}")
+    desk.out.say(result, f"{lk0}  {done}")

@@ -82,10 +82,7 @@ async def trust(
 async def renew(desk: Desk) -> None:
     """Renew the certificate of the node now, whether or not it is time."""
     told = await desk.ask("cert.renew", repeat=False)
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        desk.out.line(f"{told['node']}  renewed, valid until {told['not_after']}")
+    desk.out.say(told, f"{told['node']}  renewed, valid until {told['not_after']}")
 
 
 @group.command()
@@ -93,10 +90,7 @@ async def renew(desk: Desk) -> None:
 async def rotate(desk: Desk) -> None:
     """Show the certificate in slot next from now on; the active one becomes previous."""
     told = await desk.ask("cert.rotate", repeat=False)
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        desk.out.line(f"{told['node']}  active now: serial {told['serial']}, valid until {told['not_after']}")
+    desk.out.say(told, f"{told['node']}  active now: serial {told['serial']}, valid until {told['not_after']}")
 
 
 @group.command()
@@ -108,10 +102,7 @@ async def revoke(
 ) -> None:
     """At a hub: take certificates back; live links that show them end at once."""
     told = await desk.ask("cert.revoke", repeat=False, which=which, why=why)
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        desk.out.line(f"revoked: {' '.join(told['revoked']) or 'nothing that was not revoked before'}")
+    desk.out.say(told, f"revoked: {' '.join(told['revoked']) or 'nothing that was not revoked before'}")
 
 
 @group.command("needs-renewal")
@@ -119,10 +110,10 @@ async def revoke(
 async def needs_renewal(desk: Desk) -> None:
     """Whether the node's certificate is past the time of its renewal; exit status 1 if so."""
     told = await desk.ask("cert.show")
-    if desk.out.as_json:
-        desk.out.data({"state": told["state"], "days_left": told["days_left"], "renew_at": told["renew_at"]})
-    else:
-        desk.out.line(f"{told['node']}  {told['state']}, {told['days_left']} days left, renewal at {told['renew_at']}")
+    desk.out.say(
+        {"state": told["state"], "days_left": told["days_left"], "renew_at": told["renew_at"]},
+        f"{told['node']}  {told['state']}, {told['days_left']} days left, renewal at {told['renew_at']}",
+    )
     if told["state"] != "ok":
         raise typer.Exit(1)
 

@@ -27,11 +27,7 @@ async def export(desk: Desk) -> None:
 async def diff(desk: Desk, file: FileArgument) -> None:
     """What importing a file would change; exit status 1 if anything."""
     told = await desk.ask("definitions.diff", document=_read(file))
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        for line in told["changes"] or [f"nothing: version {told['version']} says the same"]:
-            desk.out.line(line)
+    desk.out.say(told, *(told["changes"] or [f"nothing: version {told['version']} says the same"]))
     if told["changes"]:
         raise typer.Exit(1)
 
@@ -48,12 +44,7 @@ async def import_(
 ) -> None:
     """Put a file in force, at the hub and at all nodes that are online; the others hear of it when they come."""
     told = await desk.ask("definitions.import", repeat=False, document=_read(file), why=why, expect=expect)
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        for line in told["changes"]:
-            desk.out.line(line)
-        desk.out.line(f"version {told['version']} is in force")
+    desk.out.say(told, *told["changes"], f"version {told['version']} is in force")
 
 
 def _read(file: Path) -> str:

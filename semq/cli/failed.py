@@ -89,10 +89,7 @@ async def _act(
     else:
         raise NothingNamed
     word = operation.partition(".")[2]
-    if desk.out.as_json:
-        desk.out.data({word: list(done.values())})
-    else:
-        desk.out.line(f"{word}: {len(done)}")
+    desk.out.say({word: list(done.values())}, f"{word}: {len(done)}")
 
 
 async def _act_on(desk: Desk, operation: str, rows: list[dict[str, Any]], why: str, done: dict[str, str]) -> bool:

@@ -60,7 +60,4 @@ async def token(
 async def rebind(desk: Desk, institution: Institution) -> None:
     """Let a node come with another store than before: after its database was made anew on purpose."""
     told = await desk.ask("nodes.rebind", repeat=False, node=institution)
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        desk.out.line(f"{told['node']}  may come with another store")
+    desk.out.say(told, f"{told['node']}  may come with another store")

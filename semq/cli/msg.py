@@ -83,10 +83,7 @@ async def send(
         if wait is WaitFor.delivered:
             fate = await desk.client.wait_for_delivery(sent.lk0, desk.timeout_s)
             told["outcome"] = fate.outcome
-        if desk.out.as_json:
-            desk.out.data(told)
-        else:
-            desk.out.line(f"{sent.lk0}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
+        desk.out.say(told, f"{sent.lk0}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
 
 
 @group.command()

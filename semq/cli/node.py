@@ -60,12 +60,9 @@ async def incarnation(desk: Desk) -> None:
 async def drain(desk: Desk) -> None:
     """Accept no more documents and wait until nothing is under way; then the node can be stopped."""
     told = await desk.ask("node.drain", repeat=False, timeout_s=desk.timeout_s)
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        desk.out.line(
-            "drained: nothing is under way" if told.get("drained") else "not drained yet: something is under way"
-        )
+    desk.out.say(
+        told, "drained: nothing is under way" if told.get("drained") else "not drained yet: something is under way"
+    )
     if not told.get("drained"):
         raise typer.Exit(1)
 

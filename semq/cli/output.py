@@ -29,6 +29,14 @@ class Output:
         """One JSON value on a line; nothing is cut."""
         print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
 
+    def say(self, data: Any, *lines: str) -> None:
+        """An answer, as JSON or in lines for people."""
+        if self.as_json:
+            self.data(data)
+            return
+        for line in lines:
+            self.line(line)
+
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """A table for people."""
         drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")

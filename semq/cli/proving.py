@@ -44,10 +44,10 @@ async def prove(
         out.write_text(told["proof"], "utf-8")
     except OSError as error:
         raise UnreadableFile(file=str(out), fault=error.strerror) from error
-    if desk.out.as_json:
-        desk.out.data({"lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)})
-    else:
-        desk.out.line(f"{told['lk0']}  {told['receiver']}  {out}")
+    desk.out.say(
+        {"lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)},
+        f"{told['lk0']}  {told['receiver']}  {out}",
+    )
 
 
 def verify(
@@ -100,11 +100,9 @@ async def verify_ledger(
     """Read the node's ledger and its chain of hashes: any line that was changed, removed, added or moved is found."""
     days: dict[str, Any] = {"from": since, "to": until}
     told = await desk.ask("ledger.verify", head=head, **days)
-    if desk.out.as_json:
-        desk.out.data(told)
-    else:
-        desk.out.line(f"{told['lines']} lines since {told['from']} are as they were written; the chain ends with")
-        desk.out.line(told["head"])
+    desk.out.say(
+        told, f"{told['lines']} lines since {told['from']} are as they were written; the chain ends with", told["head"]
+    )
 
 
 def _read(path: Path) -> bytes:

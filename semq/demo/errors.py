@@ -1,6 +1,6 @@
 """What can keep the demo from ending well. Codes 2300–2399."""
 
-from semq.errors import BadInput, Unavailable
+from semq.errors import BadInput, SemqError, Unavailable
 
 
 class NoDocuments(BadInput):
@@ -24,3 +24,9 @@ class TookTooLong(Unavailable):
 
     code = "SEMQ-2303"
     remedy = "The table shows how far each document has come; a slow machine needs a longer --patience."
+
+
+class NotReckoned(SemqError):
+    """A command of the reconciliation did not end well."""
+
+    code = "SEMQ-2304"

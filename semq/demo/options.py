@@ -40,7 +40,7 @@ def read_options(argv: list[str] | None = None) -> Options:
     add("--data-dir", type=Path, metavar="DIR", help="work here instead of in a temporary folder, and keep it")
     add("--keep", action="store_true", help="leave configuration, logs, databases and received files")
     add("--stay", action="store_true", help="leave the nodes running at the end, until Ctrl-C")
-    add("--secure", action="store_true", help="TLS links, certificates from the hub, sealed documents")
+    add("--secure", action="store_true", help="TLS links, certificates from the hub, sealed documents, signed extracts")
     add("--json", action="store_true", help="talk on standard error, one JSON object on standard output")
     add("--patience", type=float, default=180.0, metavar="S", help="longest wait for anything, in seconds")
     add("--no-reconcile", action="store_true", help="leave out the reconciliation on Spark at the end")

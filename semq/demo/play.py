@@ -196,7 +196,9 @@ class Play:
             self._console.print(f"{stamp()} {text}", markup=False, soft_wrap=True)
 
         died = self._actors[HUB].deaths > 0
-        reckoning = await reckon(self._places, tell, inject=self._options.inject, hub_died=died)
+        reckoning = await reckon(
+            self._places, tell, inject=self._options.inject, hub_died=died, secure=self._options.secure
+        )
         print_reckoning(self._console, reckoning)
         return reckoning
 

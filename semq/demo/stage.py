@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SENDER, RECEIVER, HUB = "10008", "56001", "hub"
-REPORTS = "reports"  # folder of the reconciliation's runs
+EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, beside the hub
+COLLECTOR = "reports"  # user of 56001 to whom extracts go, where they travel as documents
 USER = PASSWORD = "demo"  # of an application on the loopback address of a demo
 
 _NODE = """\
@@ -24,7 +25,7 @@ inquiry_s = 2.0     # 15 by default: the demo has no time
 cleanup_s = 0.2
 
 [extract]
-folder = "extracts"
+folder = "{EXTRACTS}"
 cutoff = "{cutoff}"  # far from now, so that all of the demo lies in one business date
 
 [log]
@@ -45,7 +46,7 @@ password = "demo-{SENDER}"
 password = "demo-{RECEIVER}"
 
 [reconcile]
-extracts = "extracts"
+extracts = "{EXTRACTS}"
 reports = "{REPORTS}"
 cutoff = "{cutoff}"
 in_flight_s = 5  # 900 by default
@@ -99,27 +100,28 @@ def build(folder: Path, hour: int = 12, *, secure: bool = False) -> dict[str, Pl
         name: Place(name, kind, folder, port, tls=secure and name == HUB)
         for (name, kind), port in zip(kinds.items(), ports, strict=True)
     }
+    known = {
+        "SENDER": SENDER, "RECEIVER": RECEIVER, "EXTRACTS": EXTRACTS, "REPORTS": REPORTS, "cutoff": cutoff,
+        "user": USER, "password": PASSWORD, "hub": places[HUB].port,
+    }  # fmt: skip
     for place in places.values():
-        text = _NODE.format(
-            kind=place.kind, name=place.name, port=place.port, user=USER, password=PASSWORD, cutoff=cutoff
-        )
-        if place.kind == "platform":
-            text += _PLATFORM.format(SENDER=SENDER, RECEIVER=RECEIVER, REPORTS=REPORTS, cutoff=cutoff)
-        else:
-            text += _LOCAL.format(name=place.name, hub=places[HUB].port)
+        text = _NODE + (_PLATFORM if place.kind == "platform" else _LOCAL)
+        text = text.format(kind=place.kind, name=place.name, port=place.port, **known)
         if secure:
-            text = _secured(text, place.kind)
+            text = _secured(text, place)
         place.config.write_text(text, "utf-8")
     return places
 
 
-def _secured(text: str, kind: str) -> str:
-    without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password"))
-    return (
-        without.replace("[amqp]\n", "[amqp]\ntls = true\n")
-        if kind == "platform"
-        else without.replace('url = "amqp://', 'url = "amqps://')
-    )
+def _secured(text: str, place: Place) -> str:
+    """With certificates instead of passwords; extracts travel as signed documents, and none without is believed."""
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password"))
+    if place.kind == "platform":
+        text = text.replace("[amqp]\n", "[amqp]\ntls = true\n")
+        return text.replace("[reconcile]\n", f'[reconcile]\ntrust = "{place.name}/pki/trust.pem"\n')
+    text = text.replace('url = "amqp://', 'url = "amqps://')
+    own = f'folder = "{place.name}-extracts"\ndeliver_to = "{RECEIVER}/{COLLECTOR}"\n'
+    return text.replace(f'folder = "{EXTRACTS}"\n', own)
 
 
 def free_ports(count: int) -> list[int]:

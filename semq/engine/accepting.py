@@ -162,12 +162,16 @@ class _Way:
     floor: Floor
     rows: list[Outbound] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
-    waits: bool = False  #: a row stays in SS_INIT: those after it do too
+    waits: bool = False  #: a row stays in SS_INIT
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the next document may go in the commit that accepts it."""
-        return not self.lane.behind and not self.waits and len(self.frames) < self.room
+    def takes(self, row: Outbound, window: int) -> bool:
+        """Whether a document may go in the commit that accepts it.
+
+        Not past those that wait; but class 1, which cannot wait, and to which no order is promised.
+        """
+        if self.lane.behind and row.save_fwd is not SaveFwd.DROP:
+            return False
+        return len(self.frames) < self.room and row.sid < self.floor.value + window
 
 
 class _Accept(Step):
@@ -210,7 +214,7 @@ class _Accept(Step):
     def _accept(self, unit: Unit, submission: Submission) -> None:
         way = self._ways.get(submission.target) or self._way(submission.target)
         row = self._new_row(unit, submission, way)
-        goes_now = way.is_open and row.sid < way.floor.value + self._core.settings.window
+        goes_now = way.takes(row, self._core.settings.window)
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
         envelope, body = self._sealed(unit, row, self._envelope(row, submission, way), submission)
@@ -295,9 +299,9 @@ class _Accept(Step):
         )
 
     def _drop(self, unit: Unit, row: Outbound) -> None:
-        """Class 1 is never stored: with the link down it ends here."""
+        """Class 1 is never stored: with the link down, or full, it ends here."""
         row.outcome = Outcome.DROPPED
-        unit.ledger.append(self._core.line(Side.SENDER, Event.DROPPED, row, "the platform is out of reach", self._at))
+        unit.ledger.append(self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at))
         self._core.tell(unit, "failed", row, self._events, self._at)
 
     @staticmethod

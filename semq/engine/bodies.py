@@ -2,6 +2,7 @@
 
 import msgspec
 
+from semq.engine.errors import BodyUnreadable
 from semq.seal.session import OVERHEAD
 from semq.store.rows import Stored
 from semq.umx_t.envelope import Data, Envelope
@@ -15,9 +16,12 @@ def encode_envelope(envelope: Envelope) -> bytes:
     return _encoder.encode(envelope)
 
 
-def decode_envelope(stored: Stored) -> Envelope:
-    """The envelope of a stored body."""
-    return _decoder.decode(stored.envelope)
+def decode_envelope(stored: Stored | None) -> Envelope:
+    """The envelope of a stored body. Raises BodyUnreadable."""
+    try:
+        return _decoder.decode(stored.envelope if stored is not None else b"")
+    except msgspec.MsgspecError as error:
+        raise BodyUnreadable(fault=str(error)) from error
 
 
 def document_size(message: Data) -> int:

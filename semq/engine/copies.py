@@ -110,14 +110,18 @@ class HearAcks(OnCopies):
             self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
 
 
-class HearAnswers(OnCopies):
-    """H11 and H12: the receiver answers."""
+class _OnNamedCopies(OnCopies):
+    """Inquiries and answers about the copies that they name."""
 
     def __init__(self, holding: "Holding", source: Address, records: Sequence[Inquiry]) -> None:
         super().__init__(holding, source)
         self._records = [(LK1(*record.lk1), record) for record in records if record.lk1 is not None]
         for lk1, _ in self._records:
             self._want(lk1)
+
+
+class HearAnswers(_OnNamedCopies):
+    """H11 and H12: the receiver answers."""
 
     def decide(self, unit: Unit) -> None:
         self._begin()
@@ -136,14 +140,8 @@ class HearAnswers(OnCopies):
                 self._hear(unit, row, news, answer.name if answer else "")
 
 
-class AnswerCustody(OnCopies):
+class AnswerCustody(_OnNamedCopies):
     """H9: is the copy still here?"""
-
-    def __init__(self, holding: "Holding", source: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__(holding, source)
-        self._records = [(LK1(*record.lk1), record) for record in records if record.lk1 is not None]
-        for lk1, _ in self._records:
-            self._want(lk1)
 
     def decide(self, unit: Unit) -> None:
         self._answers: list[tuple[Inquiry, Answer, LK1, bool]] = []

@@ -3,7 +3,7 @@
 A message that cannot be delivered.
 """
 
-from semq.errors import BadInput, ProtocolViolation, Unavailable
+from semq.errors import BadInput, ProtocolViolation, SemqError, Unavailable
 
 
 class UnknownTarget(BadInput):
@@ -107,6 +107,13 @@ class BeyondWindow(ProtocolViolation):
     """A message lies beyond the window of its stream; it was not recorded."""
 
     code = "SEMQ-1222"
+
+
+class BodyUnreadable(SemqError):
+    """What the store keeps beside this document cannot be read: altered, gone, or locked with another key."""
+
+    code = "SEMQ-1223"
+    remedy = "Put the database back from a backup, or ask its sender for the document anew; then remove it here."
 
 
 class Stopping(Unavailable):

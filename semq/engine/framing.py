@@ -4,6 +4,8 @@ UMX-T attributes ride in the content header, @AppData is the body. What is only 
 they came; what this node makes or changes is built here. Used by both kinds of nodes, on both ends of a link.
 """
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
@@ -11,7 +13,7 @@ from semq.errors import SemqError
 from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.errors import BadAttribute
-from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
+from semq.umx_t.headers import PROPERTIES, packet_type, read_envelope, read_type, write_envelope
 from semq.umx_t.records import Role, decode_records, encode_records
 
 RECORDS_TYPE = "application/json"
@@ -27,18 +29,17 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     """
     function, primitive = read_type(header.type)
     if function is Function.DATA:
-        properties = {
-            "app_id": header.app_id,
-            "message_id": header.message_id,
-            "content_type": header.content_type,
-            "content_encoding": header.content_encoding,
-            "priority": header.priority,
-        }
+        properties = {"app_id": header.app_id, "message_id": header.message_id, **document_properties(header)}
         dropped = header.body_size if header.body_size > len(body) else 0
         return Data(read_envelope(properties, header.headers or {}, routing_key), body, header, dropped)
     source, target = parse_address(header.app_id or ""), parse_address(routing_key)
     records = decode_records(function, primitive, body)
     return Packet(source, target, function, primitive, records, header, body, _signature(header))
+
+
+def document_properties(header: ContentHeader) -> dict[str, Any]:
+    """Those of the AMQP properties that are attributes of a document. Raises FrameError."""
+    return {name: getattr(header, name) for name in PROPERTIES}
 
 
 def _signature(header: ContentHeader) -> str:
@@ -73,9 +74,7 @@ def check_carried(attributes: Attributes) -> None:
     """
     properties = Properties(
         headers=dict(attributes.user_headers) or None,
-        content_type=attributes.content_type or None,
-        content_encoding=attributes.content_encoding or None,
-        priority=attributes.priority or None,
+        **{name: getattr(attributes, name) or None for name in PROPERTIES},
     )
     try:
         ContentHeader.build(0, properties)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
+from semq.engine.errors import BodyUnreadable
 from semq.engine.ports import Delivery, Inbox
 from semq.engine.receiving import Given, ungiven
 from semq.errors import Unavailable
@@ -86,7 +87,8 @@ class Handing:
     def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
         """Whether the document goes to a consumer in the very commit that records it."""
         shelf = self.shelf(row.target.user)
-        return not row.order_key and not shelf.behind and self.inbox.free(row.target.user) > len(unit.new_pending)
+        # The row itself is among the new ones, and each of those before it may have taken a place.
+        return not row.order_key and not shelf.behind and self.inbox.free(row.target.user) >= len(unit.new_pending)
 
     def arrived(self, rows: list[Pending], given: Given) -> None:
         """After the commit that recorded rows: give what was claimed, feed the rest."""
@@ -221,7 +223,8 @@ class _Feed(Step):
             if row.order_key:
                 self._orders.add((row.lk0.store, row.order_key))
             else:
-                self._deliveries.append(_give(self._handing.core, unit, row))
+                delivery = _give(self._handing.core, unit, row)
+                self._deliveries += [delivery] if delivery is not None else []
 
     def committed(self) -> None:
         handing, shelf = self._handing, self._shelf
@@ -257,15 +260,26 @@ class _Behind(Step):
         self._told.failed(error)
 
 
-def _give(core: Core, unit: Unit, row: Pending) -> Delivery:
+def _give(core: Core, unit: Unit, row: Pending) -> Delivery | None:
+    """Count a delivery; None: what is stored cannot be read, and the row is parked so that it holds up no other."""
+    stored = unit.pending_bodies.get(row.bref)
+    try:
+        envelope = decode_envelope(stored)
+    except BodyUnreadable as error:
+        line = LedgerLine(core.now_ms(), Side.RECEIVER, Event.PARKED, str(row.lk0), str(row.target), row.deliveries,
+                          detail=str(error)[:DETAIL_MAX])  # fmt: skip
+        unit.handle(row, AppStatus.PARKED)
+        unit.ledger.append(line)
+        core.count("unreadable")
+        return None
+    assert stored is not None
     HANDLING.step(HANDLING_OF[row.app_status], HandlingHeard.give)
     row.deliveries += 1
     unit.given.add(row.bref)
     unit.ledger.append(
         LedgerLine(core.now_ms(), Side.RECEIVER, Event.GIVEN, str(row.lk0), str(row.target), row.deliveries)
     )
-    stored = unit.pending_bodies[row.bref]
-    return Delivery(row.bref, decode_envelope(stored), stored.payload, row.deliveries > 1, row.deliveries)
+    return Delivery(row.bref, envelope, stored.payload, row.deliveries > 1, row.deliveries)
 
 
 class _FindNext(Step):
@@ -333,6 +347,7 @@ class _GiveOrdered(Step):
             self._passed = row.bref
         elif self._handing.inbox.free(self._user) > 0:
             self._delivery = _give(self._handing.core, unit, row)
+            self._passed = 0 if self._delivery is not None else row.bref
 
     def committed(self) -> None:
         handing, order = self._handing, self._order
@@ -443,10 +458,10 @@ class Handled(Step):
     def failed(self, error: Exception) -> None:
         handing = self._handing
         handing.core.count("answer_failed")
-        for bref in self._brefs if self._only is None else ():  # the application has answered, and that was not noted
-            if isinstance(error, Unavailable):
-                handing._release(bref)  # the store is lost: the next engine gives the document again
-            else:
-                handing._free(bref)
+        if self._only is None:  # the application has answered, and that was not noted
+            # Where the store is lost, the next engine gives the document again.
+            let_go = handing._release if isinstance(error, Unavailable) else handing._free
+            for bref in self._brefs:
+                let_go(bref)
         if self._told is not None:
             self._told.failed(error)

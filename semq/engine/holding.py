@@ -35,6 +35,7 @@ from semq.umx_t.records import Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Direction
 
 if TYPE_CHECKING:
+    from semq.engine.hub import Directory
     from semq.engine.relaying import Session
 
 K = TypeVar("K")
@@ -43,8 +44,11 @@ K = TypeVar("K")
 class Holding:
     """The copies in this platform store."""
 
-    def __init__(self, core: Core, recovered: Recovered, sessions: Mapping[str, "Session"]) -> None:
+    def __init__(
+        self, core: Core, recovered: Recovered, sessions: Mapping[str, "Session"], directory: "Directory"
+    ) -> None:
         self.core = core
+        self.directory = directory
         self.sessions = sessions
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
         self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
@@ -133,8 +137,6 @@ class Holding:
     def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """H5: the attempt is committed, LK1 is set, the transport source is the platform (seed 2.1)."""
         rule = HUB.step(HELD[row.ss_status], HubHeard.claim)
-        if rule.deed is not HubDeed.send:
-            return None
         before = row.ss_status
         sends = self.sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
@@ -211,13 +213,19 @@ class Holding:
             self.pass_on(source, target, records)
 
     def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
-        """H8: to the target if it is online, else OFFLINE for all."""
+        """H8: to the target if it is online, else OFFLINE.
+
+        That asks for a copy to be stored, which a target that is none would be refused, again and again: there only
+        classes 1 and 2 are answered, which count it and are never sent again.
+        """
         session = self.sessions.get(str(target))
         if session is not None:
             session.link.send(Packet(source, target, Function.INQUIRIES, Primitive.REQUEST, records))
             return
+        is_served = target in self.directory.nodes()
         for record in records:
-            self.answer(source, record, Answer.OFFLINE)
+            if is_served or record.sid < 0:
+                self.answer(source, record, Answer.OFFLINE)
 
     def answer(
         self, source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False

@@ -66,7 +66,7 @@ class HubEngine:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail)
         self.directory = directory
         self.sessions: dict[str, Session] = {}
-        self.holding = Holding(core, recovered, self.sessions)
+        self.holding = Holding(core, recovered, self.sessions, directory)
         self.relay = Relay(core, self.sessions, self.holding, directory)
 
     # --- sessions
@@ -204,8 +204,7 @@ class HubEngine:
                 self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, rest))
             return
         if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
-            session.forget(record.ident for record in packet.records if record.ack_flag is AckFlag.END_TO_END)
-            self.holding.run(str(session.link.peer))
+            session.forget(record.ident for record in packet.records)  # all of them are Ack2: ``honesty``
         self.relay.pass_on(packet)
 
     # --- time and turns

@@ -32,7 +32,10 @@ class Operating:
         self._next_look = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
-        """S10: replace the payload by a void marker; whichever reaches the receiver's ledger first wins."""
+        """S10: replace the payload by a void marker; whichever reaches the receiver's ledger first wins.
+
+        What is a marker already (it was cancelled, refused or expired before) goes out anew, as one that was cancelled.
+        """
         self.core.post(_Cancel(self, [lk0], why, done, failed))
 
     def hold(self, lk0: LK0, held: bool, why: str, done: Done, failed: Failed) -> None:
@@ -105,10 +108,12 @@ class _Cancel(Step):
                 if len(self._lk0s) == 1:
                     raise NotThere(lk0=str(lk0))
                 continue
-            if row.outcome is not None or row.void:
+            if row.outcome is not None:
                 if len(self._lk0s) == 1:
-                    raise TooLate(lk0=str(lk0), outcome=row.outcome.name if row.outcome else "being cancelled")
+                    raise TooLate(lk0=str(lk0), outcome=row.outcome.name)
                 continue
+            if row.void and self._why == EXPIRED:
+                continue  # its marker is on the way
             unit.ledger.append(core.line(Side.SENDER, Event.VOIDED, row, self._why))
             row.held = False
             row.reason = (Expired.code, PASSED) if self._why == EXPIRED else (Cancelled.code, self._why)

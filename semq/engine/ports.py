@@ -118,6 +118,11 @@ class Opened(NamedTuple):
     payload: bytes
     digest: bytes  #: its SHA-256
 
+    @classmethod
+    def in_clear(cls, body: Body) -> "Opened":
+        """What was never sealed."""
+        return cls(bytes(body), sha256(body).digest())
+
 
 class Opener(Protocol):
     """Opens and checks what arrives, before it is recorded."""
@@ -205,7 +210,7 @@ class ClearOpener:
     def open(self, envelope: Envelope, body: Body) -> Opened:
         if envelope.is_sealed or envelope.attributes.encrypt:
             raise KeyUnknown(f"The session key was wrapped for key {envelope.key_id}; this node has no certificate.")
-        return Opened(bytes(body), sha256(body).digest())
+        return Opened.in_clear(body)
 
 
 class InClear:

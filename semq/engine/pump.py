@@ -9,10 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
-from semq.store.rows import Outbound, Stored
+from semq.engine.errors import BodyUnreadable
+from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Unit, Unsent
 from semq.umx_t.envelope import Data
+from semq.umx_t.status import Direction
 
 NEVER = 1 << 63
 
@@ -68,10 +71,6 @@ class Pump:
         """Send messages whose rows are committed as SS_SENT (or that leave no row)."""
         if frames:
             self._send(dest, frames)
-
-    def is_open(self, lane: Lane) -> bool:
-        """Whether a new message may go out at once: nothing waits before it and there is room."""
-        return not lane.behind and self._room(lane) > 0
 
     def wake(self, dest: str, object_id: int | None = None) -> None:
         """The store holds unsent rows for ``dest`` (from ``object_id`` on, or from where the lane has come to)."""
@@ -133,7 +132,14 @@ class _Claim(Step):
                 self._blocking = row
                 break
             self._cursor = row.object_id
-            frame = self._pump._claim(unit, row, unit.bodies[row.object_id], self._events)
+            stored = unit.bodies.get(row.object_id)
+            try:
+                decode_envelope(stored)
+            except BodyUnreadable as error:
+                self._hold(unit, row, error)
+                continue
+            assert stored is not None
+            frame = self._pump._claim(unit, row, stored, self._events)
             if frame is not None:
                 self._frames.append(frame)
                 # A row that is deleted with its sending never lands: it must not take a place in the flight.
@@ -141,6 +147,14 @@ class _Claim(Step):
                     self._left.append(row)
                 else:
                     self._claimed.append(row.object_id)
+
+    def _hold(self, unit: Unit, row: Outbound, error: BodyUnreadable) -> None:
+        """What cannot be read cannot be sent: it waits for a person, and those behind it go on."""
+        row.held, row.reason = True, (error.code, error.text)
+        unit.change_outbound(row, row.ss_status)
+        side = Side.HUB if row.direction is Direction.RELAYED else Side.SENDER
+        unit.ledger.append(self._pump._core.line(side, Event.PARKED, row, str(error)[:500]))
+        self._pump._core.count("unreadable")
 
     def committed(self) -> None:
         lane = self._lane

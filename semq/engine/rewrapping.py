@@ -10,6 +10,7 @@ is not asked again until the directory tells of another one: no document goes ro
 In an order, the new message takes its place at the end: what was sent after the refused one may overtake it.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace as replace_row
 
 from msgspec.structs import replace
@@ -36,34 +37,55 @@ class Rewrapping:
         self.core = core
         self.rows = rows
         self.sealing = sealing
+        self._looking: dict[str, bool] = {}  #: nodes whose documents are looked at; True: then once more
 
     def look(self, dest: str) -> None:
         """Something may have changed for refused documents to a node."""
-        for code in REFUSALS:
-            self.core.post(_Find(self, dest, code))
+        if dest in self._looking:
+            self._looking[dest] = True
+        else:
+            self._looking[dest] = False
+            self.core.post(_Find(self, dest, dict.fromkeys(REFUSALS, 0)))
+
+    def looked(self, dest: str) -> None:
+        """Every refused document has been looked at, or the store has failed."""
+        if self._looking.pop(dest):
+            self.look(dest)
 
 
 class _Find(Step):
-    def __init__(self, rewrapping: Rewrapping, dest: str, code: str) -> None:
+    """The next refusals of each kind: those that still have to wait, perhaps for ever, are passed by."""
+
+    def __init__(self, rewrapping: Rewrapping, dest: str, after: Mapping[str, int]) -> None:
         super().__init__()
         self._rewrapping = rewrapping
         self._dest = dest
-        self._query = RefusedBy(dest, code, rewrapping.core.settings.claim_rows)
-        self.needs.queries.add(self._query)
+        self._after = after
+        limit = rewrapping.core.settings.claim_rows
+        self._queries = {code: RefusedBy(dest, code, last, limit) for code, last in after.items()}
+        self.needs.queries.update(self._queries.values())
 
     def decide(self, unit: Unit) -> None:
-        self._found = list(unit.outbound_found(self._query))
+        found = {code: list(unit.outbound_found(query)) for code, query in self._queries.items()}
+        self._rows = [row for rows in found.values() for row in rows]
+        self._next = {code: rows[-1].object_id for code, rows in found.items() if rows}
 
     def committed(self) -> None:
-        if self._found:
-            self._rewrapping.core.post(_SendAgain(self._rewrapping, self._dest, self._found))
+        if self._rows:
+            self._rewrapping.core.post(_SendAgain(self._rewrapping, self._dest, self._rows, self._next))
+        else:
+            self._rewrapping.looked(self._dest)
+
+    def failed(self, error: Exception) -> None:
+        self._rewrapping.looked(self._dest)
 
 
 class _SendAgain(Step):
-    """Replaces refused rows by new ones, in one commit for each look."""
+    """Replaces refused rows by new ones, in one commit for each look; then looks behind them."""
 
-    def __init__(self, rewrapping: Rewrapping, dest: str, rows: list[Outbound]) -> None:
+    def __init__(self, rewrapping: Rewrapping, dest: str, rows: list[Outbound], after: Mapping[str, int]) -> None:
         super().__init__()
+        self._after = after
         self._rewrapping = rewrapping
         self._core = rewrapping.core
         self._dest = dest
@@ -130,7 +152,10 @@ class _SendAgain(Step):
         if self._sent:
             self._core.count("sealed_again", len(self._sent))
             rows.pump.wake(self._dest)
-            self._rewrapping.look(self._dest)  # there may be more than one look takes
+        self._core.post(_Find(self._rewrapping, self._dest, self._after))
+
+    def failed(self, error: Exception) -> None:
+        self._rewrapping.looked(self._dest)
 
 
 class Remember(Step):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
-from semq.engine.errors import Mismatch, NotYours, UnknownTarget
+from semq.engine.errors import Cancelled, Mismatch, NotYours, UnknownTarget
 from semq.engine.outbound import NEWS, Effects, OutboundRows
 from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
@@ -22,6 +22,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
+NO_TARGET = "Cancelled, and the platform knows no such target any more: nobody can tell whether it had arrived."
 # Notes of the platform, as news; each must name the attempt that it speaks of.
 NOTES = {
     Note.FORWARDED: Heard.fwd,
@@ -286,8 +287,12 @@ class _HearReceipts(_ReAck2):
         """Section 18: the refusal ends the only copy ever sent; before a later one an earlier may have arrived.
 
         Then only the receiver can tell. So too in an order: what follows waits for a marker in its place (break F3).
+        Where there is no receiver to take the marker, what a person has cancelled ends UNKNOWN, which no record of a
+        target that comes back can contradict.
         """
-        if record.att != row.att or row.void:
+        if record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
+            self._hear(unit, row, Heard.give_up, reason=(UnknownTarget.code, NO_TARGET))
+        elif record.att != row.att or row.void:
             unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
         elif self._is_only_copy(row, reason):
             self._hear(unit, row, Heard.refused, reason=reason)
@@ -309,6 +314,12 @@ class _HearReceipts(_ReAck2):
     def committed(self) -> None:
         super().committed()
         self._reply()
+
+
+def is_given_up(row: Outbound) -> bool:
+    """Whether a person has cancelled a message and its marker is on the way."""
+    cancelled = row.void and row.reason is not None and row.reason[0] == Cancelled.code
+    return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
 def custody(work: _OwnRows, unit: Unit, row: Outbound, lk1: LK1, void: bool) -> None:

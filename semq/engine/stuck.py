@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from semq.engine.errors import BodyUnreadable
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 
@@ -21,6 +22,10 @@ class Cause(Enum):
     REFUSED = "it was refused", "read the reason; mend what it names, then submit the document again"
     CANNOT_OPEN = "the receiver cannot open it", "compare the certificates of both nodes; then send it again"
     LINK_DOWN = "this node has no link to the platform", "look at `semq node status`: address, password, network"
+    TARGET_UNKNOWN = (
+        "the platform knows no such target (any more)",
+        "ask the platform's operator: it goes on when the target is there again; `semq msg cancel` ends it as UNKNOWN",
+    )
     TARGET_OFFLINE = "its target is not online", "nothing is lost: call the partner if this is unusual"
     NOT_SENT = "it waits for its turn", "look at the rows before it, and at the window of its partner"
     NO_TRANSPORT_ACK = "neither Ack-Fwd nor Ack-Save was heard", "inquiry goes on by itself; look at the platform"
@@ -31,6 +36,7 @@ class Cause(Enum):
         "start the consumer of semq.inbox, or look why it does not acknowledge",
     )
     BLOCKED_BY_ORDER = "it waits for a document before it", "trace the document before it at its sender"
+    UNREADABLE = "what is stored beside it cannot be read", "put the database back, or have the document sent anew"
     PARKED = "the application failed on it too often", "mend the application, then requeue it (`semq failed requeue`)"
     NEVER_RECORDED = (
         "the platform sent it often and the target never recorded it",
@@ -57,6 +63,7 @@ class Surroundings:
     overdue_ms: int
     link_up: bool = True
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
+    nodes: Container[str] | None = None  #: all that there are; None: not known
     asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
     blocked: Container[int] = ()  #: rows of tb_0030 that wait for one before them
 
@@ -85,6 +92,8 @@ def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
         return Cause.CANNOT_OPEN if cannot_open else Cause.REFUSED
     if row["outcome"] is not None:
         return None
+    if row["held"] and row["reason"] and row["reason"][0] == BodyUnreadable.code:
+        return Cause.UNREADABLE
     if row["held"]:
         return Cause.HELD
     if row["parked"]:
@@ -99,6 +108,8 @@ def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
 def _why_own(row: Facts, around: Surroundings) -> Cause:
     if not around.link_up:
         return Cause.LINK_DOWN
+    if around.nodes is not None and _node(row) not in around.nodes:
+        return Cause.TARGET_UNKNOWN
     if (around.asked or {}).get(row["id"], 0) >= SILENT_AFTER:
         return Cause.INQUIRY_SILENT
     if row["ss_status"] == SendStatus.SS_INIT.name:
@@ -109,7 +120,11 @@ def _why_own(row: Facts, around: Surroundings) -> Cause:
 
 
 def _is_online(row: Facts, around: Surroundings) -> bool:
-    return str(row["target"]).partition("/")[0] in around.online
+    return _node(row) in around.online
+
+
+def _node(row: Facts) -> str:
+    return str(row["target"]).partition("/")[0]
 
 
 def _why_inbound(row: Facts, around: Surroundings) -> Cause | None:

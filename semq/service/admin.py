@@ -14,7 +14,7 @@ import structlog
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed
-from semq.broker.services import CONFIRMED, Refused, ServiceExchange, SessionInfo, Settle
+from semq.broker.services import CONFIRMED, NACKED, Refused, ServiceExchange, SessionInfo, Settle
 from semq.broker.vhost import VirtualHost
 from semq.errors import BadInput, SemqError, Unavailable
 
@@ -40,16 +40,31 @@ class BadArguments(BadInput):
     code = "SEMQ-2102"
 
 
+class Busy(Unavailable):
+    """As many requests of this user as may be are being answered."""
+
+    code = "SEMQ-2103"
+    remedy = "Wait for their answers, then ask again."
+
+
 class AskedExchange(ServiceExchange):
-    """Answers requests by a table of handlers that are told who asks."""
+    """Answers requests by a table of handlers that are told who asks; ``at_once`` of one user at a time."""
 
-    __slots__ = ("_handlers", "_tasks", "_vhost")
+    __slots__ = ("_at_once", "_handlers", "_tasks", "_vhost")
 
-    def __init__(self, name: str, vhost: VirtualHost, handlers: Mapping[str, AskedHandler]) -> None:
-        super().__init__(name, "x-admin")
+    def __init__(
+        self,
+        name: str,
+        vhost: VirtualHost,
+        handlers: Mapping[str, AskedHandler],
+        at_once: int = 256,
+        body_max: int = 128 << 20,
+    ) -> None:
+        super().__init__(name, "x-admin", body_max)
         self._vhost = vhost
         self._handlers = dict(handlers)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._at_once = at_once
+        self._tasks: dict[str, set[asyncio.Task[None]]] = {}  #: by user, over all connections
 
     def publish(
         self,
@@ -64,10 +79,20 @@ class AskedExchange(ServiceExchange):
         if not header.reply_to:
             settle(Refused(PreconditionFailed("a request needs reply_to")))
             return
+        tasks = self._tasks.setdefault(session.user, set())
+        if len(tasks) >= self._at_once:
+            answer(self._vhost, header, {"ok": False, "error": describe(Busy(at_once=self._at_once))})
+            settle(NACKED)
+            return
         task = asyncio.get_running_loop().create_task(self._answer(session, routing_key, header, body))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        tasks.add(task)
+        task.add_done_callback(lambda task: self._answered(session.user, task))
         settle(CONFIRMED)
+
+    def _answered(self, user: str, task: asyncio.Task[None]) -> None:
+        self._tasks[user].discard(task)
+        if not self._tasks[user]:
+            del self._tasks[user]
 
     async def _answer(self, session: SessionInfo, operation: str, asked: ContentHeader, body: bytes) -> None:
         try:
@@ -87,9 +112,13 @@ class AskedExchange(ServiceExchange):
             arguments = msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise BadArguments("The request is not a JSON object.", fault=str(error)) from error
+        if any(map(_has_nul, arguments.values())):
+            raise BadArguments("A text with a NUL is none that a database keeps.", operation=operation)
         try:
             return await handler(session, arguments)
-        except (KeyError, TypeError, ValueError) as error:
+        except KeyError as error:
+            raise BadArguments(f"{operation} needs the argument {error.args[0]}.") from error
+        except (TypeError, ValueError, OverflowError) as error:
             raise BadArguments(operation=operation, fault=f"{type(error).__name__}: {error}") from error
 
 
@@ -125,6 +154,10 @@ def describe(error: SemqError) -> dict[str, Any]:
         "remedy": error.remedy,
         "facts": {name: str(value) for name, value in error.facts.items()},
     }
+
+
+def _has_nul(value: Any) -> bool:
+    return "\0" in value if isinstance(value, str) else isinstance(value, list) and any(map(_has_nul, value))
 
 
 def _plain(value: Any) -> Any:

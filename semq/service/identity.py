@@ -151,9 +151,14 @@ class NodeIdentity:
             "fingerprint": certificate.fingerprint,
             "key_id": certificate.key_id,
             "not_after": certificate.not_after.isoformat(),
-            "days_left": round(self.left() / timedelta(days=1), 2),
+            "days_left": days_left(certificate.not_after, self._clock.wall()),
             "renew_at": self.renew_at.isoformat(),
         }
+
+
+def days_left(end: datetime, now: datetime) -> float:
+    """How long something still lasts, in days to a hundredth; below 0 when it has ended."""
+    return round((end - now) / timedelta(days=1), 2)
 
 
 def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
@@ -167,7 +172,7 @@ def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
                 "key_id": name,
                 "serial": found.serial_text if found else None,
                 "not_after": found.not_after.isoformat() if found else None,
-                "days_left": round((found.not_after - now) / timedelta(days=1), 2) if found else None,
+                "days_left": days_left(found.not_after, now) if found else None,
             }
         )
     return told

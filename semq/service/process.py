@@ -96,6 +96,7 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
     """Start a node, print the line that ``announce`` makes of its endpoint, serve until a signal or a failure, stop
     it."""
     stop = asyncio.Event()
+    started = False
     starting = asyncio.ensure_future(node.start())
 
     def end() -> None:
@@ -114,6 +115,7 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
                 raise
             log.info("stopping")
             return
+        started = True
         spare_the_collector()
         print(announce(node.endpoint), flush=True)
         log.info("ready", endpoint=node.endpoint)
@@ -128,5 +130,5 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
             log.info("stopping")
     finally:
         await node.stop()
-        if starting.done() and not starting.cancelled() and starting.exception() is None:
+        if started:
             log.info("stopped")

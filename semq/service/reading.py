@@ -2,7 +2,10 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
+
+import msgspec
 
 from semq.engine.errors import NotThere
 from semq.engine.stuck import Cause, Surroundings, is_overdue, why
@@ -37,6 +40,16 @@ def reading_handlers(node: Looking) -> dict[str, Handler]:
     }
 
 
+def read_filter(operation: str, arguments: Mapping[str, Any], limit: int = 50) -> reading.Filter:
+    """Which messages are to be listed. Raises BadArguments, ValueError."""
+    for name in arguments:
+        if name not in reading.Filter.__dataclass_fields__:
+            raise BadArguments(f"{operation} has no argument {name}.")
+    given = {name: value for name, value in arguments.items() if value is not None}
+    wanted = msgspec.convert({"limit": limit} | given, reading.Filter, strict=False)
+    return replace(wanted, limit=max(1, min(wanted.limit, LIMIT_MAX)))
+
+
 class Reading:
     """The handlers."""
 
@@ -45,21 +58,16 @@ class Reading:
 
     async def messages(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Messages in the queues, the newest first."""
-        known = reading.Filter.__dataclass_fields__
-        unknown = [name for name in arguments if name not in known]
-        if unknown:
-            raise BadArguments(f"msg.list has no argument {unknown[0]}.")
-        wanted = {name: value for name, value in arguments.items() if value is not None}
-        wanted["limit"] = max(1, min(int(wanted.get("limit", 50)), LIMIT_MAX))
-        rows = await self._node.store.read(reading.list_messages, reading.Filter(**wanted))
+        rows = await self._node.store.read(reading.list_messages, read_filter("msg.list", arguments))
         around = self._node.surroundings()
         return [row | {"overdue": is_overdue(row, around)} for row in rows]
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """One message: its row, whether it is overdue, and why it is stuck if it is."""
         row = await self._one(str(arguments["id"]))
-        cause = self._why(row)
-        overdue = {"overdue": is_overdue(row, self._node.surroundings())}
+        around = self._node.surroundings()
+        cause = why(row, around)
+        overdue = {"overdue": is_overdue(row, around)}
         return row | overdue | ({"stuck": _told(cause)} if cause else {})
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +107,7 @@ class Reading:
             if not rows:
                 break
             after = _last(rows, "outbound", after[0]), _last(rows, "inbound", after[1])
-            told = ((row, self._why(row)) for row in rows)
+            told = ((row, why(row, around)) for row in rows)
             found += [
                 row | {"stuck": _told(cause)}
                 for row, cause in told
@@ -111,16 +119,13 @@ class Reading:
         """One message: whether it is stuck, why, what to do, and what happened to it last."""
         row = await self._one(str(arguments["id"]))
         events = await self._node.store.read(reading.trace, row["lk0"])
-        cause = self._why(row)
+        cause = why(row, self._node.surroundings())
         return {"message": row, "stuck": _told(cause) if cause else None, "last_events": events[-5:]}
 
     async def _one(self, name: str) -> dict[str, Any]:
         found = await self._node.store.read(reading.find_messages, name)
         _newest(name, [row["lk0"] for row in found])
         return found[0]
-
-    def _why(self, row: Mapping[str, Any]) -> Cause | None:
-        return why(row, self._node.surroundings())
 
 
 def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:

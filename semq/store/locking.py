@@ -5,6 +5,7 @@ encrypted, each for its own row; envelopes, the queues of the broker and what ap
 that was written before is read as it is, and goes with its message. The inbox in SQL then shows ciphertext.
 """
 
+import logging
 from typing import Any
 
 import psycopg
@@ -16,7 +17,9 @@ from semq.store.postgres_write import Batch, NewRows
 from semq.store.rows import Stored
 from semq.store.unit import Unit
 
+log = logging.getLogger(__name__)
 TABLES = ("tb_0031_body", "tb_0030_body")
+DAMAGED = Stored(b"", b"")  # no envelope is empty
 CHECK, CHECKED = b"semq vault", b"semq_meta"
 
 
@@ -36,11 +39,15 @@ class Locking:
             raise VaultLocked(table=table, key=key) from error
 
     def unlock_unit(self, unit: Unit) -> None:
-        """All bodies that a unit has loaded."""
+        """All bodies that a unit has loaded. What does not open comes as DAMAGED: who wants it has to see to that."""
         if self.vault is not None:
             for table, bodies in zip(TABLES, (unit.bodies, unit.pending_bodies), strict=True):
                 for key, body in bodies.items():
-                    bodies[key] = Stored(body.envelope, self.unlock(table, key, body.payload))
+                    try:
+                        bodies[key] = Stored(body.envelope, self.unlock(table, key, body.payload))
+                    except VaultLocked as error:
+                        log.error("%s", error.advice())
+                        bodies[key] = DAMAGED
 
     def lock(self, batch: Batch, rows: NewRows) -> Batch:
         """All bodies that a unit writes; ``rows`` are changed in place."""

@@ -276,13 +276,15 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_pending(min(new, key=lambda r: r.lk0.object_id))] if new else []
         case u.StreamsTo(dest):
             return [copy_out_stream(stream) for key, stream in tables.out_streams.items() if key.dest == dest]
-        case u.SubmittedRows(limit):
-            return [tables.submitted[i] for i in sorted(tables.submitted) if i not in tables.refused][:limit]
+        case u.SubmittedRows(limit, without):
+            open_ = [row for i, row in sorted(tables.submitted.items()) if i not in tables.refused]
+            return [row for row in open_ if row.target not in without][:limit]
         case u.DoneRows(limit):
             return list(tables.done)[:limit]
-        case u.RefusedBy(dest, code, limit):
+        case u.RefusedBy(dest, code, after, limit):
             rows = _outbound(tables, lambda r: r.outcome is Outcome.REJECTED and r.has_payload and r.dest == dest)
-            return [copy_outbound(r) for r in rows if r.reason and r.reason[0] == code][:limit]
+            behind = (r for r in rows if r.object_id > after and r.reason and r.reason[0] == code)
+            return [copy_outbound(r) for r in behind][:limit]
         case u.KeptKeys(peer, limit):
             kept = [row for row in tables.rare if isinstance(row, KeptKey) and row.peer == peer]
             return kept[::-1][:limit]

@@ -134,7 +134,8 @@ QUERY: dict[str, str] = {
         FROM (
             SELECT s.*, sum(octet_length(payload)) OVER (ORDER BY number) - octet_length(payload) AS bytes_before
             FROM (
-                SELECT * FROM tb_0031_submit WHERE reason_code IS NULL ORDER BY number LIMIT $1::bigint
+                SELECT * FROM tb_0031_submit WHERE reason_code IS NULL AND target <> ALL ($2::text[])
+                ORDER BY number LIMIT $1::bigint
             ) s
         ) AS read
         WHERE bytes_before < 16777216
@@ -142,8 +143,8 @@ QUERY: dict[str, str] = {
     "RefusedBy": f"""
         SELECT {OUT} FROM tb_0031
         WHERE dest = $1::text AND outcome = {int(Outcome.REJECTED)} AND reason_code = $2::text AND has_payload
-            AND direction = {OWN}
-        ORDER BY object_id LIMIT $3::bigint""",
+            AND direction = {OWN} AND object_id > $3::bigint
+        ORDER BY object_id LIMIT $4::bigint""",
     "KeptKeys": """
         SELECT id, peer, key_id, alg, kept FROM semq_session_key
         WHERE peer = $1::text ORDER BY made_at DESC LIMIT $2::bigint""",

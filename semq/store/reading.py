@@ -7,14 +7,16 @@ Queues are cleaned when messages are done; the ledger is not, so that a trace te
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
 from sqlalchemy import Connection, Row, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
 from semq.store.rows import Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
+from semq.umx_t.headers import MOMENT_MAX
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 OUT, IN = tb_0031.c, tb_0030.c
@@ -39,7 +41,7 @@ class Filter:
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
-    since_ms: int | None = None
+    since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None
     limit: int = 50
 
 

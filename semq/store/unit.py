@@ -111,6 +111,7 @@ class SubmittedRows:
     """
 
     limit: int
+    without: tuple[str, ...] = ()  #: not those to these targets, as the rows name them
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,14 @@ class DoneRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBy:
-    """Rows of tb_0031 to one destination that ended REJECTED with this reason and keep their body, narrow."""
+    """Rows of tb_0031 to one destination that ended REJECTED with this reason and keep their body, narrow.
+
+    By object_id, those behind ``after``.
+    """
 
     dest: str
     code: str  #: SEMQ-nnnn
+    after: int
     limit: int
 
 

@@ -28,7 +28,6 @@ import psycopg
 
 from semq.errors import SemqError
 from semq.seal.chain import Link
-from semq.seal.errors import VaultLocked
 from semq.store.chaining import Chain, params
 from semq.store.lease import RENEW_S, VALID_S, Lease
 from semq.store.locking import Locking
@@ -224,11 +223,7 @@ class Writer:
             begin = self._begin()
             results = await self._wire.send([*begin, *load.batch])
             unit = load.unit(self._wire, results[len(begin) :])
-            try:
-                self._locking.unlock_unit(unit)
-            except VaultLocked as error:  # one body is damaged: whoever asked for it is to blame, not the store
-                log.error("%s", error.advice())
-                raise Refusal("22000", str(error)) from error
+            self._locking.unlock_unit(unit)
         self._counters.load_s += time.perf_counter() - started
         return unit
 

@@ -55,7 +55,9 @@ class Heard(Word):
     resend = "a person asks for another copy; sending again is always safe (section 1)"
     cancel = "S10: cancelled or expired"
     ask = "S11, S12: the interval has passed"
-    give_up = "class 1 and 2: four inquiries were answered by nobody who knows"
+    give_up = (
+        "nobody knows: four inquiries of class 1 and 2; class 3: a person has cancelled it, and there is no target"
+    )
 
 
 class SenderDeed(Word):
@@ -94,7 +96,7 @@ offline         .                 SS_INIT:wake      SS_INIT:wake      .         
 resend          .                 SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      !
 cancel          SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void !
 ask             .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      !
-give_up         !                 !                 !                 !                 !                 !                 !
+give_up         !                 UNKNOWN           !                 !                 !                 !                 !
 """,
     Standing,
     Heard,

@@ -37,7 +37,7 @@ SIGNATURE_MAX = 2048  # characters
 REPEATED_MAX = 256  # texts of an attribute that are known again
 PROPERTIES = ("content_type", "content_encoding", "priority")  # fields of Attributes that are AMQP properties
 _INT64_MAX = 2**63 - 1
-_MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
+MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
 _ATTEMPT_MAX = 2**31 - 1
 
 DATA_TYPE = "0.data"
@@ -107,12 +107,7 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
     """Properties and headers of a message between nodes. What has its default value is left out."""
     a = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
-    if a.content_type:
-        properties["content_type"] = a.content_type
-    if a.content_encoding:
-        properties["content_encoding"] = a.content_encoding
-    if a.priority:
-        properties["priority"] = a.priority
+    properties |= {name: value for name in PROPERTIES if (value := getattr(a, name))}
     headers: dict[str, Any] = dict(a.user_headers)
     headers["@SaveFwd"] = int(a.save_fwd)
     headers["@Ack2"] = int(a.ack2)
@@ -225,7 +220,7 @@ def _number(name: str, value: Any) -> int:
 
 
 def _moment(name: str, value: Any) -> int:
-    if _number(name, value) > _MOMENT_MAX:
+    if _number(name, value) > MOMENT_MAX:
         raise BadAttribute(f"{name} is in milliseconds since 1970, up to the year 9999.", attribute=name, value=value)
     return int(value)
 

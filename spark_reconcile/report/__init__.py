@@ -1,25 +1,32 @@
-"""The report of a run: one page for people, a file for spreadsheets, and summary and metrics for programs.
+"""The report of a run: one page for people, files for spreadsheets, and summary and metrics for programs.
 
 ``job`` calls ``write_report`` once all tables of a run are written. The page needs no network and no script; all its
-numbers are also in summary.json.
+numbers are also in summary.json, stories apart.
 """
 
+import json
 from datetime import date
 from typing import Any
 
 from semq.clock import Clock
-from spark_reconcile import stages
+from spark_reconcile import runs, stages
 from spark_reconcile.manifest import canonical
-from spark_reconcile.report.exceptions import write_csv
-from spark_reconcile.report.findings import Findings
+from spark_reconcile.repair import INDEX
+from spark_reconcile.report.drill import nodes_of
+from spark_reconcile.report.exceptions import write_exceptions
+from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.report.metrics import metrics
-from spark_reconcile.report.page import render
+from spark_reconcile.report.page import Content, render
+from spark_reconcile.report.pairs import Pairs, count, write_pairs
 from spark_reconcile.report.summary import summary
+from spark_reconcile.report.words import pair_name
 from spark_reconcile.runs import SUMMARY
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 
 TREND_DAYS = 14
+PAIRS = "pairs.parquet"
+_INDEX_MAX = 64 << 20
 
 
 def write_report(
@@ -30,18 +37,49 @@ def write_report(
     clock: Clock,
     begun: float,
 ) -> None:
-    """Write exceptions.csv, report.html, summary.json and metrics.prom into a run folder."""
-    written = write_csv(
+    """Write pairs.csv, exceptions.csv, report.html, summary.json and metrics.prom into a run folder."""
+    history = history[-TREND_DAYS:]
+    pairs = _pairs(findings, place, settings, [day for day, _ in history])
+    exceptions = write_exceptions(
         place / "exceptions.parquet",
         place / "exceptions.csv",
-        settings.calendar,
-        settings.csv_rows_max,
-        settings.stories_max,
+        settings,
+        findings.day.isoformat(),
+        findings.hub,
+        [pair.name for pair in pairs.shown],
     )
-    sampled = [row["lk0"] for rows in written.sample.values() for row in rows]
-    told = stages.stories(findings.their_lines, sampled)
-    facts = summary(findings)
-    (place / "report.html").write(render(findings, facts, written, told, history[-TREND_DAYS:], settings).encode())
+    lines = stages.stories(findings.their_lines, [row["lk0"] for row in exceptions.sample])
+    facts = summary(findings, pairs, exceptions)
+    content = Content(findings, facts, pairs, exceptions, lines, history, _deeds(place))
+    (place / "report.html").write(render(content, settings).encode())
     (place / SUMMARY).write(canonical(facts))
     seconds = clock.monotonic() - begun
     (place / "metrics.prom").write(metrics(findings, clock.wall().timestamp(), seconds).encode())
+
+
+def _pairs(findings: Findings, place: Place, settings: Settings, days: list[date]) -> Pairs:
+    """The file of the pairs; of those to show all counts, and what the published runs of some dates say of them."""
+    sheet, shown = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
+    names = [pair.name for pair in shown]
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for row in stages.drill(findings.cells, names):
+        rows[pair_name(row["sender"], row["receiver"])].append(row)
+    nodes = nodes_of(shown)
+    reports = Place.at(settings.reports)
+    published = [(day, run) for day in days if (run := runs.current(reports, day))]
+    return Pairs(
+        sheet,
+        shown,
+        tallies={name: tally(counts) for name, counts in rows.items()},
+        matrix=count(place / PAIRS, {pair_name(sender, receiver) for sender in nodes for receiver in nodes}),
+        past=[(day, count(run.place / PAIRS, names)) for day, run in published],
+    )
+
+
+def _deeds(place: Place) -> dict[str, int]:
+    """How many deeds the repair list asks of each node; none if there is no list."""
+    index = place / "repair" / INDEX
+    if not index.exists():
+        return {}
+    nodes = json.loads(index.read(_INDEX_MAX))["nodes"]
+    return {node: int(entry["rows"]) for node, entry in nodes.items()}

@@ -11,14 +11,16 @@ import vl_convert
 from markupsafe import Markup, escape
 
 _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
-_INK, _MUTED, _LINE = "#1f2933", "#5b6774", "#d9dee4"
-_KINDS = {"exception": "#b3261e", "open": "#8a6d00", "fine": "#1b6e53"}
-_SERIES = ["#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#b89b00", "#b279a2", "#ff9da6", "#9d755d", "#8c8c8c"]
+_INK, _MUTED, _BAR = "#1f2933", "#5b6774", "#44627d"
+_NEW, _OLD = "#b3261e", "#e0a49f"
+# Told apart by colour-blind readers too where they are few; of many series the table tells.
+_SERIES = ["#b3261e", "#4c78a8", "#f2a93b", "#1b6e53", "#8c6bb1", "#6baed6", "#d95f9a", "#a3a31a", "#8c564b", "#7f8790"]
 _WIDTH = 620
 Rows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
 
 _TICKS = 8
+_DIGITS = 90  # so many stand side by side across a picture
 _CONFIG = {
     "font": _FONT,
     "view": {"stroke": None},
@@ -29,21 +31,33 @@ _CONFIG = {
 }  # fmt: skip
 
 
-def bars(rows: Rows, label: str, value: str, title: str, *, kind: str) -> Markup:
-    """Horizontal bars in the order of the rows, each with its number; ``kind`` names the column that colours them."""
-    colour = {"field": kind, "type": "nominal", "legend": None,
-              "scale": {"domain": list(_KINDS), "range": list(_KINDS.values())}}  # fmt: skip
+def bars(rows: Rows, title: str) -> Markup:
+    """Horizontal bars in the order of the rows (verdict, from, messages): what is of this date and what is older, one
+    after the other, with the number of both together."""
+    colour = {"field": "from", "type": "nominal", "title": None,
+              "scale": {"domain": ["of this date", "of earlier dates"], "range": [_NEW, _OLD]}}  # fmt: skip
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row["verdict"]] = sums.get(row["verdict"], 0) + row["messages"]
+    summed = [{**row, "sum": sums[row["verdict"]]} for row in rows]
+    text = {
+        "text": {"field": "sum", "type": "quantitative", "format": ",d"},
+        "x": {"field": "sum", "type": "quantitative"},
+    }
     return _draw(
-        rows,
+        summed,
         title,
         width=_WIDTH,
         height={"step": 22},
-        encoding={"y": _named(label, labelLimit=320), "x": _counted(rows, value)},
+        encoding={"y": _named("verdict", labelLimit=320), "x": _counted(summed, "sum")},
         layer=[
-            {"mark": {"type": "bar", "height": 15}, "encoding": {"color": colour}},
-            _numbers(value, align="left", dx=4),
+            {"mark": {"type": "bar", "height": 15},
+             "encoding": {"color": colour, "x": {"field": "messages", "type": "quantitative", "stack": "zero"},
+                          "order": {"field": "from", "sort": "descending"}}},
+            {"mark": {"type": "text", "align": "left", "dx": 4}, "encoding": text,
+             "transform": [{"filter": {"field": "from", "equal": "of this date"}}]},
         ],
-    )
+    )  # fmt: skip
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
@@ -54,38 +68,30 @@ def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
         width=_WIDTH,
         height=180,
         encoding={"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(rows, value)},
-        layer=[{"mark": {"type": "bar", "color": _INK, "width": 28}}, _numbers(value, dy=-6)],
+        layer=[{"mark": {"type": "bar", "color": _BAR, "width": 28}}, _numbers(rows, value)],
     )
 
 
-def stacked(rows: Rows, label: str, value: str, series: str, title: str) -> Markup:
-    """Vertical bars made of series, such as the exceptions of each date by verdict."""
-    colour = {"field": series, "type": "nominal", "title": None, "scale": {"range": _SERIES}}
+def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
+    """Vertical bars of each day made of verdicts, in the order of ``series``; rows: day, verdict, rank, messages."""
+    colour = {"field": "verdict", "type": "nominal", "title": None,
+              "scale": {"domain": list(series), "range": [*_SERIES, *_SERIES][: len(series)]}}  # fmt: skip
+    days: dict[str, int] = {}
+    for row in rows:
+        days[row["day"]] = days.get(row["day"], 0) + row["messages"]
+    totals = [{"day": day, "messages": total} for day, total in days.items()]
     return _draw(
         rows,
         title,
         width=_WIDTH,
         height=180,
-        mark="bar",
-        encoding={"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(rows, value), "color": colour},
-    )
-
-
-def heat(rows: Rows, title: str) -> Markup:
-    """Senders against receivers: exceptions as number and shade."""
-    most = max((row["exceptions"] for row in rows), default=0)
-    shade = {"field": "exceptions", "type": "quantitative", "legend": None,
-             "scale": {"domain": [0, max(most, 1)], "range": ["#ffffff", "#e08a80"]}}  # fmt: skip
-    sender = {**_named("sender", labelLimit=240, titlePadding=12), "title": "sender"}
-    receiver = {**_named("receiver", labelAngle=-35, labelLimit=240, orient="top"), "title": "receiver"}
-    return _draw(
-        rows,
-        title,
-        width={"step": 64},
-        height={"step": 26},
-        encoding={"x": receiver, "y": sender},
-        layer=[{"mark": {"type": "rect", "stroke": _LINE}, "encoding": {"color": shade}}, _numbers("exceptions")],
-    )
+        encoding={"x": _named("day", labelAngle=0, labelLimit=80), "y": _counted(totals, "messages")},
+        layer=[
+            {"mark": {"type": "bar", "width": {"band": 0.7}},
+             "encoding": {"color": colour, "order": {"field": "rank", "type": "quantitative"}}},
+            {"data": {"values": totals}, **_numbers(totals, "messages")},
+        ],
+    )  # fmt: skip
 
 
 def _named(field: str, **axis: Any) -> Spec:
@@ -99,9 +105,12 @@ def _counted(rows: Rows, field: str) -> Spec:
     return {"field": field, "type": "quantitative", "title": None, "axis": axis}
 
 
-def _numbers(field: str, **mark: Any) -> Spec:
-    text = {"field": field, "type": "quantitative", "format": ",d"}
-    return {"mark": {"type": "text", **mark}, "encoding": {"text": text}}
+def _numbers(rows: Rows, field: str) -> Spec:
+    """The number above each vertical bar: whole, or with three digits and a unit where whole ones would touch."""
+    widest = max((len(f"{row[field]:,}") for row in rows), default=0)
+    form = ",d" if len(rows) * (widest + 1) <= _DIGITS else ".3~s"
+    text = {"field": field, "type": "quantitative", "format": form}
+    return {"mark": {"type": "text", "dy": -6}, "encoding": {"text": text}}
 
 
 def _draw(rows: Rows, title: str, **spec: Any) -> Markup:

@@ -1,23 +1,25 @@
-"""The exceptions as a file for a spreadsheet, and the few of each finding whose story the page tells.
+"""exceptions.csv, and the few exceptions whose story the page tells: some of every finding, and some of every pair that
+the page shows.
 
 The sorted table of exceptions is read once, in batches, so that neither the driver's memory nor the order depends on
-how many there are. Texts come from other institutions: a cell that a spreadsheet would take for a formula is marked as
-text.
+how many there are.
 """
 
-import csv
-import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
-
-from spark_reconcile.days import Calendar
-from spark_reconcile.report.words import duration
+from spark_reconcile.report.sheets import Written, write_sheet
+from spark_reconcile.report.steps import next_steps
+from spark_reconcile.report.tables import read_rows
+from spark_reconcile.report.words import duration, pair_name
+from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import VERDICT, advice
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+Row = dict[str, Any]
+
+PER_PAIR = 6  # stories of each shown pair, of as many findings as there are
+PER_PAIR_AND_FINDING = 2
 
 
 class Cell(NamedTuple):
@@ -30,14 +32,18 @@ class Cell(NamedTuple):
 CELLS = (
     Cell("Verdict", "verdict"),
     Cell("Finding", "finding"),
+    Cell("Pair", "pair"),
     Cell("Sender", "sender"),
+    Cell("Sender name", "sender_name"),
     Cell("Receiver", "receiver"),
+    Cell("Receiver name", "receiver_name"),
     Cell("Message (LK0)", "lk0"),
     Cell("Accepted", "accepted"),
     Cell("Taken by the hub", "taken"),
     Cell("Recorded", "recorded"),
     Cell("Sender told", "ended"),
     Cell("Age", "age"),
+    Cell("Age (s)", "age_s"),
     Cell("Attempts", "att"),
     Cell("Bytes", "size"),
     Cell("Sender says", "sender_word"),
@@ -49,72 +55,93 @@ CELLS = (
     Cell("From an earlier date", "carried"),
     Cell("Owner", "owner"),
     Cell("What to do", "advice"),
+    Cell("At", "at"),
+    Cell("Command", "command"),
 )
 
 
-class Written(NamedTuple):
-    """What became of the exceptions: how many there are, how many fit into the file, and the sample for the page."""
+class Exceptions(NamedTuple):
+    """What became of the exceptions: the file, and those whose story is told, in the order of the report."""
 
-    found: int
-    written: int
-    sample: dict[str, list[dict[str, Any]]]  #: by finding, in the order of the report
-
-
-def write_csv(exceptions: Place, target: Place, calendar: Calendar, rows_max: int, sample_max: int) -> Written:
-    """Write at most ``rows_max`` exceptions as CSV (UTF-8 with its mark, so that spreadsheets read Chinese) and keep a
-    sample."""
-    found = written = 0
-    sample: dict[str, list[dict[str, Any]]] = {}
-    with target.writer() as stream:
-        stream.write("\ufeff".encode())
-        text = io.StringIO(newline="")
-        sheet = csv.writer(text)
-        sheet.writerow([cell.heading for cell in CELLS])
-        for row in read_rows(exceptions):
-            found += 1
-            kept = sample.setdefault(row["finding"], [])
-            if len(kept) < sample_max:
-                kept.append(row)
-            if found <= rows_max:
-                sheet.writerow([_safe(value) for value in _cells(row, calendar)])
-                written += 1
-            if text.tell() > 1 << 20:
-                stream.write(text.getvalue().encode())
-                text.seek(0)
-                text.truncate()
-        stream.write(text.getvalue().encode())
-    return Written(found, written, sample)
+    sheet: Written
+    sample: list[Row]
 
 
-def read_rows(table: Place) -> Iterator[dict[str, Any]]:
-    """The rows of a table that Spark wrote sorted, in that order, a batch at a time."""
-    for part in table.files():
-        if part.name.startswith("part-"):
-            with part.open() as stream, pq.ParquetFile(stream) as parquet:
-                for batch in parquet.iter_batches(batch_size=20_000):
-                    yield from batch.to_pylist()
+def write_exceptions(
+    table: Place, target: Place, settings: Settings, day: str, hub: str, pairs: Collection[str]
+) -> Exceptions:
+    """Write the file and choose the stories. ``hub``: its address; ``pairs``: those that the page shows, such as
+    ``1.10008>1.56001``."""
+    sample = _Sample(settings.stories_max, pairs)
+    sheet = write_sheet(
+        target,
+        [cell.heading for cell in CELLS],
+        sample.watch(read_rows(table)),
+        lambda row: _cells(row, settings, day, hub),
+        settings.csv_rows_max,
+        "exceptions.parquet",
+    )
+    return Exceptions(sheet, sample.chosen())
 
 
-def _cells(row: dict[str, Any], calendar: Calendar) -> list[Any]:
-    said = {**row, **_derived(row, calendar)}
+class _Sample:
+    """The first of every finding, and of every shown pair as many findings as possible."""
+
+    def __init__(self, per_finding: int, pairs: Collection[str]) -> None:
+        self._per_finding = per_finding
+        self._of_finding: dict[str, int] = {}
+        self._of_pair: dict[str, list[tuple[int, int, Row]]] = {pair: [] for pair in pairs}
+        self._of_both: dict[tuple[str, str], int] = {}
+        self._kept: dict[int, Row] = {}
+
+    def watch(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows as they come, some of them kept."""
+        for number, row in enumerate(rows):
+            nth = self._of_finding.get(row["finding"], 0)
+            if nth < self._per_finding:
+                self._of_finding[row["finding"]] = nth + 1
+                self._kept[number] = row
+            of_pair = self._of_pair.get(pair_name(row["sender"], row["receiver"]))
+            if of_pair is not None:
+                both = (pair_name(row["sender"], row["receiver"]), row["finding"])
+                nth = self._of_both.get(both, 0)
+                if nth < PER_PAIR_AND_FINDING:
+                    self._of_both[both] = nth + 1
+                    of_pair.append((nth, number, row))
+            yield row
+
+    def chosen(self) -> list[Row]:
+        """What was kept, in the order in which it came."""
+        for rows in self._of_pair.values():
+            rows.sort(key=lambda one: one[:2])
+            self._kept |= {number: row for _, number, row in rows[:PER_PAIR]}
+        return [self._kept[number] for number in sorted(self._kept)]
+
+
+def _cells(row: Row, settings: Settings, day: str, hub: str) -> list[Any]:
+    first = next(iter(next_steps(row, day, hub)), None)
+    act = {"at": first and (first.node or first.side), "command": first and first.command}
+    said = {**row, **_derived(row, settings), **act}
     return [said[cell.name] for cell in CELLS]
 
 
-def _derived(row: dict[str, Any], calendar: Calendar) -> dict[str, str]:
+def _derived(row: Row, settings: Settings) -> Row:
+    calendar = settings.calendar
+
     def moment(at: int | None) -> str:
-        return calendar.local(at)[:23] if at is not None else ""
+        return calendar.local(at) if at is not None else ""
 
     return {
+        "pair": pair_name(row["sender"], row["receiver"]),
+        "sender_name": settings.names.get(row["sender"], ""),
+        "receiver_name": settings.names.get(row["receiver"], ""),
         "accepted": moment(row["accepted_at"]),
         "taken": moment(row["taken_at"]),
         "recorded": moment(row["recorded_at"]),
         "ended": moment(row["ended_at"]),
         "age": duration(row["age_ms"]),
+        "age_s": row["age_ms"] // 1000 if row["age_ms"] is not None else "",
         "carried": "yes" if row["scope"] == "carried" else "",
         "owner": VERDICT[row["verdict"]].owner,
         "advice": advice(row["finding"], row["verdict"]),
     }
-
-
-def _safe(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -30,6 +30,10 @@ class Tally:
                 counts[row["verdict"]] += row["messages"]
         return counts
 
+    def turned(self, verdict: str) -> int:
+        """Carried messages that no run before this one has called an exception."""
+        return sum(row["turned"] for row in self.by_finding if row["verdict"] == verdict)
+
     def messages(self, scope: str) -> int:
         """Messages of a scope."""
         return sum(row["messages"] for row in self.by_finding if row["scope"] == scope)
@@ -37,11 +41,6 @@ class Tally:
     def has(self, verdict: str) -> bool:
         """Whether any message, of the date or carried, has this verdict."""
         return any(row["verdict"] == verdict for row in self.by_finding)
-
-    @property
-    def carried_on(self) -> int:
-        """Messages that later runs judge again."""
-        return sum(row["messages"] for row in self.by_finding if VERDICT[row["verdict"]].carried)
 
     @property
     def exceptions(self) -> int:
@@ -57,7 +56,7 @@ def tally(profile: Iterable[dict[str, Any]]) -> Tally:
     for row in profile:
         key = (row["scope"], row["verdict"], row["finding"])
         sums = findings.setdefault(key, dict(zip(("scope", "verdict", "finding"), key, strict=True)))
-        for name in ("messages", "bytes", "resends"):
+        for name in ("messages", "bytes", "resends", "turned"):
             sums[name] = sums.get(name, 0) + (row[name] or 0)
         born = [at for at in (sums.get("oldest_at"), row["oldest_at"]) if at is not None]
         sums["oldest_at"] = min(born, default=None)
@@ -84,16 +83,27 @@ class Findings:
     sources: tuple[Source, ...]
     is_partial: bool
     skews: dict[str, Skew]
+    clock_ms: dict[str, int]  #: of the nodes whose times were put right: their clock minus the hub's
     lines: list[dict[str, Any]]  #: lines of the date by node, store, side, event
     tally: Tally
     absent: dict[str, int]  #: nodes that delivered nothing, with the messages that cannot be judged for it
-    pairs: list[dict[str, Any]]
+    cells: DataFrame  #: all counts by pair
     limited_pairs: list[dict[str, Any]]
     exceptions: DataFrame
     their_lines: DataFrame  #: of the exceptions
     other_dates: dict[str, int]  #: messages seen in the lines that are not of this date, and keys only remarked on
     breaches: list[Breach] = field(default_factory=list)
     plausibility: Plausibility = _BELIEVED
+
+    @property
+    def hub(self) -> str:
+        """The address of the hub whose ledger is used; the first, if there are several."""
+        hubs = [
+            one.manifest.node
+            for one in self.sources
+            if one.is_used and one.manifest and one.manifest.role == "platform"
+        ]
+        return min(hubs, default="")
 
     @property
     def messages(self) -> int:
@@ -111,8 +121,11 @@ class Findings:
         return self.tally.verdicts("carried")
 
     def counts(self) -> list[Count]:
-        """The verdicts of the date, for the thresholds."""
-        return [Count("", name, count, self.messages, self._age_s(name)) for name, count in self.verdicts.items()]
+        """The verdicts of the date, for the thresholds; with what was open when its own date was run, and is wrong."""
+        return [
+            Count("", name, count + self.tally.turned(name), self.messages, self._age_s(name))
+            for name, count in self.verdicts.items()
+        ]
 
     def counts_of(self, pair: str) -> list[Count]:
         """The verdicts of one pair that has thresholds of its own."""

@@ -5,13 +5,16 @@ from typing import Any
 
 from spark_reconcile.evidence import VERSION
 from spark_reconcile.judging import AGES, LATENCIES
-from spark_reconcile.report.findings import Findings
+from spark_reconcile.report.exceptions import Exceptions
+from spark_reconcile.report.findings import Findings, Tally
+from spark_reconcile.report.pairs import Pair, Pairs
+from spark_reconcile.report.sheets import Written
 from spark_reconcile.verdicts import VERDICT
 
 SUMMARY_VERSION = 1
 
 
-def summary(findings: Findings) -> dict[str, Any]:
+def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[str, Any]:
     """The facts of a run in a fixed form."""
     f = findings
     return {
@@ -25,19 +28,19 @@ def summary(findings: Findings) -> dict[str, Any]:
         "fingerprint": f.fingerprint,
         "messages": f.messages,
         "verdicts": f.verdicts,
-        "findings": [_finding(row) for row in f.tally.by_finding if row["scope"] == "date"],
-        "carried": {"messages": sum(f.carried.values()), "verdicts": f.carried},
+        "findings": _findings(f.tally, "date"),
+        "carried": {
+            "messages": sum(f.carried.values()),
+            "verdicts": f.carried,
+            "findings": _findings(f.tally, "carried"),
+            "ages": _ages(f.tally, "carried"),
+        },
         "other_dates": f.other_dates,
         "exceptions": sum(count for name, count in f.verdicts.items() if VERDICT[name].kind == "exception"),
-        "ages": [
-            {"verdict": verdict, "age": AGES[bucket][1], "messages": count}
-            for (scope, verdict, bucket), count in sorted(f.tally.ages.items())
-            if scope == "date"
-        ],
-        "latency": [
-            {"within": LATENCIES[bucket][1], "messages": count} for bucket, count in sorted(f.tally.latencies.items())
-        ],
-        "pairs": f.pairs,
+        "ages": _ages(f.tally, "date"),
+        "latency": _latency(f.tally),
+        "pairs": [_pair(pair, pairs.tallies[pair.name]) for pair in pairs.shown],
+        "files": {"exceptions.csv": _rows(exceptions.sheet), "pairs.csv": _rows(pairs.sheet)},
         "sources": [source.facts() for source in f.sources],
         "absent": f.absent,
         "clocks": {node: skew._asdict() for node, skew in sorted(f.skews.items())},
@@ -46,5 +49,43 @@ def summary(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _finding(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("verdict", "finding", "messages", "oldest_at", "bytes", "resends")}
+def _findings(tally: Tally, wanted: str) -> list[dict[str, Any]]:
+    names = ("verdict", "finding", "messages", "oldest_at", "bytes", "resends")
+    return [{name: row[name] for name in names} for row in tally.by_finding if row["scope"] == wanted]
+
+
+def _ages(tally: Tally, wanted: str) -> list[dict[str, Any]]:
+    return [
+        {"verdict": verdict, "age": AGES[bucket][1], "messages": count}
+        for (scope, verdict, bucket), count in sorted(tally.ages.items())
+        if scope == wanted
+    ]
+
+
+def _latency(tally: Tally) -> list[dict[str, Any]]:
+    return [{"within": LATENCIES[bucket][1], "messages": count} for bucket, count in sorted(tally.latencies.items())]
+
+
+def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:
+    return {
+        "sender": pair.sender,
+        "receiver": pair.receiver,
+        "messages": pair.messages,
+        "exceptions": pair.exceptions,
+        "verdicts": dict(pair.date),
+        "bytes": pair.bytes,
+        "resends": pair.resends,
+        "oldest_at": pair.oldest_at,
+        "ages": _ages(tally, "date"),
+        "latency": _latency(tally),
+        "carried": {
+            "exceptions": pair.carried_exceptions,
+            "verdicts": dict(pair.carried),
+            "ages": _ages(tally, "carried"),
+        },
+    }
+
+
+def _rows(sheet: Written) -> dict[str, int]:
+    """How many rows a file has, and of how many: fewer where ``csv_rows_max`` has cut it."""
+    return {"rows": sheet.written, "of": sheet.found}

@@ -61,6 +61,46 @@ CHINESE = {
 }
 
 
+# What a ledger as a whole says of a message: the words of ``situation``, as a person would say them.
+STANDS = {
+    "sender": {
+        "none": "has no line", "missing": "was not delivered", "torn": "states two outcomes",
+        "delivered": "was told: delivered", "rejected": "was told: rejected", "cancelled": "was told: cancelled",
+        "lost": "reported it lost", "unknown": "reported the outcome unknown", "dropped": "dropped it",
+        "stored": "heard that the hub stored it", "forwarded": "heard that the hub forwarded it",
+        "sent": "sent it and heard nothing", "refused": "turned it away", "accepted": "accepted it and never sent it",
+    },
+    "hub": {
+        "none": "has no line", "missing": "was not delivered", "direct": "has no part in it", "refused": "refused it",
+        "dropped": "dropped it", "released": "let its copy go", "parked": "set its copy aside",
+        "sent": "sent its stored copy", "stored": "stored it", "forwarded": "forwarded it",
+    },
+    "receiver": {
+        "none": "has no line", "missing": "was not delivered", "mixed": "recorded two different things",
+        "parked": "recorded it and set it aside", "received": "recorded it", "rejected": "recorded a refusal",
+        "void": "recorded a void marker", "traces": "acted on it without a record",
+    },
+}  # fmt: skip
+
+
+def pair_name(sender: str, receiver: str) -> str:
+    """A pair as the settings name it."""
+    return f"{sender}>{receiver}"
+
+
+def stands(side: str, word: str) -> str:
+    """What the ledger of a side says of a message as a whole."""
+    return STANDS[side].get(word, word)
+
+
+_UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "\ufffd")
+
+
+def visible(text: str) -> str:
+    """A text without control characters, which others may have written into a ledger."""
+    return text.translate(_UNSEEN)
+
+
 def event_words(side: int | None, event: int | None) -> str:
     """What a line says; a number that is not known is shown as it is."""
     try:
@@ -83,7 +123,19 @@ def duration(ms: int | None) -> str:
     seconds = ms // 1000
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
     if days:
-        return f"{days} d {hours} h"
+        return _two(days, "d", hours, "h")
     if seconds >= 3600:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds % 60} s" if minutes else f"{seconds} s"
+        return _two(hours, "h", minutes, "min")
+    return _two(minutes, "min", seconds % 60, "s") if minutes else f"{seconds} s"
+
+
+def _two(much: int, unit: str, little: int, smaller: str) -> str:
+    return f"{much} {unit} {little} {smaller}" if little else f"{much} {unit}"
+
+
+def percent(part: float, of: float) -> str:
+    """A share with as many digits as it takes to be more than nothing; empty where there is no whole."""
+    if not of:
+        return ""
+    share = 100 * part / of
+    return f"{share:.1f} %" if share >= 0.1 or not part else f"{share:.2g} %" if share >= 0.001 else "< 0.001 %"

@@ -257,6 +257,51 @@ async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be(
             await channel.publish_and_wait("door", "k", header(body + b"x"), body + b"x")
 
 
+class SmallDoor(Door):
+    """Takes less than what goes to the store on its way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body_max = 10
+
+
+async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() -> None:
+    door = SmallDoor()
+
+    def prepare(server: AmqpServer) -> None:
+        server.vhosts["/"].register(door)
+
+    async with pair(MemoryStore(), LIMITS, prepare=prepare) as both:
+        for in_transaction in (False, True):
+            channel = await (await both.dial()).open_channel()
+            if in_transaction:
+                await channel.call(m.TxSelect(), m.TxSelectOk)
+            for body in (bytes(10), bytes(11)):
+                channel.publish("door", "k", header(body), body)
+            await until(lambda channel=channel: channel.error is not None)  # type: ignore[misc]
+            assert isinstance(channel.error, ContentTooLarge)
+        assert door.heard == [bytes(10)]
+
+
+class SmallDrain(SmallDoor):
+    """The same, and it hears of what is larger."""
+
+    drains = True
+
+
+async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None:
+    door = SmallDrain()
+
+    def prepare(server: AmqpServer) -> None:
+        server.vhosts["/"].register(door)
+
+    async with pair(MemoryStore(), LIMITS, prepare=prepare) as both:
+        channel = await opened(both)
+        for body in (bytes(10), bytes(11)):
+            assert await channel.publish_and_wait("door", "k", header(body), body)
+        assert door.heard == [bytes(10), b""]
+
+
 class Drain(Door):
     """Hears of everything; what is larger than a client may send, and than it takes, without its body."""
 

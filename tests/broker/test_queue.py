@@ -292,6 +292,17 @@ def test_expiry_in_the_order_of_the_queue_with_one_timer() -> None:
     assert bodies(queue) == []
 
 
+def test_what_comes_to_the_head_dead_when_a_limit_drops_the_one_before_expires() -> None:
+    model = Model()
+    queue = model.queue(max_length=2)
+    model.publish("q", b"1")
+    model.publish("q", b"dead behind it", expiration="0")
+    model.pass_by(1)
+    model.publish("q", b"3")
+    model.pass_by(1)
+    assert bodies(queue) == [b"3"]
+
+
 def test_a_time_to_live_of_zero_is_for_consumers_that_wait() -> None:
     model = Model()
     queue, consumer = model.queue(message_ttl=0), Notes(1)

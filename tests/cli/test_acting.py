@@ -7,10 +7,10 @@ from tests.cli.command import semq
 def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) -> None:
     at = ["--node", network.sender.url, "--json"]
     lk0 = semq("msg", "send", "--to", ABSENT, *at, stdin=b"x").data["lk0"]
-    assert semq("msg", "cancel", lk0, "--why", "ordered twice", *at).data["lk0"] == lk0
+    for why in ("ordered twice", "still not wanted"):  # the second time its marker goes out anew
+        assert semq("msg", "cancel", lk0, "--why", why, *at).data["lk0"] == lk0
     events = semq("msg", "trace", lk0, *at).data["events"]
-    assert [line["detail"] for line in events if line["event"] == "VOIDED"] == ["ordered twice"]
-    semq("msg", "cancel", lk0, "--node", network.sender.url).fails(1, "SEMQ-1208")
+    assert [line["detail"] for line in events if line["event"] == "VOIDED"] == ["ordered twice", "still not wanted"]
 
 
 def test_what_has_been_sent_cannot_be_held(network: Network) -> None:

@@ -15,9 +15,11 @@ ROOT = Path(__file__).parents[2]
 CYCLES, SECURE_CYCLES = 20, 4
 
 
-def judged(cycles: int, *arguments: str) -> dict[str, Any]:
-    """The report of a campaign that went well; a failure prints its seed, and the command that repeats it."""
-    command = [sys.executable, "-P", "-m", "tests.crash", "--cycles", str(cycles), *arguments, "--json"]
+def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
+    """The report of a campaign that went well; whatever fails, pytest shows the command that repeats it."""
+    options = ["--cycles", str(cycles), "--seed", str(seed), *arguments]
+    print("repeat: ./run crash", *options)
+    command = [sys.executable, "-P", "-m", "tests.crash", *options, "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     said = ended.stderr.decode(errors="replace")
@@ -35,7 +37,7 @@ def judged(cycles: int, *arguments: str) -> dict[str, Any]:
 
 def test_nothing_is_lost_and_nothing_doubled_whoever_is_killed() -> None:
     """A seed of its own each time."""
-    judged(CYCLES, "--group", "10")
+    judged(CYCLES, randbelow(1_000_000), "--group", "10")
 
 
 def has_all(seed: int) -> bool:
@@ -50,6 +52,6 @@ def has_all(seed: int) -> bool:
 def test_roll_over_and_revocation_under_load_lose_and_double_nothing() -> None:
     """TLS, sealed documents, signed receipts; also for a target that is away. Links end within seconds, or it says."""
     seed = next(seed for seed in count(randbelow(100_000)) if has_all(seed))
-    report = judged(SECURE_CYCLES, "--secure", "--seed", str(seed))
+    report = judged(SECURE_CYCLES, seed, "--secure")
     assert report["faults_by_kind"]["revoke"] >= 2
     assert report["faults_by_kind"]["renew"] >= 1

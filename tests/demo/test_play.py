@@ -54,14 +54,24 @@ def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> Non
 
 def test_the_demo_with_certificates_ends_well_too(tmp_path: Path) -> None:
     told = subprocess.run(
-        [*DEMO, "--json", "--secure", "--count", "2", "--data-dir", str(tmp_path)],
+        [*DEMO, "--json", "--secure", "--inject", "--count", "3", "--data-dir", str(tmp_path)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout.splitlines()[-1])["delivered"] == 4
+    verdict = json.loads(told.stdout.splitlines()[-1])
+    assert verdict["delivered"] == 6
     assert "10008 has a certificate" in told.stderr
     log = (tmp_path / "hub.log").read_text()
     assert log.count("node_enrolled") == 2
+
+    reckoning = verdict["reconcile"]
+    assert (reckoning["messages"], reckoning["found"], reckoning["strange"]) == (6, len(reckoning["planted"]), 0)
+    run = Path(reckoning["report"]).parent
+    sources = json.loads((run / "summary.json").read_text())["sources"]
+    assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
+    assert json.loads((run / "repair" / "index.json").read_text())["signature"]
+    # The nodes know better than what was planted into their extracts.
+    assert reckoning["repaired"] == {"10008": {"resolved": 1}, "56001": {}}
 
 
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:

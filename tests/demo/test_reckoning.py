@@ -22,6 +22,8 @@ PLANTED = [{"lk0": "L1", "verdict": "NOT_DELIVERED"}, {"lk0": "L2", "verdict": "
         (Reckoning("breached", planted=PLANTED, found=2), True),
         (Reckoning("breached", planted=PLANTED, found=1), False),
         (Reckoning("breached", planted=PLANTED, found=2, strange=1), False),
+        (Reckoning("met", repaired={"10008": {"resolved": 1}, "56001": {}}), True),
+        (Reckoning("met", repaired={"10008": {"resolved": 1, "failed": 1}}), False),
     ],
 )
 def test_when_it_is_good(found: Reckoning, is_good: bool) -> None:

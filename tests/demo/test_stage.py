@@ -4,6 +4,7 @@ from pathlib import Path
 
 from semq.config import load
 from semq.demo.stage import HUB, RECEIVER, SENDER, build, free_ports
+from spark_reconcile.settings import load as reconciliation
 
 
 def test_the_configurations_are_right(tmp_path: Path) -> None:
@@ -29,6 +30,11 @@ def test_with_certificates_nobody_has_a_password_at_the_hub(tmp_path: Path) -> N
         assert (hub.is_tls, hub.password) == (True, None)
     assert places[HUB].url.startswith("amqps://")
     assert places[SENDER].url.startswith("amqp://")
+    assert {settings[name].extract.deliver_to for name in (SENDER, RECEIVER)} == {"56001/reports"}
+    assert len({settings[name].extracts for name in places}) == 3
+    job = reconciliation(places[HUB].config)
+    assert job.extracts == settings[HUB].extracts
+    assert Path(job.trust) == settings[HUB].pki_dir / "trust.pem"
 
 
 def test_ports_are_different() -> None:

@@ -27,6 +27,7 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
     ("row", "around", "cause"),
     [
         (ROW | {"held": True}, EARLY, Cause.HELD),
+        (ROW | {"held": True, "reason": ["SEMQ-1223", ""]}, EARLY, Cause.UNREADABLE),
         (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-1201", ""]}, EARLY, Cause.REFUSED),
         (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-5101", ""]}, EARLY, Cause.CANNOT_OPEN),
         (ROW | {"outcome": "CANCELLED"}, LATE, None),
@@ -36,6 +37,8 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (ROW | SENT, LATE, Cause.NO_TRANSPORT_ACK),
         (ROW | SENT, replace(LATE, asked={7: SILENT_AFTER}), Cause.INQUIRY_SILENT),
         (ROW | FWD, LATE, Cause.NO_ACK2),
+        (ROW | SENT, replace(LATE, nodes={"1.88001"}), Cause.TARGET_UNKNOWN),
+        (ROW | FWD, replace(LATE, nodes={"1.56001"}), Cause.NO_ACK2),
         (ROW | ACK, AWAY, Cause.TARGET_OFFLINE),
         (RELAYED, AWAY, Cause.TARGET_OFFLINE),
         (RELAYED | SENT, LATE, Cause.NO_ACK2),

@@ -101,9 +101,8 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    assert trio.a.up is not None
     said = Receipt(flag=Note.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
-    trio.a.engine.hear(trio.a.up, [Packet(PLATFORM, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [said])])
+    trio.a.hear(Packet(PLATFORM, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [said]))
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.outcome is None
@@ -141,7 +140,7 @@ def test_another_document_under_a_known_name_is_an_alarm() -> None:
     trio.settle()
     assert trio.b.up is not None
     before = len(records(trio.b.up.sent))
-    trio.b.engine.hear(trio.b.up, [other_bytes(kept[0])])
+    trio.b.hear(other_bytes(kept[0]))
     trio.settle()
     assert trio.b.lines(Event.MISMATCH) == 1
     assert len(records(trio.b.up.sent)) == before  # nothing is acknowledged of it
@@ -170,7 +169,7 @@ def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty(
     assert trio.a.up is not None
     before = len(trio.a.up.sent)
     packet = Packet(trio.b.address, trio.a.address, Function.INQUIRIES, Primitive.REQUEST, asks)
-    trio.a.engine.hear(trio.a.up, [packet])
+    trio.a.hear(packet)
     trio.settle()
     told: dict[str, tuple[int, int | None]] = {}
     for record in records(trio.a.up.sent[before:]):
@@ -186,29 +185,11 @@ def in_order(message: Data, prev: Pos) -> Data:
     return Data(with_facts(message.envelope, attributes=attributes, prev=prev), message.body)
 
 
-def caught(trio: Trio, *bodies: bytes) -> list[Data]:
-    """Messages of A on their way to B, which did not come to it."""
-    kept: list[Data] = []
-
-    def keep(wire: Wire, frame: Frame) -> bool:
-        if isinstance(frame, Data) and wire is trio.b.down:
-            kept.append(frame)
-            return True
-        return False
-
-    trio.lose = keep
-    trio.a.send(*bodies)
-    trio.settle()
-    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
-    return kept
-
-
 def test_what_waits_for_a_message_of_a_life_that_never_sent_it_asks_and_goes_on() -> None:
     """F5 and F6: the sender was put back, and knows nothing of the life that the one before was accepted in."""
     trio = Trio()
-    (message,) = caught(trio, b"x")
-    assert trio.b.up is not None
-    trio.b.engine.hear(trio.b.up, [in_order(message, Pos(message.envelope.lk0.inc + 7, 3))])
+    (message,) = trio.caught(b"x")
+    trio.b.hear(in_order(message, Pos(message.envelope.lk0.inc + 7, 3)))
     trio.settle()
     assert trio.b.app.payloads == []
     trio.later(60)
@@ -217,15 +198,14 @@ def test_what_waits_for_a_message_of_a_life_that_never_sent_it_asks_and_goes_on(
 
 def test_what_waits_goes_on_when_the_floor_passes_the_one_before() -> None:
     trio = Trio()
-    first, second = caught(trio, b"1", b"2")
+    first, second = trio.caught(b"1", b"2")
     inc = first.envelope.lk0.inc
-    assert trio.b.up is not None
-    trio.b.engine.hear(trio.b.up, [in_order(second, Pos(inc, first.envelope.sid))])
+    trio.b.hear(in_order(second, Pos(inc, first.envelope.sid)))
     trio.settle()
     assert trio.b.app.payloads == []
     settled = Receipt(ack_flag=AckFlag.END_TO_END, ident=first.envelope.ident, floors={f"{inc:x}": (1, None)})
     packet = Packet(trio.a.address, trio.b.address, Function.RECEIPTS, Primitive.RESPONSE, [settled])
-    trio.b.engine.hear(trio.b.up, [packet])
+    trio.b.hear(packet)
     trio.settle()
     assert trio.b.app.payloads == [b"2"]
 
@@ -268,8 +248,8 @@ def test_nothing_is_forwarded_past_what_is_stored_or_about_to_be() -> None:
     trio.hub.hear(trio.a.down, [first])
     trio.connect(trio.b)  # while the first is on its way into the store
     assert trio.b.down is not None
-    trio.b.down.room = 0
     trio.hub.hear(trio.a.down, [second])
+    trio.b.down.room = 0
     trio.hub_store.run()
     trio.b.down.room = 1000
     trio.hub.hear(trio.a.down, [third])

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from semq.store.rows import Event, Outbound, Pending
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import AckStatus
-from tests.flows.trio import PLATFORM, Trio, Wire, is_message
+from tests.flows.trio import PLATFORM, Trio, forwarded, is_message
 
 A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
 OTHER_DIGEST = "ab" * 32
@@ -59,15 +59,6 @@ def sent() -> Trio:
     """A's row is SS_SENT: its message is lost, and nobody has said anything. A has asked twice."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.a.up
-    trio.a.send(b"x")
-    trio.later(60)
-    return trio
-
-
-def forwarded() -> Trio:
-    """A's row is SS_ACK_FWD; B says nothing. A has asked."""
-    trio = Trio()
-    trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")
     trio.later(60)
     return trio
@@ -123,9 +114,7 @@ def test_a_sender_is_told(scene: Callable[[], Trio], says: Says, noted: int) -> 
     trio = scene()
     (row,) = trio.a.store.tables.outbound.values()
     before, lines = str(row), trio.a.lines(Event.VIOLATION)
-    assert trio.a.up is not None
-    trio.a.engine.hear(trio.a.up, [says(trio, row)])
-    trio.a.store.run()
+    trio.a.hear(says(trio, row))
     assert [str(kept) for kept in trio.a.store.tables.outbound.values()] == [before]
     assert not trio.a.engine.rows.doubts
     assert trio.a.lines(Event.VIOLATION) - lines == noted
@@ -135,9 +124,7 @@ def test_a_row_of_another_life_with_the_same_number_is_not_meant() -> None:
     trio = forwarded()
     (row,) = trio.a.store.tables.outbound.values()
     other = row.lk0._replace(inc=row.lk0.inc + 1)
-    assert trio.a.up is not None
-    trio.a.engine.hear(trio.a.up, [receipt(B, **RECV | {"ident": str(other)})(trio, row)])
-    trio.a.store.run()
+    trio.a.hear(receipt(B, **RECV | {"ident": str(other)})(trio, row))
     assert [kept.outcome for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
@@ -146,9 +133,7 @@ def test_a_platform_out_of_reach_is_waited_for_where_the_payload_was_given_away(
     trio = bare()
     (row,) = trio.a.store.tables.outbound.values()
     for _ in range(2):
-        assert trio.a.up is not None
-        trio.a.engine.hear(trio.a.up, [answer(PLATFORM, Answer.UNAVAIL)(trio, row)])
-        trio.a.store.run()
+        trio.a.hear(answer(PLATFORM, Answer.UNAVAIL)(trio, row))
         trio.time.now += trio.settings.custody_silence_s + 1
     assert not trio.a.engine.rows.doubts
 
@@ -161,9 +146,7 @@ def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    assert trio.a.up is not None
-    trio.a.engine.hear(trio.a.up, [receipt(PLATFORM, flag=Note.STORED, lk1=OTHER_COPY)(trio, row)])
-    trio.a.store.run()
+    trio.a.hear(receipt(PLATFORM, flag=Note.STORED, lk1=OTHER_COPY)(trio, row))
     assert [kept.custodian for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
@@ -206,9 +189,7 @@ def test_a_receiver_is_told(source: Address, flag: AckFlag, facts: dict[str, Any
     incs = {f"{row.lk0.inc:x}": (row.sid + 1, None)} if flag is AckFlag.END_TO_END else None
     packet = Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, flag, floors=incs, **facts)])
     lines = trio.b.lines(Event.VIOLATION)
-    assert trio.b.up is not None
-    trio.b.engine.hear(trio.b.up, [packet])
-    trio.b.store.run()
+    trio.b.hear(packet)
     (row,) = trio.b.store.tables.pending.values()
     assert (row.p_ack_status, row.s_ack_status) == (AckStatus.AS_INIT, AckStatus.AS_INIT)
     assert all(stream.floor == 0 for stream in trio.b.store.tables.in_streams.values())
@@ -219,9 +200,7 @@ def test_a_reack2_notes_the_message_that_it_names() -> None:
     trio, row = owing()
     other = row.lk0._replace(object_id=row.lk0.object_id + 1)
     packet = Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, AckFlag.END_TO_END, ident=str(other))])
-    assert trio.b.up is not None
-    trio.b.engine.hear(trio.b.up, [packet])
-    trio.b.store.run()
+    trio.b.hear(packet)
     assert [kept.s_ack_status for kept in trio.b.store.tables.pending.values()] == [AckStatus.AS_INIT]
 
 
@@ -231,26 +210,10 @@ def test_only_its_sender_and_the_platform_hear_of_a_message(source: Address, rol
     inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
     assert trio.b.up is not None
     said, lines = len(trio.b.up.sent), trio.b.lines(Event.VIOLATION)
-    trio.b.engine.hear(trio.b.up, [Packet(source, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry])])
-    trio.b.store.run()
+    trio.b.hear(Packet(source, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
     trio.b.engine.flush()
     assert len(trio.b.up.sent) == said
     assert trio.b.lines(Event.VIOLATION) - lines == LIE
-
-
-def message_of(trio: Trio) -> Data:
-    """The message of A that is on its way to B."""
-    caught: list[Data] = []
-
-    def catch(wire: Wire, frame: Frame) -> bool:
-        if isinstance(frame, Data) and wire is trio.b.down:
-            caught.append(frame)
-        return is_message(frame) and wire is trio.b.down
-
-    trio.lose = catch
-    trio.a.send(b"x")
-    trio.settle()
-    return caught[0]
 
 
 @pytest.mark.parametrize(
@@ -265,16 +228,13 @@ def message_of(trio: Trio) -> Data:
 )
 def test_such_a_message_is_not_recorded(changed: Callable[[Any], dict[str, Any]]) -> None:
     trio = Trio()
-    message = message_of(trio)
-    assert trio.b.up is not None
+    (message,) = trio.caught(b"x")
     lying = Data(replace(message.envelope, **changed(message.envelope)), message.body)
-    trio.b.engine.hear(trio.b.up, [lying])
-    trio.b.store.run()
+    trio.b.hear(lying)
     assert not trio.b.store.tables.pending
     assert all(stream.floor == 0 for stream in trio.b.store.tables.in_streams.values())
     assert trio.b.lines(Event.VIOLATION) + trio.b.lines(Event.MISMATCH) == LIE
-    trio.b.engine.hear(trio.b.up, [message])
-    trio.b.store.run()
+    trio.b.hear(message)
     assert [row.lk0 for row in trio.b.store.tables.pending.values()] == [message.envelope.lk0]
 
 
@@ -347,7 +307,7 @@ def replace_source(packet: Packet, source: Address) -> Packet:
 )
 def test_a_platform_carries_only_what_a_node_says_of_itself(changed: Callable[[Any], dict[str, Any]]) -> None:
     trio = Trio()
-    message = message_of(trio)
+    (message,) = trio.caught(b"x")
     assert trio.a.down is not None
     assert trio.b.down is not None
     before = len(trio.b.down.sent)

@@ -10,36 +10,25 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import Inquiry, Role
 from semq.umx_t.status import Outcome
-from tests.flows.trio import Trio, Wire
+from tests.flows.trio import Trio, Wire, forwarded
 
 A, B = Address(1, "10008"), Address(1, "56001")
-
-
-def silent() -> Trio:
-    """A has sent to B by way of the hub and has asked; nothing of what B says comes through."""
-    trio = Trio()
-    trio.lose = lambda wire, frame: wire is trio.b.up
-    trio.a.send(b"x")
-    trio.later(60)
-    return trio
 
 
 def hear(trio: Trio, **said: Any) -> None:
     (row,) = trio.a.store.tables.outbound.values()
     record = Inquiry(role=Role.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **said)
-    assert trio.a.up is not None
-    trio.a.engine.hear(trio.a.up, [Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record])])
-    trio.a.store.run()
+    trio.a.hear(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
 
 
 def test_received_ends_the_row() -> None:
-    trio = silent()
+    trio = forwarded()
     hear(trio, result=1)
     assert trio.a.told.kinds[-1] == "delivered"
 
 
 def test_not_received_sends_it_again_and_nothing_is_doubled() -> None:
-    trio = silent()
+    trio = forwarded()
     (row,) = trio.a.store.tables.outbound.values()
     attempts = row.att
     hear(trio, result=0)
@@ -55,7 +44,7 @@ def test_not_received_sends_it_again_and_nothing_is_doubled() -> None:
 
 @pytest.mark.parametrize("result", [None, 7])
 def test_what_says_nothing_changes_nothing(result: int | None) -> None:
-    trio = silent()
+    trio = forwarded()
     before = [str(row) for row in trio.a.store.tables.outbound.values()]
     hear(trio, result=result)
     assert [str(row) for row in trio.a.store.tables.outbound.values()] == before

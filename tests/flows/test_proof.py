@@ -1,5 +1,6 @@
 """Receipts that prove, and keys that roll over while documents are on their way."""
 
+import dataclasses
 from datetime import timedelta
 from hashlib import sha256
 
@@ -11,7 +12,7 @@ from semq.pki.keys import key_id
 from semq.seal.receipts import Statement, climb, leaf, path, root
 from semq.seal.token import read_token
 from semq.service.keyring import Own
-from semq.store.rows import Event, KeptReceipts
+from semq.store.rows import Event, KeptKey, KeptReceipts
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt
 from semq.umx_t.status import Arrival, Outcome
@@ -38,9 +39,8 @@ def test_a_forged_ack2_ends_nothing(world: World) -> None:
     send(world, SECRET)
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
-    assert world.a.up is not None
     for packet in forged(world, str(row.lk0)):
-        world.a.engine.hear(world.a.up, [packet])
+        world.a.hear(packet)
         world.settle()
         assert outcomes(world.a) == [None]
     assert world.a.lines(Event.VIOLATION) == 3
@@ -158,6 +158,26 @@ def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another
     assert world.b.app.payloads == [SECRET]
 
 
+def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: World) -> None:
+    world.a.engine.core.settings = dataclasses.replace(world.a.engine.core.settings, claim_rows=2)
+    sealing = world.a.sealing
+    assert sealing is not None
+    world.cut(world.b)
+    for n in range(7):
+        send(world, b"%d" % n)
+        sealing._sessions.clear()  # each has a session key of its own
+    world.settle()
+    tables = world.a.store.tables
+    kept = [row for row in tables.rare if isinstance(row, KeptKey)]
+    tables.rare[:] = [row for row in tables.rare if row not in kept[:5]]
+    keys_of(world.b).mine = world.own(world.b.address, "B2")
+    world.connect(world.b)
+    world.later(10)
+    assert world.b.app.payloads == [b"5", b"6"]
+    assert outcomes(world.a) == [Outcome.REJECTED] * 5
+    assert world.a.store.idle  # it does not go round in circles
+
+
 def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(world: World) -> None:
     keys_of(world.b).mine = world.own(world.b.address, "B2")  # and the directory is not told
     send(world, SECRET)
@@ -180,9 +200,8 @@ def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: Wo
     resent = next(frame for frame in seen if frame.envelope.origin)
     e = resent.envelope
     lk0 = e.lk0._replace(object_id=e.lk0.object_id + 7)
-    assert world.b.up is not None
     for again in (replace(e, lk0=lk0, sid=e.sid + 1), replace(e, lk0=lk0, sid=e.sid + 1, origin="")):
-        world.b.engine.hear(world.b.up, [replace(resent, envelope=again, header=None)])
+        world.b.hear(replace(resent, envelope=again, header=None))
         world.settle()
     assert world.b.app.payloads == [SECRET]
 

@@ -270,7 +270,7 @@ def test_a_replay_under_a_new_place_is_noticed(world: World) -> None:
     assert world.b.down is not None
     for envelope in (again, replace(again, origin="")):
         world.b.down.arrive(replace(old, envelope=envelope, header=None))
-        world.b.engine.hear(world.b.up, [replace(old, envelope=envelope, header=None)])  # type: ignore[arg-type]
+        world.b.hear(replace(old, envelope=envelope, header=None))
         world.settle()
     assert world.b.app.payloads == [SECRET]
     assert world.b.lines(Event.VIOLATION) >= 2
@@ -343,13 +343,12 @@ def test_a_directory_that_takes_certificates_away_does_not_bring_back_unsigned_r
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.settle()
-    assert world.a.up is not None
     gone = Presence(node="1.56001", certificates=())
     world.a.engine.hear_presence([gone])
     (row,) = world.a.store.tables.outbound.values()
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     packet = Packet(world.b.address, world.a.address, Function.RECEIPTS, Primitive.INDICATION, [receipt])
-    world.a.engine.hear(world.a.up, [packet])
+    world.a.hear(packet)
     world.settle()
     assert outcomes(world.a) == [None]
     assert world.a.lines(Event.VIOLATION) == 1

@@ -58,12 +58,11 @@ def test_a_copy_that_is_not_believed_leaves_no_trace_but_the_alarm(world: World)
     world.settle()
     before = stream_floors(world)
     e = seen[-1].envelope
-    assert world.b.up is not None
     for envelope in (
         replace(e, lk0=e.lk0._replace(object_id=999), sid=900, floor=900),
         replace(e, lk0=e.lk0._replace(inc=e.lk0.inc + 77, object_id=999)),
     ):
-        world.b.engine.hear(world.b.up, [replace(seen[-1], envelope=envelope, header=None)])
+        world.b.hear(replace(seen[-1], envelope=envelope, header=None))
         world.settle()
     assert stream_floors(world) == before
     assert world.b.lines(Event.VIOLATION) == 2
@@ -91,9 +90,8 @@ def test_floors_that_the_hub_makes_up_or_alters_skip_nothing(world: World) -> No
     assert packets
     assert packets[0].signature
     world.tamper = honest
-    assert world.b.up is not None
     for packet in (reack2(world), reack2(world, signature="forged"), reack2(world, signature=packets[0].signature)):
-        world.b.engine.hear(world.b.up, [packet])
+        world.b.hear(packet)
         world.settle()
     assert set(stream_floors(world)) == {0}
     assert world.b.lines(Event.VIOLATION) == 4

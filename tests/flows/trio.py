@@ -197,6 +197,12 @@ class Local:
             ]
         )
 
+    def hear(self, *frames: Frame) -> None:
+        """Frames come from the platform's side, whoever has made them, and are worked off."""
+        assert self.up is not None
+        self.engine.hear(self.up, frames)
+        self.store.run()
+
     @property
     def rows(self) -> dict[str, int]:
         """What is left in the queues."""
@@ -307,9 +313,33 @@ class Trio:
                 busy = True
         return busy
 
+    def caught(self, *bodies: bytes) -> list[Data]:
+        """Messages of A on their way to B, which do not come to it, now or later."""
+        kept: list[Data] = []
+
+        def keep(wire: Wire, frame: Frame) -> bool:
+            if isinstance(frame, Data) and wire is self.b.down:
+                kept.append(frame)
+                return True
+            return False
+
+        self.lose = keep
+        self.a.send(*bodies)
+        self.settle()
+        return list(kept)
+
     def is_clean(self) -> bool:
         """Whether every queue of every node is empty."""
         return self.held == 0 and all(node.rows == CLEAN for node in self.nodes)
+
+
+def forwarded() -> Trio:
+    """A's row is SS_ACK_FWD; nothing of what B says comes through. A has asked."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.a.send(b"x")
+    trio.later(60)
+    return trio
 
 
 def is_message(frame: Frame) -> bool:

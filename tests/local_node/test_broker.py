@@ -20,7 +20,7 @@ LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES"
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """The process and its port; killed at the end if it still runs."""
+    """The process and its port; ended at the end if it still runs, with its Postgres and its folder."""
     command = [sys.executable, "-P", "-m", "local_node.broker", "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -29,7 +29,11 @@ def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
             assert said == "ready"
             yield process, int(port)
         finally:
-            process.kill()
+            process.terminate()
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
 
 
 @contextmanager

@@ -182,6 +182,8 @@ async def test_a_token_needs_an_institution_that_the_hub_knows(inprocess: InProc
     admin = await inprocess.client(hub)
     assert (await ask(admin, "nodes.token", {"node": "99999"}))["error"]["code"] == "SEMQ-1201"
     assert (await ask(admin, "nodes.token", {"node": "2.hub"}))["error"]["code"] == "SEMQ-5104"
+    for hours in (-1, "inf", "nan"):
+        assert (await ask(admin, "nodes.token", {"node": "10008", "hours": hours}))["error"]["code"] == "SEMQ-2102"
 
 
 async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:

@@ -284,3 +284,11 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: Scene) -> None:
     await scene.send(mine)
     await until(lambda: counts.get("duplicate") == 2)
     assert counts["received"] == 1
+
+
+async def test_sessions_that_the_hub_ends_are_over_for_its_engine(scene: Scene) -> None:
+    """Also those that began while the engine did: they would pass for present, and what is sent to them be lost."""
+    await until(lambda: scene.hub.engine.sessions)
+    scene.hub.links.end_all(amqp.ConnectionForced("anew"))
+    assert not scene.hub.engine.sessions
+    await until(lambda: str(HONEST) in scene.hub.engine.sessions)

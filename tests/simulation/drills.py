@@ -7,6 +7,8 @@ standing of the cell by hints that may be false without harm (see ``rumours``), 
 from random import Random
 from typing import TYPE_CHECKING
 
+from semq.engine.errors import UnknownTarget
+from semq.engine.sending import is_given_up
 from semq.store.rows import Outbound
 from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing
@@ -27,7 +29,7 @@ TABLE = """
 3  class3   AWAY        recv rej settled resend
 1  class3   GONE        settled unavail refused refused_again gone resend cancel
 1  class3   SS_INIT     settled unavail refused refused_again gone
-1  class3   SS_SENT     settled unavail gone
+1  class3   SS_SENT     settled unavail gone give_up
 1  class3   SS_ACK_FWD  unavail gone
 3  class3   SS_ACK_FWD  settled
 1  class3   SS_ACK      settled not_here not_here_bare claim
@@ -129,6 +131,8 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     if news in TRUTHS:
         known = truth(link.owner.world, row)
         return [truth_said(link, row, known)] if known is TRUTHS[news] else []
+    if news is Heard.give_up:  # the platform knows the target no longer, and may know it again
+        return [said(link, row, Note.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
     if hint is Answer.NOT:  # true, and without harm while the copy is where the row says
         return [said(link, row, hint)] if _is_in_custody(link.owner.world, row) else []

@@ -7,7 +7,7 @@ nothing of grids and statuses of the engine beyond what lies in a row.
 
 from typing import TYPE_CHECKING
 
-from semq.engine.errors import Expired
+from semq.engine.errors import Expired, UnknownTarget
 from semq.engine.ports import AppEvent, Delivery
 from semq.errors import BadInput
 from semq.store.memory import Tables
@@ -227,7 +227,7 @@ class Oracle:
                 arrived = Arrival.RECV in ever and not message.dest_restored
                 return message.may_be_lost and Arrival.VOID in ever and not arrived
             case Outcome.UNKNOWN:
-                return not message.must or message.source_restored
+                return not message.must or message.source_restored or self._is_given_up(message, row)
             case Outcome.DROPPED:
                 return message.save_fwd is SaveFwd.DROP and (rough or not ever)
 
@@ -239,6 +239,10 @@ class Oracle:
             return not message.ever or message.source_restored
         arrived = Arrival.RECV in message.ever and not message.dest_restored
         return not arrived and (message.sent == 1 or Arrival.VOID in message.ever)
+
+    def _is_given_up(self, message: Message, row: Outbound) -> bool:
+        """Whether somebody cancelled it, and the platform knew no target that could say what became of it."""
+        return message.may_void and row.reason is not None and row.reason[0] == UnknownTarget.code
 
     def _has_expired(self, message: Message, row: Outbound) -> bool:
         """Whether it is true that it came too late: a marker came first, or the only copy was refused for its time."""

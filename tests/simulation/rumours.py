@@ -57,11 +57,14 @@ def truth_said(link: "SimLink", row: Outbound, known: Answer) -> Packet:
     return Packet(row.target.node, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack2])
 
 
-def said(link: "SimLink", row: Outbound, hint: Hint) -> Packet:
-    """A hint about a row as a packet that fits: with its attempt, its last nonce, its custodian."""
+def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") -> Packet:
+    """A hint about a row as a packet that fits: with its attempt, its last nonce, its custodian.
+
+    ``code``: of a refusal.
+    """
     here, ident = link.owner.address, str(row.lk0)
     if isinstance(hint, Note):
-        note = Receipt(flag=hint, ident=ident, att=row.att, reason=("SEMQ-1203", "too late"), lk1=NOBODY)
+        note = Receipt(flag=hint, ident=ident, att=row.att, reason=(code, "too late"), lk1=NOBODY)
         return Packet(link.peer, here, Function.RECEIPTS, Primitive.INDICATION, [note])
     nonce = link.owner.engine.sender.nonces.get(row.object_id, 0)
     lk1 = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None

@@ -54,6 +54,10 @@ class Result:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
+# How a message of class 3 may end that never arrived: the platform refused its only copy, or its void marker.
+REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
+
+
 class World:
     """Everything that exists in one run."""
 
@@ -234,7 +238,7 @@ class World:
         }
         if message.outcome is None:
             result.found.setdefault("unclean", f"I3: no outcome: {message}")
-        if not message.ever and Outcome.REJECTED not in message.ends:  # the platform refused its only copy
+        if not message.ever and not message.ends & REFUSALS:
             result.found["lost"] = f"I1: never arrived: {message}"
         elif self._needs_no_record(message):
             return
@@ -257,7 +261,7 @@ class World:
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
             return
-        silent = {(m.source, m.lk0.inc) for m in messages if m.outcome is Outcome.REJECTED and not m.ever}
+        silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.ever}
         for host in self.locals:
             left = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]
             if left:

@@ -6,12 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
 from spark_reconcile.extract import Extract, Origin, batches_of
-from spark_reconcile.manifest import Manifest
+from spark_reconcile.manifest import NAME, Manifest, Part, date_folder, folder_of
+from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 
@@ -130,6 +135,34 @@ class Office:
                 made[name] = extract.finish()
         return made
 
+    def lines_of(self, order: Order, course: str) -> list[dict[str, Any]]:
+        """The lines of a course in order of time, to be changed and then delivered; the office's ledgers keep them."""
+        known = {name: len(lines) for name, lines in self.lines.items()}
+        self.write(order, course)
+        new = [line for name, lines in self.lines.items() for line in lines[known.get(name, 0) :]]
+        return sorted(new, key=lambda line: int(str(line["at"])))
+
+    def deliver(self, lines: Iterable[dict[str, Any]], day: date = DAY) -> None:
+        """One extract of each ledger that any line names, as others might write it: any lines, nulls too."""
+        ledgers: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for line in lines:
+            ledgers.setdefault((line["node"], line["store"]), []).append(line)
+        window = Calendar().window(day)
+        schema = pa.schema([pa.field(field.name, field.type) for field in ARROW_SCHEMA])
+        for (node, store), own in ledgers.items():
+            part = self.extracts / date_folder(day) / folder_of(node, store) / "part-0.parquet"
+            Path(part.path).parent.mkdir(parents=True)
+            columns = {name: [line.get(name) for line in own] for name in schema.names}
+            pq.write_table(
+                pa.table({name: _column(columns[name], schema.field(name).type) for name in columns}), part.path
+            )
+            manifest = Manifest(
+                node=node, store=store, role="platform" if node == HUB else "local", business_date=day.isoformat(),
+                zone="UTC", cutoff="00:00", window_start=window.start, window_end=window.end, watermark=window.end,
+                rows=len(own), files=(Part("part-0.parquet", len(own), part.size(), part.sha256()),),
+            )  # fmt: skip
+            (self.extracts / date_folder(day) / folder_of(node, store) / NAME).write(manifest.encode())
+
     def folder(self, name: str, day: date = DAY) -> Path:
         """Where the extract of a node lies."""
         return self.root / "extracts" / f"business_date={day}" / f"source={name}.1.1"
@@ -137,6 +170,14 @@ class Office:
     def sleep(self, days: int) -> None:
         """Let the clock go on."""
         self.clock.now += timedelta(days=days)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Texts may be given as the octets that they ought not to be."""
+    if kind == pa.string():
+        octets = [value.encode() if isinstance(value, str) else value for value in values]
+        return pa.array(octets, pa.binary()).view(pa.string())
+    return pa.array(values, kind)
 
 
 def again(order: Order, number: int) -> Order:

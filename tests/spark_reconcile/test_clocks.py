@@ -1,50 +1,70 @@
-"""Clocks: told from the ledgers to the second, whatever single messages say."""
+"""Clocks: told from the ledgers to the second, whatever single messages say, and as they stand at the end."""
+
+from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 
 from spark_reconcile import clocks, stages
-from spark_reconcile.clocks import Skew, applied
+from spark_reconcile.clocks import Hour, Skew, applied, latest
 
-NODES = ["1.a", "1.b", "1.c", "2.hub"]
+HOUR = clocks.HOUR_MS
+NAMES = ("lk0", "att", "accepted_at", "sent_at", "heard_at", "ended_at", "taken_at", "hub_sent_at", "released_at",
+         "recorded_at")  # fmt: skip
+# Milliseconds by which the clock of each node is fast, at noon and an hour later.
+SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1.set": (HOUR, 0), "1.kept": (-HOUR, -HOUR),
+         "1.few": (90_000, 90_000), "1.plain": (5_000, 5_000)}  # fmt: skip
 
 
 def message(
-    number: int, sender: str, receiver: int, skew: dict[str, int], way: int = 40, **other: int | None
+    number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **other: int | None
 ) -> dict[str, object]:
-    mine, theirs = skew.get(sender, 0), skew.get(NODES[receiver], 0)
-    return {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "sent_at": 1_000_000 + mine, "taken_at": 1_000_000 + way,
-            "heard_at": 1_000_000 + 2 * way + mine, "recorded_at": 1_000_000 + 2 * way + theirs,
-            "ended_at": 1_000_000 + 4 * way + mine, "node": NODES[receiver], **other}  # fmt: skip
+    """The times of a message that is forwarded at noon or an hour ``later``, by the clocks of those who note them."""
+    at, mine, theirs = (12 + later) * HOUR, SKEWS[sender][later], SKEWS[receiver][later]
+    facts = {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "accepted_at": at - 2 + mine, "sent_at": at + mine,
+             "taken_at": at + way, "heard_at": at + 2 * way + mine, "recorded_at": at + 2 * way + theirs,
+             "ended_at": at + 4 * way + mine, "hub_sent_at": None, "released_at": None, "node": receiver}  # fmt: skip
+    return {**facts, **other}
 
 
-@pytest.mark.parametrize("skew", [{}, {"1.a": 3_600_000}, {"1.a": -3_600_000, "1.b": 90_000, "1.c": 5_000}])
-def test_the_clock_that_most_messages_agree_on_counts(spark: SparkSession, skew: dict[str, int]) -> None:
-    rows = [message(number, "1.a", 1, skew) for number in range(5)]
-    rows += [message(10 + number, "1.b", 2, skew, way=900) for number in range(3)]
+def test_clocks_are_told_by_the_messages_of_the_last_hour(spark: SparkSession) -> None:
+    rows = [message(number, "1.fast", "1.slow", later=number % 2) for number in range(10)]
+    rows += [message(100 + number, "1.set", "1.right", later=number % 2, way=900) for number in range(10)]
+    rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]
+    # No answer of the hub is noted: the end-to-end acknowledgement tells as much.
+    rows += [message(300 + number, "1.plain", "1.right", heard_at=None, sent_at=None) for number in range(3)]
+    # Always away: only copies that the hub kept, and let go when they were acknowledged.
+    kept: dict[str, Any] = {
+        "ended_at": None,
+        "hub_sent_at": 20 * HOUR,
+        "recorded_at": 19 * HOUR + 30,
+        "released_at": 20 * HOUR + 60,
+    }
+    rows += [message(400 + number, "1.right", "1.kept", **kept) for number in range(3)]
+    off = {"taken_at": 13 * HOUR + 77_000}
     rows += [
-        message(20, "1.a", 1, {"1.a": 77_000}),  # one message says something else
-        message(21, "1.a", 1, {"1.a": 500_000}, att=2),  # sent again: says nothing
-        message(22, "1.a", 1, {"1.a": 500_000}, way=9_000),  # too slow to tell
-        message(23, "1.c", 0, {"1.c": 500_000}, heard_at=None),
-        message(24, "1.b", 2, skew, ended_at=None),
-        message(25, "1.b", 2, skew, recorded_at=None, node=None),
+        message(500, "1.fast", "1.slow", later=1, **off),  # one message says something else
+        message(501, "1.fast", "1.slow", later=1, **off, att=2),  # sent again: says nothing
+        message(502, "1.fast", "1.slow", later=1, **off, way=9_000),  # too slow to tell
+        message(503, "1.fast", "1.slow", **off, heard_at=None, ended_at=None),
+        message(504, "1.fast", "1.slow", recorded_at=None, node=None),
     ]
-    names = stages.names(spark, NODES, None)
-    facts = spark.createDataFrame(
-        pa.Table.from_pylist(
-            [{name: value for name, value in row.items() if name != "node"} | {"at_node": row["node"]} for row in rows]
-        )
-    ).selectExpr("*", "if(at_node IS NULL, NULL, xxhash64(at_node)) AS node_high")
-    found = clocks.estimate(facts, names)
-    assert {node: one.ms for node, one in found.items()} == {node: skew.get(node, 0) for node in ("1.a", "1.b", "1.c")}
-    assert found["1.a"].agreeing == 5
-    assert found["1.a"].of == 6
+    schema = pa.schema([(name, pa.string() if name in ("lk0", "node") else pa.int64()) for name in (*NAMES, "node")])
+    facts = spark.createDataFrame(pa.Table.from_pylist(rows, schema)).selectExpr("*", "xxhash64(node) AS node_high")
+    found = clocks.estimate(facts, stages.names(spark, SKEWS, None))
+    assert {node: one.ms for node, one in found.items()} == {node: after for node, (_, after) in SKEWS.items()}
+    assert (found["1.fast"].agreeing, found["1.fast"].of) == (12, 12)
+    assert (found["1.set"].agreeing, found["1.set"].of) == (5, 10)
 
 
-def test_an_estimate_counts_before_what_a_manifest_states() -> None:
-    stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999}
+def test_one_absurd_line_does_not_set_a_clock() -> None:
+    assert latest([Hour(9, 0, 50), Hour(10, 3600, 2)]) == Skew(0, 50, 52)
+    assert latest([Hour(9, 0, 2), Hour(10, 3600, 1)]) == Skew(0, 2, 3)
+    assert latest([Hour(9, 0, 50), Hour(10, 3600, 3)]) == Skew(3_600_000, 3, 53)
+
+
+def test_an_estimate_counts_before_what_a_manifest_states_and_nothing_that_cannot_be() -> None:
+    stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999, "1.e": 25 * HOUR, "1.f": -25 * HOUR}
     assert applied({"1.a": Skew(3_600_000, 5, 5), "1.d": Skew(1_000, 5, 5)}, stated) == {
         "1.a": 3_600_000,
         "1.b": 60_000,

@@ -68,6 +68,28 @@ def test_what_cannot_be_done_has_its_exit_code(
     assert call(office.clock, capsys, *arguments, *places(office))[0] == code
 
 
+def test_a_folder_that_cannot_be_written_ends_with_69(office: Office, capsys: Output) -> None:
+    office.write(Order(1), DIRECT)
+    office.extract()
+    Path(office.settings.reports).write_text("a file is in the way")
+    code, said = call(office.clock, capsys, "run", *places(office))
+    assert (code, said["outcome"]) == (69, "failed")
+    assert "SEMQ-6012" in said["error"]
+
+
+def test_an_unforeseen_end_is_told_to_machines_too(
+    office: Office, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(runs, "dates", fail)
+    with pytest.raises(RuntimeError):
+        commands.main(["status", "--json", *places(office)], office.clock)
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (said["outcome"], said["exit_code"]) == ("failed", 1)
+
+
 def test_wrong_arguments_end_with_2(capsys: Output) -> None:
     with pytest.raises(SystemExit) as caught:
         commands.main(["run", "--no-such-option"])
@@ -92,6 +114,18 @@ def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> Non
     (day,) = said["dates"]
     assert day["current"] == last.name
     assert {one["outcome"] for one in day["runs"]} == {"met", "breached"}
+
+
+def test_where_there_are_no_runs_status_says_so(office: Office, capsys: Output) -> None:
+    assert commands.main(["status", *places(office)], office.clock) == 0
+    assert office.settings.reports in capsys.readouterr().err
+
+
+def test_nothing_is_written_over_an_earlier_comparison(office: Office, capsys: Output, tmp_path: Path) -> None:
+    run = runs.begin(Place.at(office.settings.reports), DAY, office.clock, "0" * 64)
+    (tmp_path / "changed.parquet").mkdir()
+    code, said = call(office.clock, capsys, "diff", run.name, run.name, "--out", str(tmp_path), *places(office))
+    assert (code, "changed.parquet" in said["error"]) == (2, True)
 
 
 def test_backfill_leaves_published_dates_alone_and_goes_on_after_a_refusal(office: Office, capsys: Output) -> None:

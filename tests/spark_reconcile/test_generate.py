@@ -1,6 +1,7 @@
 """Invented ledgers: what they claim to be, and every course ends in the verdict that the oracle gives too."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -50,3 +51,11 @@ def test_the_same_seed_makes_the_same_ledgers(tmp_path: Path, clock: StandingClo
     one, two = ({f.name: f.read_bytes() for f in (tmp_path / n).rglob("part-*")} for n in ("one", "two"))
     assert one == two
     assert len(list((tmp_path / "one").rglob(f"source={HUB}*"))) == 1
+
+
+def test_no_two_dates_name_the_same_message(tmp_path: Path, clock: StandingClock) -> None:
+    named: list[set[str]] = []
+    for day in (DAY, DAY - timedelta(days=1)):
+        generate(Place.at(tmp_path / "x"), Place.at(tmp_path / f"{day}"), day, Calendar(), clock, 100, nodes=2)
+        named.append(set(pq.read_table(tmp_path / f"{day}" / "truth.parquet")["lk0"].to_pylist()))
+    assert len(named[0] | named[1]) == 200

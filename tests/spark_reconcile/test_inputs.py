@@ -28,10 +28,17 @@ def states(office: Office) -> dict[str, str]:
     return {source.source: source.state for source in inputs.gather(office.extracts, [DAY])}
 
 
-def rewrite(folder: Path, change: Callable[[pa.Table], pa.Table], *, honest: bool = True, **manifest: object) -> None:
+def rewrite(
+    folder: Path,
+    change: Callable[[pa.Table], pa.Table],
+    *,
+    honest: bool = True,
+    statistics: bool = True,
+    **manifest: object,
+) -> None:
     """Change the rows of an extract and describe the new file in its manifest, or not."""
     (part,) = folder.glob("part-*.parquet")
-    pq.write_table(change(pq.read_table(part)), part, compression="NONE")
+    pq.write_table(change(pq.read_table(part)), part, compression="NONE", write_statistics=statistics)
     if honest:
         described = json.loads((folder / "manifest.json").read_text())
         place = Place.at(part)
@@ -84,6 +91,15 @@ def no_json(folder: Path) -> None:
     (folder / "manifest.json").write_text("{")
 
 
+def no_file(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").mkdir()
+
+
+def no_utf8(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "node", pa.array([b"\xff", b"\xfe"]).view(pa.string()))
+
+
 def other_node(table: pa.Table) -> pa.Table:
     return table.set_column(0, "node", pa.array(["1.c"] * table.num_rows))
 
@@ -110,7 +126,22 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
         lambda f: rewrite(f, lambda t: t.set_column(3, "at", t["at"].cast(pa.float64()))),
     ),
     "a column that is not there": ("UNKNOWN_SCHEMA", lambda f: rewrite(f, lambda t: t.drop_columns(["lk0"]))),
-    "rows of another node": ("OTHER_NODE", lambda f: rewrite(f, other_node)),
+    "a column that is there in capitals too": (
+        "UNKNOWN_SCHEMA",
+        lambda f: rewrite(f, lambda t: t.append_column("AT", t["at"])),
+    ),
+    "texts that only look small": (
+        "UNKNOWN_SCHEMA",
+        lambda f: rewrite(f, lambda t: t.set_column(17, "reason", pa.array([letter * 10_000_000 for letter in "xy"]))),
+    ),
+    "an institution that says it is the platform": ("MANIFEST_WRONG", lambda f: set_manifest(f, role="platform")),
+    "rows of another node": ("OTHER_NODE", lambda f: rewrite(f, other_node, statistics=False)),
+    "a row of no node": (
+        "OTHER_NODE",
+        lambda f: rewrite(f, lambda t: t.set_column(0, "node", pa.array([None, "1.b"]))),
+    ),
+    "a node that is no text": ("TRUNCATED", lambda f: rewrite(f, no_utf8)),
+    "a manifest that is a folder": ("MANIFEST_WRONG", no_file),
     "no manifest yet": ("UNFINISHED", lambda f: (f / "manifest.json").unlink()),
 }
 
@@ -123,21 +154,6 @@ def test_what_is_wrong_with_an_extract_has_a_name(office: Office, folder: Path, 
     assert {source.state for source in inputs.gather(office.extracts, [DAY]) if source.is_used} == {"COMPLETE"}
 
 
-def test_without_statistics_the_column_itself_is_read(office: Office, folder: Path) -> None:
-    (part,) = folder.glob("part-*.parquet")
-
-    def plain(table: pa.Table) -> pa.Table:
-        return table
-
-    rewrite(folder, plain, honest=False)
-    pq.write_table(other_node(pq.read_table(part)), part, write_statistics=False)
-    place = Place.at(part)
-    described = json.loads((folder / "manifest.json").read_text())
-    described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
-    (folder / "manifest.json").write_text(json.dumps(described))
-    assert states(office)["1.b.1.1"] == "OTHER_NODE"
-
-
 def test_an_empty_extract_and_dictionary_columns_are_in_order(office: Office, folder: Path) -> None:
     office.node("1.c")
     office.extract(only=["1.c"])
@@ -148,6 +164,20 @@ def test_an_empty_extract_and_dictionary_columns_are_in_order(office: Office, fo
         "1.c.1.1": "EMPTY",
         f"{HUB}.1.1": "COMPLETE",
     }
+
+
+def test_a_range_that_does_not_occur_is_remarked_on(office: Office, folder: Path) -> None:
+    def said() -> tuple[str, str]:
+        (source,) = (one for one in inputs.gather(office.extracts, [DAY]) if one.source == "1.b.1.1")
+        return source.state, source.note
+
+    assert said() == ("COMPLETE", "")
+    set_manifest(folder, seq_last=999)
+    assert said() == ("COMPLETE", "its manifest states another range of seq than 1 to 2")
+    set_manifest(folder, seq_first=None, seq_last=None, at_first=0)
+    assert said()[1].startswith("its manifest states another range of at than 1795168")
+    rewrite(folder, lambda table: table, statistics=False)
+    assert said() == ("COMPLETE", "")
 
 
 def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:

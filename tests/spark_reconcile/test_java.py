@@ -40,7 +40,8 @@ def test_a_suitable_java_home_is_taken_and_an_old_one_is_passed_over(tmp_path: P
     fake(tmp_path / "old", "echo 'version \"11.0.2\"' >&2")
     fake(tmp_path / "new", "echo 'version \"21.0.1\"' >&2")
     environment = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")}
-    assert java.java_home(environment) == tmp_path / "new"
+    home = java.java_home(environment, tmp_path / "cache")
+    assert java.version_of(home / "bin" / "java") == (21, 0, 1)
 
 
 def test_the_wheel_serves_where_the_machine_has_none(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def _judge(spark: SparkSession, rows: list[dict[str, Any]], ground: Ground) -> d
     lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
     nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}
     names = stages.names(spark, nodes, None)
-    dated = judging.dated(facts.gather(lines), ground.window)
+    dated = judging.dated(facts.gather(lines, {HUB}), ground.window)
     judged = judging.judged(spark, dated, names, ground).select("lk0", "scope", "row").collect()
     return {
         row["lk0"]: (row["scope"], RULES[row["row"]].verdict if row["scope"] == "date" else "",

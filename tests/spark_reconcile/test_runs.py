@@ -28,6 +28,19 @@ def test_a_run_counts_only_when_the_pointer_names_it(tmp_path: Path, clock: Stan
     assert [run.name for run in runs.of_date(reports, DAY)] == sorted([first.name, second.name])
 
 
+def test_a_pointer_to_a_run_that_was_removed_counts_for_nothing(tmp_path: Path, clock: StandingClock) -> None:
+    reports = Place.at(tmp_path)
+    run = runs.begin(reports, DAY, clock, "ab" * 32)
+    runs.point_to(reports, run)
+    (run.place / "_staging").make()
+    runs.clear(reports, DAY, "_staging")
+    assert runs.current(reports, DAY) == run
+    assert run.place.folders() == []
+    run.place.remove()
+    assert runs.current(reports, DAY) is None
+    assert runs.history(reports, DAY + timedelta(days=1), 3) == []
+
+
 @pytest.mark.parametrize("name", ["current", "20261121T120000Z-abababab-0000", "../../etc", ""])
 def test_a_run_that_is_not_there_is_said_so(tmp_path: Path, name: str) -> None:
     with pytest.raises(NoSuchRun):

@@ -23,6 +23,17 @@ def test_a_table_adds_to_the_defaults(tmp_path: Path) -> None:
     assert settings.pair_thresholds["1.a>1.b"]["WAITING_OFFLINE"].max_age_s == 86400
 
 
+def test_business_dates_are_those_of_the_extracts_unless_stated(tmp_path: Path) -> None:
+    own = '[extract]\nzone = "Asia/Shanghai"\ncutoff = "18:00"\nat = "00:30"\n'
+    file = tmp_path / "node.toml"
+    for text, zone, cutoff in (
+        (own, "Asia/Shanghai", "18:00"),
+        (f'{own}[reconcile]\ncutoff = "04:00"\n', "Asia/Shanghai", "04:00"),
+    ):
+        file.write_text(text)
+        assert (load(file).zone, load(file).cutoff) == (zone, cutoff)
+
+
 def test_without_a_file_or_table_the_defaults_hold(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").write_text("")
     assert load(None) == load(tmp_path / "empty.toml") == Settings()
@@ -35,6 +46,10 @@ def test_without_a_file_or_table_the_defaults_hold(tmp_path: Path) -> None:
         {"zone": "Mars/Olympus"},
         {"cutoff": 18},
         {"in_flight_s": -1},
+        {"days_before": 10**10},
+        {"carry_days": 10**17},
+        {"plausible_low": float("nan")},
+        {"thresholds": {"MATCHED": {"max_rate": float("nan")}}},
         {"thresholds": {"MISSING": {"max_count": 0}}},
         {"thresholds": {"MATCHED": {"max": 0}}},
         {"pair_thresholds": {"1.a-1.b": {"MATCHED": {"max_count": 0}}}},

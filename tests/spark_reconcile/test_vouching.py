@@ -1,8 +1,13 @@
 """Signatures of extracts and repair lists: made by a node's own key, believed by the authorities alone."""
 
+import asyncio
+import io
+import json
 from base64 import b64encode
-from datetime import timedelta
+from contextlib import redirect_stdout
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +15,17 @@ import pytest
 from semq.clock import SystemClock
 from semq.config import load
 from semq.pki.errors import TrustUnreadable
+from semq.service.identity import ring_of
+from spark_reconcile import commands
+from spark_reconcile.days import parse_date
+from spark_reconcile.inputs import gather
 from spark_reconcile.manifest import Sign
-from spark_reconcile.repair import HUB
+from spark_reconcile.repair import HUB, Index, write_index
+from spark_reconcile.storage import Place
 from spark_reconcile.vouching import authorities, signer, signer_of, verifier
-from tests.pki.people import NOW, authority, ring
-from tests.service.inprocess import LOCAL, PLATFORM
+from tests.pki.people import NOW, add, authority, ring
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked
+from tests.spark_reconcile.office import StandingClock
 
 CONTENT = b"what a node says"
 CLOCK = SystemClock()
@@ -29,6 +40,7 @@ def trust(tmp_path: Path) -> Path:
 
 
 def config(folder: Path, text: str = LOCAL.format(name="10008", hub=1)) -> Path:
+    folder.mkdir(exist_ok=True)
     file = folder / "node.toml"
     file.write_text(text)
     return file
@@ -63,6 +75,20 @@ def test_other_authorities_and_old_certificates_are_not_believed(tmp_path: Path,
         assert not verify("1.10008", CONTENT, made(CONTENT)), name
 
 
+def test_what_the_certificate_before_has_signed_is_believed_until_it_ends(tmp_path: Path, trust: Path) -> None:
+    before = sign_of(tmp_path, days=10)(CONTENT)
+    keys = ring_of(load(config(tmp_path), {}))
+    add(keys, OURS)
+    renewed = signer_of(config(tmp_path))
+    assert renewed is not None
+    after = renewed(CONTENT)
+    assert before.key_id != after.key_id
+    clock = StandingClock()
+    for day, believed in ((0, [True, True]), (11, [False, True]), (91, [False, False])):
+        clock.now = NOW + timedelta(days=day, minutes=1)
+        assert [verifier(trust, clock)("1.10008", CONTENT, one) for one in (before, after)] == believed
+
+
 @pytest.mark.parametrize("field", ["value", "certificate"])
 @pytest.mark.parametrize("text", ["", "no base64!", b64encode(b"nonsense").decode()])
 def test_nonsense_is_no_signature(tmp_path: Path, trust: Path, field: str, text: str) -> None:
@@ -87,3 +113,61 @@ def test_an_enrolled_node_believes_its_own_authorities(tmp_path: Path) -> None:
     assert verifier(own, CLOCK)("1.10008", CONTENT, sign(CONTENT))
     assert signer_of(file) is not None
     assert authorities("stated.pem", file) == Path("stated.pem")
+
+
+async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
+    """The command line in another thread, as a process beside a node would run it."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        code = await asyncio.to_thread(commands.main, [*map(str, arguments), "--json"])
+    return code, json.loads(said.getvalue())
+
+
+def altered(file: Path, **fields: object) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+async def test_enrolled_nodes_sign_what_a_run_believes_and_believe_what_their_hub_signs(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
+    hub = await inprocess.secure_platform()
+    node = await inprocess.secure_local("10008", hub)
+    await linked(node)
+    storage, today = tmp_path / "storage", datetime.now(UTC).date().isoformat()
+    of_node, of_hub = Path(str(node.settings.file)), Path(str(hub.settings.file))
+    for file in (of_node, of_hub):
+        assert (await call("extract", "--config", file, "--business-date", today, "--extracts", storage))[0] == 0
+    believed = authorities("", of_hub)
+    assert believed is not None
+
+    def states() -> dict[str, str]:
+        found = gather(Place.at(storage), [parse_date(today)], verifier(believed, CLOCK))
+        return {one.source.rpartition(".1.1")[0]: one.state for one in found}
+
+    assert states().keys() == {"1.10008", "2.hub"}
+    assert set(states().values()) <= {"COMPLETE", "EMPTY"}
+    manifest = storage / f"business_date={today}" / "source=1.10008.1.1" / "manifest.json"
+    whole = manifest.read_text()
+    foreign = msgspec.to_builtins(sign_of(tmp_path / "foreign", FOREIGN)(CONTENT))
+    for fields, state in (
+        ({"semq_version": "another"}, "BAD_SIGNATURE"),
+        ({"signature": foreign}, "BAD_SIGNATURE"),
+        ({"signature": None}, "UNSIGNED"),
+    ):
+        altered(manifest, **fields)
+        assert states()["1.10008"] == state
+        job = tmp_path / "job.toml"
+        job.write_text(f'[reconcile]\nextracts = "storage"\nreports = "reports"\ntrust = "{believed}"\n')
+        code, said = await call("run", "--config", job, "--business-date", today)
+        assert (code, said["outcome"]) == (65, "refused")
+        assert state in said["error"]
+        manifest.write_text(whole)
+
+    # What the hub signs its nodes apply; what another authority's hub signs they do not, nor what nobody signs.
+    url = f"amqp://guest:guest@127.0.0.1:{node.port}"
+    strange = sign_of(tmp_path / "strange", FOREIGN, "2.hub")
+    for signs, code, words in ((signer_of(of_hub), 0, ""), (strange, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED")):
+        write_index(Place.at(tmp_path / "repair"), Index(today, "r", "f", {}), signs)
+        told = await call("apply", "--config", of_node, "--node", url, "--list", tmp_path / "repair", "--yes")
+        assert told[0] == code
+        assert words in told[1].get("error", "")

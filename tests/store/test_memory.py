@@ -373,6 +373,7 @@ def test_what_applications_wrote_through_sql(store: MemoryStore) -> None:
     store.tables.submitted = {row.row_id: row for row in rows}
     store.tables.done = {8: None, 7: None}
     assert [row.row_id for row in found(store, SubmittedRows(2))] == [1, 2]
+    assert found(store, SubmittedRows(2, ("1.b",))) == []
 
     def settle(unit: Unit) -> None:
         unit.taken_submissions.add(1)

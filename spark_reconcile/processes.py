@@ -1,0 +1,91 @@
+"""The Java processes of a session that we start ourselves: what lies on disk for them, and that they end when we do.
+
+On local cores that is one process, with ``local-cluster[EXECUTORS,CORES,MIB]`` one more for each executor. Used by
+``session``; under ``spark-submit`` the processes are somebody else's, and nothing here is used.
+"""
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from subprocess import TimeoutExpired
+
+import pyspark
+from pyspark import SparkContext
+
+END_S = 60.0
+LOOPBACK = "127.0.0.1"
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*([0-9]+)\s*]")
+# Only errors, on stderr. The gateway has a logger of its own so that Spark does not set one up and tell of it.
+_LOG = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+logger.shutdown.name = org.apache.spark.util.ShutdownHookManager
+logger.shutdown.level = off
+"""
+
+
+def on_this_machine(master: str) -> dict[str, str]:
+    """Settings for a master whose processes all run here; none for another one, which must find us by our address."""
+    if not master.startswith("local"):
+        return {}
+    settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+    cluster = _LOCAL_CLUSTER.fullmatch(master)
+    if cluster:
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # of the executors
+        os.environ["SPARK_HOME"] = str(_home())
+        settings["spark.executor.memory"] = f"{cluster[1]}m"
+    return settings
+
+
+@cache
+def folder() -> Path:
+    """A folder for the Java processes of this process; removed when it ends, after them."""
+    made = Path(tempfile.mkdtemp(prefix="semq-spark-"))
+    atexit.register(_end, made)
+    return made
+
+
+@cache
+def log_options() -> str:
+    """The argument by which Java finds our log settings."""
+    file = folder() / "log4j2.properties"
+    file.write_text(_LOG)
+    return f"-Dlog4j2.configurationFile={file.as_uri()}"
+
+
+@cache
+def _home() -> Path:
+    """Spark's own folder, with a ``work`` of ours: executors of a local cluster write there what they say."""
+    real = Path(os.environ.get("SPARK_HOME") or Path(str(pyspark.__file__)).parent).resolve()
+    home = folder() / "home"
+    home.mkdir()
+    for part in real.iterdir():
+        if part.name != "work":
+            (home / part.name).symlink_to(part)
+    return home
+
+
+def _end(made: Path) -> None:
+    """Stop Spark and wait for its process, so that no executor and no file of them is left behind."""
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    if context is not None:
+        context.stop()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # the sign for it to end
+        try:
+            process.wait(END_S)
+        except TimeoutExpired:
+            process.kill()
+            process.wait()
+    shutil.rmtree(made, ignore_errors=True)

@@ -1,0 +1,92 @@
+"""From the table of pairs to one pair: its verdicts, thresholds, ages, latencies, days and exceptions; and the matrix
+of the worst nodes. Called by ``page``; the pairs themselves come from ``pairs``."""
+
+from collections.abc import Sequence
+from datetime import date
+
+from spark_reconcile.report.findings import Findings
+from spark_reconcile.report.pairs import Count, Pair, Pairs
+from spark_reconcile.report.sections import ages, breach_words, latency, limit_words
+from spark_reconcile.report.stories import Row
+from spark_reconcile.report.words import pair_name
+from spark_reconcile.settings import Settings
+from spark_reconcile.verdicts import VERDICTS
+
+MATRIX_NODES = 12
+
+
+def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Settings) -> list[Row]:
+    """What the page shows of every pair, the worst first. ``groups``: the told exceptions by finding."""
+    told: dict[str, list[Row]] = {}
+    for group in groups:
+        for message in group["messages"]:
+            name = pair_name(message["row"]["sender"], message["row"]["receiver"])
+            told.setdefault(name, []).append({**message, "verdict": group["verdict"], "said": group["said"]})
+    return [
+        {
+            "anchor": f"p{number}",
+            "pair": pair,
+            "has_limits": pair.name in settings.pair_thresholds,
+            "verdicts": _verdicts(pair, pairs, findings, settings),
+            "ages": ages(pairs.tallies[pair.name]),
+            "latency": latency(pairs.tallies[pair.name]),
+            "past": _past(pair, pairs, findings.day),
+            "messages": told.get(pair.name, []),
+            "breaches": [(b.verdict, breach_words(b)) for b in findings.breaches if b.pair == pair.name],
+        }
+        for number, pair in enumerate(pairs.shown, 1)
+    ]
+
+
+def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: Settings) -> list[Row]:
+    limits = settings.pair_thresholds.get(pair.name, {})
+    passed = {breach.verdict for breach in findings.breaches if breach.pair == pair.name}
+    oldest: dict[str, int] = {}
+    for row in pairs.tallies[pair.name].by_finding:
+        if row["oldest_at"] is not None:
+            oldest[row["verdict"]] = min(row["oldest_at"], oldest.get(row["verdict"], row["oldest_at"]))
+    return [
+        {"verdict": verdict, "messages": pair.date[verdict.name], "carried": pair.carried[verdict.name],
+         "limit": limit_words(limits.get(verdict.name)), "breached": verdict.name in passed,
+         "oldest_at": None if verdict.kind == "fine" else oldest.get(verdict.name)}
+        for verdict in VERDICTS
+        if pair.date[verdict.name] or pair.carried[verdict.name] or verdict.name in limits
+    ]  # fmt: skip
+
+
+def _past(pair: Pair, pairs: Pairs, day: date) -> list[tuple[date, Count]]:
+    """Messages and exceptions of the dates before, and of this one; empty if there are none before."""
+    before = [(earlier, counts.get(pair.name, Count())) for earlier, counts in pairs.past]
+    today = Count(pair.messages, pair.exceptions, pair.carried_exceptions)
+    return [*before, (day, today)] if before else []
+
+
+def nodes_of(shown: Sequence[Pair]) -> list[str]:
+    """The nodes with most exceptions among these pairs."""
+    wrong: dict[str, int] = {}
+    for pair in shown:
+        for node in (pair.sender, pair.receiver):
+            wrong[node] = wrong.get(node, 0) + pair.exceptions + pair.carried_exceptions
+    return sorted(wrong, key=lambda node: (-wrong[node], node))[:MATRIX_NODES]
+
+
+def matrix(pairs: Pairs) -> Row:
+    """Exceptions by sender and receiver, those of earlier dates included: rows of cells, with the shade of each."""
+    anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
+    nodes = sorted(nodes_of(pairs.shown))
+    most = max((one.exceptions + one.carried for one in pairs.matrix.values()), default=0)
+
+    def cell(sender: str, receiver: str) -> Row:
+        name = pair_name(sender, receiver)
+        one = pairs.matrix.get(name)
+        wrong = one.exceptions + one.carried if one else 0
+        # Nothing stays white; the least there is is seen.
+        shade = 0.12 + 0.5 * wrong / most if wrong else 0
+        return {"count": wrong, "is_known": one is not None, "shade": f"{shade:.2f}", "anchor": anchors.get(name)}
+
+    return {
+        "nodes": nodes,
+        "rows": [{"sender": sender, "cells": [cell(sender, receiver) for receiver in nodes]} for sender in nodes],
+        "is_whole": len(nodes) < MATRIX_NODES,
+        "any": most > 0,
+    }

@@ -1,0 +1,153 @@
+"""The pairs: pairs.csv with all of them, the worst for the page, and what earlier dates said of those.
+
+The table of pairs is sorted, the worst pair first, and the rows of a pair stand together; so one pass writes the file,
+and the first pairs are those to show. Bounded in any case: PAIRS_SHOWN, and those whose own threshold is passed.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_reconcile.limits import Breach
+from spark_reconcile.report.findings import Tally
+from spark_reconcile.report.sheets import Written, write_sheet
+from spark_reconcile.report.tables import read_batches, read_rows, rows_of
+from spark_reconcile.report.words import pair_name
+from spark_reconcile.settings import Settings
+from spark_reconcile.storage import Place
+from spark_reconcile.verdicts import EXCEPTIONS, VERDICTS
+
+PAIRS_SHOWN = 60
+
+_NAMES = [verdict.name for verdict in VERDICTS]
+HEADINGS = (
+    "Pair", "Sender", "Sender name", "Receiver", "Receiver name", "Messages", "Matched", "Exceptions",
+    "Share of exceptions", "Exceptions of earlier dates", "Oldest exception", "Bytes", "Resends", "Thresholds passed",
+    *_NAMES,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Pair:
+    """One sender and one receiver: messages by verdict, of the date and of earlier ones."""
+
+    sender: str
+    receiver: str
+    date: Counter[str] = field(default_factory=Counter)
+    carried: Counter[str] = field(default_factory=Counter)
+    oldest_at: int | None = None  #: of the exceptions: milliseconds since 1970 UTC, by the sender's clock
+    bytes: int = 0
+    resends: int = 0
+
+    @property
+    def name(self) -> str:
+        """As the settings name it."""
+        return pair_name(self.sender, self.receiver)
+
+    @property
+    def messages(self) -> int:
+        """Messages of the date."""
+        return self.date.total()
+
+    @property
+    def exceptions(self) -> int:
+        """Messages of the date that somebody must act on."""
+        return _wrong(self.date)
+
+    @property
+    def carried_exceptions(self) -> int:
+        """The same of earlier dates."""
+        return _wrong(self.carried)
+
+
+def _wrong(counts: Counter[str]) -> int:
+    return sum(count for name, count in counts.items() if name in EXCEPTIONS)
+
+
+class Count(NamedTuple):
+    """Messages of a date and, of them, the exceptions; and exceptions of earlier dates."""
+
+    messages: int = 0
+    exceptions: int = 0
+    carried: int = 0
+
+
+Counts = Mapping[str, Count]  #: by name of the pair
+
+
+class Pairs(NamedTuple):
+    """What is known of the pairs: the file, those to show, and of these all counts and what was before."""
+
+    sheet: Written
+    shown: tuple[Pair, ...]
+    tallies: Mapping[str, Tally]  #: by name of the pair
+    matrix: Counts  #: of all pairs among the worst nodes
+    past: Sequence[tuple[date, Counts]]  #: of the dates before, oldest first
+
+
+def write_pairs(
+    table: Place, target: Place, settings: Settings, breaches: Iterable[Breach]
+) -> tuple[Written, tuple[Pair, ...]]:
+    """Write pairs.csv; returns what became of it and the pairs to show."""
+    passed: dict[str, list[str]] = {}
+    for breach in breaches:
+        passed.setdefault(breach.pair, []).append(breach.verdict)
+    shown: list[Pair] = []
+
+    def watch(pairs: Iterator[Pair]) -> Iterator[Pair]:
+        for pair in pairs:
+            if len(shown) < PAIRS_SHOWN or pair.name in passed:
+                shown.append(pair)
+            yield pair
+
+    def cells(pair: Pair) -> list[Any]:
+        share = round(pair.exceptions / pair.messages, 6) if pair.messages else ""
+        oldest = settings.calendar.local(pair.oldest_at) if pair.oldest_at is not None else ""
+        return [
+            pair.name, pair.sender, settings.names.get(pair.sender, ""), pair.receiver,
+            settings.names.get(pair.receiver, ""), pair.messages, pair.date["MATCHED"], pair.exceptions, share,
+            pair.carried_exceptions, oldest, pair.bytes, pair.resends, ", ".join(passed.get(pair.name, [])),
+            *(pair.date[name] for name in _NAMES),
+        ]  # fmt: skip
+
+    sheet = write_sheet(target, HEADINGS, watch(_read(table)), cells, settings.csv_rows_max, "pairs.parquet")
+    return sheet, tuple(shown)
+
+
+def _read(table: Place) -> Iterator[Pair]:
+    for (sender, receiver), rows in groupby(read_rows(table), key=lambda row: (row["sender"], row["receiver"])):
+        pair = Pair(sender, receiver)
+        for row in rows:
+            counts = pair.date if row["scope"] == "date" else pair.carried
+            counts[row["verdict"]] += row["messages"]
+            if row["scope"] == "date":
+                pair.bytes += row["bytes"]
+                pair.resends += row["resends"]
+            if row["verdict"] in EXCEPTIONS and row["oldest_at"] is not None:
+                known = pair.oldest_at
+                pair.oldest_at = row["oldest_at"] if known is None else min(known, row["oldest_at"])
+        yield pair
+
+
+def count(table: Place, names: Collection[str]) -> dict[str, Count]:
+    """The messages and exceptions of some pairs in the table of a run; pairs that it does not have are left out."""
+    wanted = pa.array(sorted(names), pa.string())
+    counted: dict[str, Count] = {}
+    for batch in read_batches(table):
+        name = pc.binary_join_element_wise(batch["sender"], batch["receiver"], ">")
+        for row in rows_of(batch.append_column("name", name).filter(pc.is_in(name, value_set=wanted))):
+            is_wrong = row["verdict"] in EXCEPTIONS
+            is_today = row["scope"] == "date"
+            here, of = counted.get(row["name"], Count()), row["messages"]
+            counted[row["name"]] = Count(
+                here.messages + of * is_today,
+                here.exceptions + of * (is_today and is_wrong),
+                here.carried + of * (is_wrong and not is_today),
+            )
+    return counted

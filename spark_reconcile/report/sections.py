@@ -1,0 +1,175 @@
+"""The parts of the page that speak of the whole date: verdicts, sources, trend, ages and latency; ``page`` puts them
+together. Each chart has its table beside it, made of the same rows."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from spark_reconcile.clocks import APPLY_FROM_MS
+from spark_reconcile.inputs import STATE, Source
+from spark_reconcile.judging import AGES, LATENCIES
+from spark_reconcile.limits import Breach
+from spark_reconcile.report import charts
+from spark_reconcile.report.findings import Findings, Tally
+from spark_reconcile.report.words import CHINESE, duration, percent
+from spark_reconcile.settings import Limit, Settings
+from spark_reconcile.verdicts import EXCEPTIONS, VERDICT, VERDICTS
+
+History = Sequence[tuple[date, dict[str, Any]]]
+
+
+def both_names(verdict: str) -> str:
+    """A verdict in both languages."""
+    return f"{verdict} {CHINESE[verdict]}"
+
+
+def verdicts(findings: Findings, settings: Settings) -> dict[str, Any]:
+    """All verdicts with their counts and thresholds, and the exceptions as bars."""
+    breached = {breach.verdict for breach in findings.breaches if not breach.pair}
+    rows: list[dict[str, Any]] = [
+        {"verdict": verdict, "messages": findings.verdicts[verdict.name], "carried": findings.carried[verdict.name],
+         "breached": verdict.name in breached, "limit": limit_words(settings.limits.get(verdict.name))}
+        for verdict in VERDICTS
+    ]  # fmt: skip
+    bars = [
+        {"verdict": both_names(row["verdict"].name), "messages": row[name], "from": words}
+        for row in rows
+        for name, words in (("messages", "of this date"), ("carried", "of earlier dates"))
+        if row["verdict"].kind == "exception" and row["messages"] + row["carried"]
+    ]
+    return {"rows": rows, "chart": charts.bars(bars, "Exceptions by verdict") if bars else None}
+
+
+def limit_words(limit: Limit | None) -> str:
+    """What is accepted, in words; empty if nothing is limited."""
+    if limit is None:
+        return ""
+    given = (("max_count", limit.max_count), ("max_rate", limit.max_rate), ("max_age_s", limit.max_age_s))
+    return ", ".join(_accepted(what, value) for what, value in given if value is not None)
+
+
+def breach_words(breach: Breach) -> str:
+    """What was found and what is accepted."""
+    found = {
+        "max_count": f"{breach.found:,.0f} message{'' if breach.found == 1 else 's'}",
+        "max_rate": f"{percent(breach.found, 1)} of the messages",
+        "max_age_s": f"the oldest is {duration(int(breach.found) * 1000)} old",
+    }[breach.what]
+    return f"{found}; accepted: {_accepted(breach.what, breach.accepted)}"
+
+
+def _accepted(what: str, value: float) -> str:
+    if what == "max_count":
+        return f"at most {value:,.0f}" if value else "none"
+    return f"at most {100 * value:g} %" if what == "max_rate" else f"at most {duration(int(value) * 1000)} old"
+
+
+def sources(findings: Findings, settings: Settings) -> dict[str, list[dict[str, Any]]]:
+    """The ledgers that something is to be said about, and those that are in order."""
+    trouble: list[dict[str, Any]] = []
+    fine: list[dict[str, Any]] = []
+    counted = dict(findings.absent)
+    for source in findings.sources:
+        if source.day != findings.day and source.is_used:
+            continue  # neighbours that are in order are only counted
+        node = source.manifest.node if source.manifest else source.source.rsplit(".", 2)[0]
+        row = _source(findings, source, node, settings)
+        if source.day == findings.day and not source.is_used:
+            row["unjudged"] = counted.pop(node, 0)
+        is_fine = source.state in ("COMPLETE", "EMPTY") and not row["is_off"] and not source.note
+        (fine if is_fine and source.day == findings.day else trouble).append(row)
+    # Who delivered this date, and still has messages that cannot be judged, has not delivered the date before.
+    here = {source.manifest.node for source in findings.sources if source.day == findings.day and source.manifest}
+    here |= {"the hub"} if findings.hub in here else set()
+    trouble += [
+        {"name": node, "called": settings.names.get(node, ""), "state": STATE["MISSING"],
+         "day": findings.day - timedelta(days=node in here),
+         "note": "", "rows": None, "until": None, "clock": "", "is_off": False, "sha": "", "signed": False,
+         "unjudged": messages}
+        for node, messages in counted.items()
+    ]  # fmt: skip
+    return {"trouble": trouble, "fine": fine}
+
+
+def _source(findings: Findings, source: Source, node: str, settings: Settings) -> dict[str, Any]:
+    m = source.manifest
+    skew = findings.skews.get(node)
+    is_hub = m is not None and m.role == "platform"
+    return {
+        "name": source.source,
+        "called": settings.names.get(node, ""),
+        "day": source.day,
+        "state": STATE[source.state],
+        "note": source.note,
+        "rows": m.rows if m else None,
+        "until": m.watermark if m else None,
+        "clock": "" if m is None else "the reference" if is_hub else _clock_words(skew),
+        "is_off": m is not None and not is_hub and skew is not None and abs(skew.ms) >= APPLY_FROM_MS,
+        "sha": m.files[0].sha256[:12] if m and m.files else "",
+        "signed": bool(m and m.signature),
+        "unjudged": 0,
+    }
+
+
+def _clock_words(skew: Any) -> str:
+    if skew is None:
+        return "not known"
+    if abs(skew.ms) < APPLY_FROM_MS:
+        return "right"
+    unsteady = " (unsteady)" if skew.agreeing * 2 < skew.of else ""
+    return f"{'fast' if skew.ms > 0 else 'slow'} by {duration(abs(skew.ms))}{unsteady}"
+
+
+def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[str, Any] | None:
+    """Messages and exceptions of the dates before this one, and of this one."""
+    days = [*history, (findings.day, facts)]
+    if len(days) < 2:
+        return None
+    seen = [name for name in EXCEPTIONS if any(summary["verdicts"].get(name) for _, summary in days)]
+    shown = ["MATCHED", *seen, *(["SOURCE_MISSING"] if any(_unjudged(summary) for _, summary in days) else [])]
+    volume = [{"day": day.isoformat()[5:], "messages": summary["messages"]} for day, summary in days]
+    series = [
+        {"day": day.isoformat()[5:], "verdict": name, "rank": rank, "messages": summary["verdicts"].get(name, 0)}
+        for day, summary in days
+        for rank, name in enumerate(seen)
+        if summary["verdicts"].get(name) or rank == 0  # a date without exceptions keeps its place
+    ]
+    return {
+        "shown": shown,
+        "rows": [
+            {"day": day, "messages": summary["messages"], "exceptions": summary["exceptions"],
+             "counts": [summary["verdicts"].get(name, 0) for name in shown]}
+            for day, summary in days
+        ],
+        "volume": charts.columns(volume, "day", "messages", "Messages by business date"),
+        "bad": charts.stacked(series, seen, "Exceptions by business date and verdict") if series else None,
+    }  # fmt: skip
+
+
+def _unjudged(summary: dict[str, Any]) -> int:
+    return int(summary["verdicts"].get("SOURCE_MISSING", 0))
+
+
+def ages(tally: Tally) -> list[dict[str, Any]]:
+    """Exceptions and open messages by age, those of earlier dates included; empty if everything is settled."""
+    counted = [[0, 0] for _ in AGES]
+    for (_, verdict, bucket), count in tally.ages.items():
+        kind = VERDICT[verdict].kind
+        if kind != "fine":
+            counted[bucket][kind == "open"] += count
+    if not any(map(sum, counted)):
+        return []
+    return [
+        {"age": words, "exceptions": bad, "open": waiting, "messages": bad + waiting}
+        for (_, words), (bad, waiting) in zip(AGES, counted, strict=True)
+    ]
+
+
+def latency(tally: Tally) -> list[dict[str, Any]]:
+    """Messages of the date by time from acceptance to record; empty if none was recorded."""
+    counted = [tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES))]
+    total, so_far, rows = sum(counted), 0, []
+    for (_, words), count in zip(LATENCIES, counted, strict=True):
+        so_far += count
+        rows.append({"within": words, "messages": count, "so_far": so_far, "total": total})
+    return rows if total else []

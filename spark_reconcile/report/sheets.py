@@ -1,0 +1,70 @@
+"""Files for spreadsheets: CSV that opens as a table of what stands in it, in Chinese too, whoever wrote the texts.
+
+Texts come from other institutions, and spreadsheets guess. A text that one would take for a formula, a number or a date
+begins with an apostrophe in the file, which says that it is text: ``1.10010`` is a node, not 1.1001, and ``1.1.5`` a
+locator, not a day in January. Numbers stand as they are. The file begins with the mark of UTF-8, and ends with a line
+that says so if not all rows fit. Programs read the Parquet tables, which need none of this.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from spark_reconcile.report.words import visible
+from spark_reconcile.storage import Place
+
+Row = TypeVar("Row")
+
+_MARK = "\ufeff"
+_BLOCK = 1 << 20
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")  # full-width ones too
+_NUMBER = r"\d+[.,]?\d*(e[+-]?\d+)?%?|\d{1,3}([.,' ]\d{3})+"
+_DATE = r"\d{1,4}[-./:]\d{1,5}([-./:]\d{1,5})?"
+_GUESSED = re.compile(rf"\s*({_NUMBER}|{_DATE})\s*", re.IGNORECASE)
+
+
+class Written(NamedTuple):
+    """What became of the rows of a table: how many there are, and how many the file has."""
+
+    found: int
+    written: int
+
+
+def write_sheet(
+    target: Place,
+    headings: Sequence[str],
+    rows: Iterable[Row],
+    cells: Callable[[Row], Iterable[Any]],
+    rows_max: int,
+    all_of_them: str,
+) -> Written:
+    """Write at most ``rows_max`` of the rows; all are counted. ``all_of_them``: where the reader finds the others."""
+    found = written = 0
+    with target.writer() as stream:
+        text = io.StringIO(newline="")
+        text.write(_MARK)
+        sheet = csv.writer(text)
+        sheet.writerow(headings)
+        for row in rows:
+            found += 1
+            if found <= rows_max:
+                sheet.writerow([cell(value) for value in cells(row)])
+                written += 1
+            if text.tell() > _BLOCK:
+                stream.write(text.getvalue().encode())
+                text.seek(0)
+                text.truncate()
+        if written < found:
+            sheet.writerow([f"Cut: the first {written:,} of {found:,} rows; all of them are in {all_of_them}."])
+        stream.write(text.getvalue().encode())
+    return Written(found, written)
+
+
+def cell(value: Any) -> Any:
+    """A value as it stands in the file: texts marked as texts where a spreadsheet would guess otherwise."""
+    if not isinstance(value, str):
+        return value
+    text = visible(value)
+    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) or _GUESSED.fullmatch(text) else text

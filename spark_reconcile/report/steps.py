@@ -1,0 +1,70 @@
+"""The next step as a command: for every exception the node at which a person acts, and what they type there.
+
+What the repair list asks follows from its own table (``applying.ACTS``); the rest stands below. Looking comes before
+acting. ``FILE`` is the configuration of the named node. Commands are made of a message's own words only where these are
+a locator, since others wrote them.
+"""
+
+import shlex
+from typing import Any, NamedTuple
+
+from spark_reconcile.applying import ACTS
+from spark_reconcile.repair import HUB
+from spark_reconcile.verdicts import FINDINGS, VERDICT
+
+
+class Step(NamedTuple):
+    """A row of the table: for a verdict, at whose node, which command."""
+
+    verdict: str
+    at: str  #: sender, hub, receiver, or writer: who wrote the line that cannot be used
+    command: str
+
+
+# fmt: off
+STEPS = (
+    Step("PARKED",              "receiver", "semq failed show {lk0}"),
+    Step("PARKED",              "receiver", "semq failed requeue {lk0} --why {why}"),
+    Step("DUPLICATE_DELIVERED", "receiver", "semq msg trace {lk0}"),
+    Step("DIGEST_MISMATCH",     "sender",   "semq msg trace {lk0}"),
+    Step("DIGEST_MISMATCH",     "receiver", "semq msg trace {lk0}"),
+    Step("UNKNOWN_ORIGIN",      "sender",   "semq msg trace {lk0}"),
+    Step("UNKNOWN_ORIGIN",      "sender",   "semq node incarnation"),
+    Step("STATE_CONTRADICTION", "sender",   "semq msg trace {lk0}"),
+    Step("STATE_CONTRADICTION", "hub",      "semq ledger verify"),
+    Step("STATE_CONTRADICTION", "receiver", "semq ledger verify"),
+    Step("QUARANTINED",         "writer",   "semq reconcile extract --business-date {day}"),
+)
+# What becomes of an operation of a node on the command line.
+COMMANDS = {
+    "msg.inquire":   "semq msg inquire {lk0}",
+    "msg.resend":    "semq msg resend {lk0} --why {why}",
+    "failed.remove": "semq failed remove {lk0} --why {why}",
+}
+# fmt: on
+_DEEDS = {(act.deed, act.side): COMMANDS[act.operation] for act in ACTS}
+
+
+class Next(NamedTuple):
+    """Where to go and what to type there."""
+
+    side: str  #: as whom: sender, hub, receiver, writer
+    node: str
+    command: str
+
+
+def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> list[Next]:
+    """What to do about an exception, in order. ``hub``, ``writer``: addresses of these nodes, if they are known."""
+    nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub, "writer": writer}
+    _, side, deed = FINDINGS.get(row["finding"], ("", "", ""))
+    rows = [(side, _DEEDS[deed, side])] if deed else [(s.at, s.command) for s in STEPS if s.verdict == row["verdict"]]
+    why = shlex.quote(f"reconciliation {day}: {row['finding']}")
+    words = {"lk0": shlex.quote(row["lk0"]), "day": day, "why": why}
+    return [Next(at, nodes[at], f"{command.format(**words)} --config FILE") for at, command in rows]
+
+
+def owner_of(row: dict[str, Any], hub: str) -> list[tuple[str, str]]:
+    """Who has to act on an exception: roles with the addresses of their nodes."""
+    owner = VERDICT[row["verdict"]].owner
+    nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub}
+    return [(role, nodes.get(role, "")) for role in (("sender", "receiver") if owner == "both ends" else (owner,))]

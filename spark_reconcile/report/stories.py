@@ -1,0 +1,98 @@
+"""The exceptions on the page: what each finding means, whose it is and what to do next, and messages with their story,
+told on the hub's clock."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from spark_reconcile.report.findings import Findings, Tally
+from spark_reconcile.report.pairs import Pairs
+from spark_reconcile.report.steps import next_steps, owner_of
+from spark_reconcile.report.words import duration, event_words, side_word, stands
+from spark_reconcile.stages import STORY_LINES
+from spark_reconcile.verdicts import FINDINGS, VERDICT
+
+Row = dict[str, Any]
+SIDES = ("sender", "hub", "receiver")
+PAIRS_NAMED = 8  # of each finding: where most of them are
+
+
+def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, list[Row]], pairs: Pairs) -> list[Row]:
+    """Every finding that is an exception, in the order of the table of exceptions, with some messages."""
+    told = []
+    numbers = iter(range(1, len(sample) + 1))
+    teller = _Teller(findings)
+    for finding, rows in groupby(sample, key=lambda row: row["finding"]):
+        messages = [teller.tell(row, lines.get(row["lk0"], []), f"m{next(numbers)}") for row in rows]
+        verdict = messages[0]["row"]["verdict"]
+        said, _, deed = FINDINGS.get(finding, ("", "", ""))
+        told.append({
+            "finding": finding, "verdict": VERDICT[verdict], "said": said, "deed": deed, "messages": messages,
+            "count": _count(findings.tally, finding, "date"), "carried": _count(findings.tally, finding, "carried"),
+            "where": _where(pairs, finding),
+            "opened": next((one["anchor"] for one in messages if one["story"]), messages[0]["anchor"]),
+        })  # fmt: skip
+    return told
+
+
+def _count(tally: Tally, finding: str, scope: str) -> int:
+    return sum(row["messages"] for row in tally.by_finding if (row["finding"], row["scope"]) == (finding, scope))
+
+
+def _where(pairs: Pairs, finding: str) -> list[Row]:
+    """The pairs that have most of a finding, of those that are shown."""
+    counted: list[Row] = []
+    for number, pair in enumerate(pairs.shown, 1):
+        tally = pairs.tallies[pair.name]
+        messages = _count(tally, finding, "date") + _count(tally, finding, "carried")
+        if messages:
+            counted.append({"pair": pair, "anchor": f"p{number}", "messages": messages})
+    return sorted(counted, key=lambda row: -int(row["messages"]))[:PAIRS_NAMED]
+
+
+class _Teller:
+    """Knows the hub and the clocks, and puts messages into words."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._hub = findings.hub
+        self._skew = findings.clock_ms
+
+    def tell(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
+        """One message: who must act, what every ledger says of it, the story, and the next commands."""
+        ordered = sorted(lines[:STORY_LINES], key=self._moment)
+        writer = next((line["node"] for line in ordered if line["outside"] or _unreadable(line)), "")
+        return {
+            "row": row,
+            "anchor": anchor,
+            "owner": owner_of(row, self._hub),
+            "stands": [(side, stands(side, row[f"{side}_word"])) for side in SIDES],
+            "steps": next_steps(row, self._findings.day.isoformat(), self._hub, writer),
+            "story": [self._line(line) for line in ordered],
+            "is_cut": len(lines) > STORY_LINES,
+            "clocks": self._clocks(ordered),
+        }
+
+    def _moment(self, line: Row) -> int:
+        """When a line was written, by the hub's clock. Equal moments stay in the order in which they came."""
+        return int(line["at"]) - self._skew.get(line["node"], 0)
+
+    def _line(self, line: Row) -> Row:
+        return {
+            # A time outside the dates of its extract was moved when it was read, and is not what the line says.
+            "at": "outside its dates" if line["outside"] else self._findings.calendar.local(line["at"]),
+            "node": line["node"],
+            "side": side_word(line["side"]),
+            "said": event_words(line["side"], line["event"]),
+            "att": line["att"] or "",
+            "more": " ".join(filter(None, (line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
+        }
+
+    def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:
+        """The nodes of these lines whose clock is wrong, and how."""
+        wrong = {line["node"]: self._skew[line["node"]] for line in lines if line["node"] in self._skew}
+        return [(node, f"{'fast' if ms > 0 else 'slow'} by {duration(abs(ms))}") for node, ms in sorted(wrong.items())]
+
+
+def _unreadable(line: Row) -> bool:
+    return event_words(line["side"], line["event"]).startswith("unreadable")

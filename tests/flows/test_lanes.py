@@ -1,0 +1,249 @@
+"""What waits to be sent or given, when other news of it is worked off in the very transaction that looks for it.
+
+Cursors, low marks, windows and places live in memory, beside rows that change meanwhile: each scene posts two pieces of
+work and runs both in one unit. Whatever is overlooked here waits until the process starts again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from semq.store.rows import Event, Outbound, Stored
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Note, Receipt
+from semq.umx_t.status import Outcome
+from tests.flows.trio import PLATFORM, SETTINGS, Trio, forwarded, is_message
+
+TO = "1.56001"
+
+
+def sent(trio: Trio) -> list[bytes]:
+    """Bodies that A has sent on its present link, in order."""
+    assert trio.a.up is not None
+    return [bytes(frame.body) for frame in trio.a.up.sent if isinstance(frame, Data)]
+
+
+def say(trio: Trio, row: Outbound, **facts: object) -> None:
+    """A hears of its row, which is not worked off yet."""
+    source = trio.b.address if "status" in facts else PLATFORM
+    record = Receipt(ident=str(row.lk0), att=row.att, **facts)  # type: ignore[arg-type]
+    assert trio.a.up is not None
+    packet = Packet(source, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [record])
+    trio.a.engine.hear(trio.a.up, [packet])
+
+
+def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
+    """A's first row is SS_SENT and its message lost; the second one waits for room, or for the window."""
+    trio = Trio(replace(SETTINGS, window=window))
+    trio.lose = lambda wire, frame: wire is trio.a.up
+    trio.a.send(b"1")
+    trio.settle()
+    assert trio.a.up is not None
+    trio.a.up.room = 0 if window > 1 else 1000
+    trio.a.send(b"2")
+    trio.settle()
+    trio.a.up.room = 1000
+    first, second = trio.a.store.tables.outbound.values()
+    assert sent(trio) == [b"1"]
+    return trio, first, second
+
+
+FAILED = {"flag": Note.FORWARD_FAILED}
+ARRIVED = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
+
+
+def test_a_row_that_is_to_be_sent_again_is_not_jumped_over_by_the_claim_of_a_later_one() -> None:
+    trio, first, _ = one_sent_one_waiting()
+    say(trio, first, **FAILED)
+    trio.a.engine.room()
+    trio.settle()
+    assert sent(trio) == [b"1", b"2", b"1"]
+
+
+@pytest.mark.parametrize(
+    ("news", "then"),
+    [
+        pytest.param(FAILED, [b"1", b"1"], id="the row before the window goes again"),
+        pytest.param(ARRIVED, [b"1", b"2"], id="the window moves"),
+    ],
+)
+def test_a_claim_that_meets_the_end_of_the_window_closes_no_lane_that_has_opened(
+    news: dict[str, object], then: list[bytes]
+) -> None:
+    trio, first, second = one_sent_one_waiting(window=1)
+    say(trio, first, **news)
+    trio.a.engine.rows.pump.wake(TO, second.object_id)
+    trio.settle()
+    assert sent(trio) == then
+
+
+def test_what_is_accepted_while_a_claim_finds_nothing_goes_with_the_next() -> None:
+    trio = Trio()
+    trio.a.send(b"x")
+    trio.a.engine.rows.pump.wake(TO)
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
+
+
+def test_what_is_accepted_waits_behind_what_waits() -> None:
+    trio = Trio()
+    assert trio.a.up is not None
+    trio.a.up.room = 0
+    trio.a.send(b"1")
+    trio.settle()
+    trio.a.up.room = 1000
+    trio.a.send(b"2")
+    trio.settle()
+    assert sent(trio) == [b"1", b"2"]
+
+
+def test_class_1_goes_past_what_waits() -> None:
+    """It cannot wait, and its target is online."""
+    trio, _, _ = one_sent_one_waiting(window=1)
+    trio.a.send(b"3", save_fwd=1)
+    trio.settle()
+    assert sent(trio) == [b"1", b"3"]
+    trio.cut(trio.a)
+    trio.a.send(b"4", save_fwd=1)
+    trio.settle()
+    assert trio.a.lines(Event.DROPPED) == 1
+
+
+def test_what_ends_before_it_is_claimed_is_not_sent() -> None:
+    trio = Trio(connected=False)
+    trio.a.send(b"x", save_fwd=2)
+    trio.settle()
+    (row,) = trio.a.store.tables.outbound.values()
+    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.connect(trio.a)
+    trio.settle()
+    assert sent(trio) == []
+    assert [event.outcome for event in trio.a.told.events] == [Outcome.CANCELLED.name]
+
+
+def test_what_ends_before_it_is_asked_about_is_not_asked_about_again() -> None:
+    trio = forwarded()
+    (row,) = trio.a.store.tables.outbound.values()
+    due = trio.a.engine.asker.sweep.next_due
+    assert due is not None
+    trio.time.now = due
+    say(trio, row, **ARRIVED)
+    trio.a.engine.tick()
+    trio.a.store.run()
+    assert trio.a.engine.asker.sweep.next_due is None
+    sender = trio.a.engine.sender
+    assert (sender.nonces, sender.asked, sender.unanswered, sender.away_since) == ({}, {}, {}, {})
+
+
+# ------------------------------------------------------------------------------------------------------------- receiver
+
+
+@pytest.mark.parametrize("places", [0, 1, 2])
+def test_only_free_places_are_filled_with_what_arrives_together(places: int) -> None:
+    trio = Trio()
+    messages = trio.caught(b"1", b"2", b"3")
+    trio.b.app.acks = False
+    trio.b.app.places = places
+    trio.b.hear(*messages)
+    assert trio.b.app.payloads == [b"1", b"2", b"3"][:places]
+    trio.b.app.places = 3
+    trio.b.engine.handing.feed("")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2", b"3"]
+
+
+def test_what_arrives_waits_behind_what_waits() -> None:
+    trio = Trio()
+    trio.b.app.places = 0
+    trio.a.send(b"1")
+    trio.settle()
+    trio.b.app.places = 1
+    trio.a.send(b"2")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2"]
+
+
+def waiting_for_places(trio: Trio) -> None:
+    trio.b.app.acks = False
+    trio.b.app.places = 1
+    trio.a.send(b"1", b"2")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1"]
+    trio.b.app.places = 2
+
+
+def given_back(trio: Trio) -> None:
+    """B's application has the first of two documents, and gives it back; the second one waits."""
+    waiting_for_places(trio)
+    trio.b.engine.handing.give_back([trio.b.app.held.pop().bref])
+
+
+def arriving(trio: Trio) -> None:
+    """The first documents for a consumer that has just come."""
+    messages = trio.caught(b"2", b"1")
+    trio.b.app.places = 0
+    trio.b.crash()
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.up is not None
+    trio.b.engine.hear(trio.b.up, messages[:1])
+    trio.b.app.places = 100
+    trio.lose = lambda wire, frame: is_message(frame)
+
+
+@pytest.mark.parametrize(("scene", "then"), [(given_back, [b"1", b"2", b"1"]), (arriving, [b"2"])])
+def test_what_comes_to_wait_while_others_are_looked_for_is_given_with_the_next(
+    scene: Callable[[Trio], None], then: list[bytes]
+) -> None:
+    trio = Trio()
+    scene(trio)
+    trio.b.engine.handing.feed("")
+    trio.settle()
+    assert trio.b.app.payloads == then
+
+
+def test_a_duplicate_is_acknowledged_like_the_first() -> None:
+    """Rule R29: whoever sent it need not ask."""
+    trio = Trio()
+    (message,) = trio.caught(b"x")
+    assert trio.b.up is not None
+    for _ in range(2):
+        before = len(trio.b.up.sent)
+        trio.b.hear(message)
+        trio.b.engine.flush()
+        (packet,) = trio.b.up.sent[before:]
+        assert isinstance(packet, Packet)
+        assert [(record.ack_flag, record.status) for record in packet.records] == [(AckFlag.END_TO_END, Answer.RECV)]
+
+
+def test_what_cannot_be_read_waits_for_a_person_and_those_behind_it_go_on() -> None:
+    trio = Trio(connected=False)
+    trio.a.send(b"1", b"2")
+    trio.settle()
+    tables = trio.a.store.tables
+    first = min(tables.bodies)
+    tables.bodies[first] = Stored(b"damaged", b"1")
+    trio.connect(trio.a)
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.app.payloads == [b"2"]
+    (row,) = tables.outbound.values()
+    assert (row.held, row.reason and row.reason[0]) == (True, "SEMQ-1223")
+    assert trio.a.lines(Event.PARKED) == 1
+
+
+@pytest.mark.parametrize("order_key", ["", "k"])
+def test_what_cannot_be_given_is_parked_and_those_behind_it_go_on(order_key: str) -> None:
+    trio = Trio()
+    trio.b.app.places = 0
+    trio.a.send(b"1", b"2", order_key=order_key)
+    trio.settle()
+    tables = trio.b.store.tables
+    tables.pending_bodies[min(tables.pending_bodies)] = Stored(b"damaged", b"1")
+    trio.b.app.places = 1
+    trio.b.engine.handing.feed("")
+    trio.settle()
+    assert trio.b.app.payloads == [b"2"]
+    assert "PARKED" in {row.app_status.name for row in tables.pending.values()}
+    assert trio.b.lines(Event.PARKED) == 1

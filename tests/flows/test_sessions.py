@@ -1,0 +1,222 @@
+"""Sessions at the platform: what counts against their credit, what ends with them, and who is heard."""
+
+from dataclasses import replace
+
+import pytest
+
+from semq.engine.stuck import SILENT_AFTER
+from semq.store.rows import Event
+from semq.umx_t.envelope import Data, Packet, Primitive
+from tests.flows.trio import SETTINGS, Trio, is_message
+
+
+def hub_lines(trio: Trio, event: Event) -> int:
+    return sum(line.event is event for line in trio.hub_store.tables.ledger)
+
+
+def silent(trio: Trio) -> None:
+    """From now on nothing of what B says comes through."""
+    trio.lose = lambda wire, frame: wire is trio.b.up
+
+
+def test_what_has_arrived_gives_its_place_in_the_credit_back() -> None:
+    trio = Trio(replace(SETTINGS, credit_messages=1))
+    for body in (b"1", b"2", b"3"):
+        trio.a.send(body)
+        trio.settle()
+    assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (3, 0)
+
+
+def test_what_is_not_acknowledged_gives_it_back_after_the_first_inquiry() -> None:
+    trio = Trio(replace(SETTINGS, credit_messages=1, inquiry_s=600))
+    silent(trio)
+    trio.a.send(b"1")
+    trio.later(590)
+    assert trio.b.down is not None
+    (first,) = [frame for frame in trio.b.down.sent if isinstance(frame, Data)]
+    assert trio.a.down is not None
+    trio.later(11)
+    again = Data(first.envelope, first.body)
+    trio.hub.hear(trio.a.down, [again])
+    trio.settle()
+    assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (2, 0)
+
+
+def test_what_is_forwarded_again_is_the_newest() -> None:
+    """Otherwise it would keep those after it from giving their places back."""
+    trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
+    trio.lose = lambda wire, frame: True
+    trio.a.send(b"1", b"2", b"3", b"4")
+    trio.settle()
+    assert trio.a.up is not None
+    assert trio.a.down is not None
+    first, second, third, fourth = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
+    for moment, messages in ((0, [first, second]), (400, [first]), (450, [third]), (700, [fourth])):
+        trio.later(1000 + moment - trio.time.now)
+        trio.hub.hear(trio.a.down, messages)
+    trio.settle()
+    assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (5, 0)
+
+
+def test_what_was_under_way_to_a_session_takes_no_place_in_the_next() -> None:
+    trio = Trio(replace(SETTINGS, credit_messages=1))
+    trio.cut(trio.b)
+    trio.a.send(b"1", b"2")
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    trio.connect(trio.b)
+    trio.settle()
+    trio.cut(trio.b)
+    trio.lose = lambda wire, frame: False
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.app.payloads == [b"2"]
+
+
+def test_a_target_that_comes_back_is_asked_soon_however_long_it_was_away() -> None:
+    """H13: the copies that it was sent before are in doubt."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    trio.connect(trio.b)
+    trio.settle()
+    trio.cut(trio.b)
+    trio.later(1000, step=1)
+    trio.lose = lambda wire, frame: False
+    trio.connect(trio.b)
+    trio.later(SETTINGS.reconnect_spread_s)
+    assert trio.b.app.payloads == [b"x"]
+
+
+def test_who_is_away_is_not_asked() -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    silent(trio)
+    trio.connect(trio.b)
+    trio.settle()
+    trio.cut(trio.b)
+    trio.later(1000, step=1)
+    assert "inquired" not in trio.hub.core.counters.counts
+    trio.cut(trio.a)
+    assert trio.hub.next_due is None  # with nobody there to be asked, nothing is looked for
+
+
+def test_a_new_session_ends_the_one_before_it() -> None:
+    """Section 10: a half-open link is noticed when its node comes again, and its forwards are reported (H15)."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: False
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
+
+
+def test_a_session_that_was_replaced_is_neither_heard_nor_missed() -> None:
+    trio = Trio()
+    (message,) = trio.caught(b"1")
+    old_a, old_b = trio.a.down, trio.b.down
+    assert old_a is not None
+    assert old_b is not None
+    trio.connect(trio.a)
+    trio.connect(trio.b)
+    trio.settle()
+    before = hub_lines(trio, Event.FORWARDED)
+    trio.hub.hear(old_a, [message])
+    trio.hub.link_down(old_b)
+    trio.settle()
+    assert hub_lines(trio, Event.FORWARDED) == before
+    trio.lose = lambda wire, frame: False
+    trio.a.send(b"2")
+    trio.settle()
+    assert hub_lines(trio, Event.FORWARDED) == before + 1
+
+
+def test_class_1_goes_past_what_is_stored() -> None:
+    """No order is promised to it, and to wait behind a backlog would be its end."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"3")
+    trio.settle()
+    trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.up
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.held == 1
+    trio.a.send(b"1", save_fwd=1)
+    trio.settle()
+    assert trio.b.app.payloads == [b"3", b"1"]
+
+
+def test_receipts_of_lower_classes_are_not_answered() -> None:
+    """Their receiver owes nothing that a ReAck2 would end."""
+    trio = Trio()
+    trio.a.send(b"1", save_fwd=1)
+    trio.a.send(b"2", save_fwd=2)
+    trio.settle()
+    assert trio.a.told.kinds.count("delivered") == 2
+    assert trio.a.up is not None
+    assert not [
+        frame for frame in trio.a.up.sent if isinstance(frame, Packet) and frame.primitive is Primitive.RESPONSE
+    ]
+
+
+@pytest.mark.parametrize("before", ["recorded", "stored", "cancelled"])
+def test_what_waits_for_a_target_that_is_none_ends_when_a_person_cancels_it(before: str) -> None:
+    """As UNKNOWN: whatever the target has recorded, or will when it comes back, cannot contradict that."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    if before == "stored":
+        trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    (accepted,) = trio.a.accepted
+    if before == "cancelled":
+        trio.a.engine.operating.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
+        trio.settle()
+    if before != "stored":
+        trio.cut(trio.b)
+    trio.directory.addresses.remove(trio.b.address)
+    trio.hub.defined([trio.b.address])
+    trio.later(100)
+    if before != "cancelled":  # else its marker was refused, which ends it
+        assert [row.outcome for row in trio.a.store.tables.outbound.values()] == [None]
+        trio.a.engine.operating.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
+        trio.settle()
+    assert not trio.a.refused
+    ended = trio.a.told.events[-1]
+    assert (ended.kind, ended.outcome, ended.reason and ended.reason[0]) == ("failed", "UNKNOWN", "SEMQ-1201")
+    trio.lose = lambda wire, frame: False
+    trio.directory.addresses.append(trio.b.address)
+    trio.connect(trio.b)
+    trio.later(310, step=1)
+    assert trio.is_clean()
+    assert trio.a.told.events[-1] is ended
+
+
+def test_nothing_is_stored_for_a_target_that_is_none() -> None:
+    """Nor is more asked for than what may still be answered: the row waits, quietly, for the target or for a person."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.a.send(b"x")
+    trio.a.send(b"1", save_fwd=1)
+    trio.settle()
+    trio.cut(trio.b)
+    trio.directory.addresses.remove(trio.b.address)
+    trio.hub.defined([trio.b.address])
+    trio.later(4000, step=1)
+    assert trio.held == 0
+    assert [(row.outcome, row.void) for row in trio.a.store.tables.outbound.values()] == [(None, True)]
+    assert trio.a.lines(Event.UNKNOWN) == 1  # class 1 is not waited for
+    assert trio.a.lines(Event.SENT) < 6
+    assert min(trio.a.engine.sender.asked.values()) >= SILENT_AFTER  # `semq stuck` tells
+    trio.lose = lambda wire, frame: False
+    trio.directory.addresses.append(trio.b.address)
+    trio.connect(trio.b)
+    trio.later(310, step=1)
+    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.is_clean()

@@ -1,0 +1,39 @@
+"""A node that asks for certificates without end gets so many, and costs its neighbours nothing."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from platform_node.errors import TooManyRenewals
+from platform_node.registry import RENEWALS_MAX, Registry, Renewals
+from semq.clock import SystemClock
+from semq.pki.authority import new_request
+from semq.pki.certificate import NodeCertificate
+from semq.pki.keys import new_key
+from semq.umx_t.address import Address
+from tests.service.inprocess import InProcess
+
+
+async def test_a_node_gets_a_limited_number_of_certificates(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    registry: Registry = hub.registry
+    assert registry.authority is not None
+    node, key = Address(1, "10008"), new_key()
+    current: NodeCertificate = registry.authority.issue(key.public_key(), node, SystemClock().wall(), 1.0)
+    for _ in range(RENEWALS_MAX):
+        await registry.renew(current, new_request(key, node))
+    with pytest.raises(TooManyRenewals):
+        await registry.renew(current, new_request(key, node))
+    assert len(await registry.certificates(node)) == RENEWALS_MAX
+    other = registry.authority.issue(key.public_key(), Address(1, "56001"), datetime.now(UTC), 1.0)
+    await registry.renew(other, new_request(key, other.node))
+
+
+@pytest.mark.parametrize(("days", "wait_s"), [(90.0, 180.0), (0.001, 4.32)])
+def test_it_may_have_more_as_time_passes_and_never_too_few_for_short_lives(days: float, wait_s: float) -> None:
+    renewals = Renewals(days)
+    for _ in range(RENEWALS_MAX):
+        renewals.take("1.10008", 5.0)
+    with pytest.raises(TooManyRenewals):
+        renewals.take("1.10008", 5.0 + wait_s * 0.99)
+    renewals.take("1.10008", 5.0 + wait_s * 1.01)

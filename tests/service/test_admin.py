@@ -1,0 +1,76 @@
+"""The administrators' door: whatever is asked, the answer says what is wrong with it, and nothing of it stays."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.broker.services import SessionInfo
+from semq.service.admin import AskedExchange
+from semq.umx_t.headers import SENDER_MAX
+from tests.service.inprocess import InProcess, ask, ask_at, until
+
+DOCUMENT: dict[str, Any] = {"target": "10008", "body_base64": "eA=="}
+ARGUMENTS = "SEMQ-2102"
+# Operation | arguments | the code of the answer
+NONSENSE: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("nonsense", {}, "SEMQ-2101"),
+    ("msg.show", {}, ARGUMENTS),
+    ("msg.show", {"id": "\0"}, ARGUMENTS),
+    ("msg.list", {"type": 5}, ARGUMENTS),
+    ("msg.list", {"state": 5}, ARGUMENTS),
+    ("msg.list", {"since_ms": 10**18}, ARGUMENTS),
+    ("msg.list", {"limit": "many"}, ARGUMENTS),
+    ("msg.list", {"nonsense": 1}, ARGUMENTS),
+    ("failed.list", {"state": "PARKED"}, ARGUMENTS),
+    ("failed.list", {"partner": ["\0"]}, ARGUMENTS),
+    ("failed.requeue", {"ids": [1 << 63]}, ARGUMENTS),
+    ("failed.remove", {"ids": ["0"]}, ARGUMENTS),
+    ("failed.remove", {"ids": 5}, ARGUMENTS),
+    *(("node.drain", {"timeout_s": wait}, ARGUMENTS) for wait in ("inf", "nan", -1, 1e9)),
+    ("msg.submit", DOCUMENT | {"sender": 5}, "SEMQ-1102"),
+    ("msg.submit", DOCUMENT | {"sender": "x" * (SENDER_MAX + 1)}, "SEMQ-1102"),
+)
+
+
+async def test_nonsense_is_named(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    admin = await inprocess.client(node)
+    for operation, arguments, code in NONSENSE:
+        told = await ask(admin, operation, arguments)
+        assert not told["ok"], operation
+        assert told["error"]["code"] == code, told
+        assert "its log tells why" not in told["error"]["text"]
+    assert not node.engine.core.counters.counts
+    assert not node.engine.accepting.stopping
+
+
+async def test_what_is_missing_is_named(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    told = await ask(await inprocess.client(node), "msg.show")
+    assert told["error"]["text"] == "msg.show needs the argument id."
+
+
+async def test_one_user_is_answered_so_many_at_once_over_all_connections(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    asked, go = [0], asyncio.Event()
+
+    async def wait(session: SessionInfo, arguments: Mapping[str, Any]) -> None:
+        asked[0] += 1
+        await go.wait()
+
+    vhost = node.server.vhosts["/"]
+    vhost.register(AskedExchange("slow", vhost, {"wait": wait}, at_once=3, body_max=100))
+    first, second = await inprocess.client(node), await inprocess.client(node)
+    waiting = [asyncio.ensure_future(ask_at(first, "slow", "wait")) for _ in range(3)]
+    await until(lambda: asked[0] == 3)
+    told = await ask_at(second, "slow", "wait")
+    assert (told["ok"], told["error"]["code"], told["error"]["retry"]) == (False, "SEMQ-2103", True)
+    channel = await second.open_channel()
+    await channel.confirm_select()
+    header = ContentHeader.build(2, Properties(reply_to="nowhere"))
+    assert not await channel.publish_and_wait("slow", "wait", header, b"{}")
+    go.set()
+    assert [answer["ok"] for answer in await asyncio.gather(*waiting)] == [True] * 3
+    assert (await ask_at(second, "slow", "wait"))["ok"]
+    assert asked == [4]

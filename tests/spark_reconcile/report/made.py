@@ -1,0 +1,33 @@
+"""Findings that no run has made, for the tests of the page alone."""
+
+from datetime import date
+from typing import Any, cast
+
+from spark_reconcile.days import Calendar
+from spark_reconcile.inputs import Source
+from spark_reconcile.manifest import Manifest
+from spark_reconcile.report.findings import Findings, Tally
+from tests.spark_reconcile.office import DAY
+
+NOTHING = cast(Any, None)
+
+
+def findings(**known: Any) -> Findings:
+    """What a run found, as far as it matters here."""
+    calendar = Calendar()
+    facts: dict[str, Any] = {
+        "day": DAY, "window": calendar.window(DAY), "calendar": calendar, "fingerprint": "f", "evidence_until": 0,
+        "sources": (), "is_partial": False, "skews": {}, "clock_ms": {}, "lines": [], "tally": Tally((), {}, {}),
+        "absent": {}, "cells": NOTHING, "limited_pairs": [], "exceptions": NOTHING, "their_lines": NOTHING,
+        "other_dates": {"earlier": 0, "later": 0, "none": 0},
+    }  # fmt: skip
+    return Findings(**{**facts, **known})
+
+
+def source(node: str, state: str = "COMPLETE", role: str = "local", day: date = DAY) -> Source:
+    window = Calendar().window(day)
+    manifest = Manifest(
+        node=node, store="1.1", role=role, business_date=day.isoformat(), zone="UTC", cutoff="00:00",
+        window_start=window.start, window_end=window.end, watermark=window.end, rows=1, files=(), created_at="",
+    )  # fmt: skip
+    return Source(day, f"{node}.1.1", state, manifest=None if state == "MISSING" else manifest)

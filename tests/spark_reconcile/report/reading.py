@@ -1,0 +1,92 @@
+"""A page as a reader without eyes or script has it: headings, tables with their captions, links and names of places."""
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+_FETCHED = ("src", "srcset", "action", "xlink:href")
+
+
+@dataclass
+class Table:
+    """A table: what it is of, and its rows with all cells as text; which of the cells are headings, and of what."""
+
+    caption: str = ""
+    rows: list[list[str]] = field(default_factory=list)
+    scopes: list[str | None] = field(default_factory=list)
+
+    def column(self, heading: str) -> dict[str, str]:
+        """A column by the first cell of each row."""
+        at = self.rows[0].index(heading)
+        return {row[0]: row[at] for row in self.rows[1:]}
+
+
+class Page(HTMLParser):
+    """Reads a page. Inside of pictures nothing is read."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.headings: list[tuple[int, str]] = []
+        self.tables: list[Table] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self.references: list[str] = []  #: whatever a browser might fetch or run
+        self.charts: list[str] = []  #: the names of the pictures
+        self.lang = ""
+        self._in: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.add(tag)
+        self.references += [f"{name}={value}" for name, value in attrs if name in _FETCHED or name.startswith("on")]
+        self.ids += [value for name, value in attrs if name == "id" and value and "svg" not in self._in]
+        if tag == "svg":
+            assert given.get("role") == "img"
+            self.charts.append(given["aria-label"] or "")
+        elif tag == "html":
+            self.lang = given.get("lang") or ""
+        elif tag == "a":
+            self.links.append(given.get("href") or "")
+        elif tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
+            self.headings.append((int(tag[1]), ""))
+        elif tag == "table":
+            self.tables.append(Table())
+        elif tag == "tr":
+            self.tables[-1].rows.append([])
+        elif tag in ("th", "td"):
+            self.tables[-1].rows[-1].append("")
+            if tag == "th":
+                self.tables[-1].scopes.append(given.get("scope"))
+        if tag not in ("meta", "br", "link", "img"):
+            self._in.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._in.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        text = " ".join(data.split())
+        if not text or "svg" in self._in or "style" in self._in:
+            return
+        last = self._in[-1] if self._in else ""
+        if self.headings and any(tag[0] == "h" and tag[1:].isdigit() for tag in self._in):
+            level, words = self.headings[-1]
+            self.headings[-1] = (level, f"{words} {text}".strip())
+        if "caption" in self._in:
+            self.tables[-1].caption = f"{self.tables[-1].caption} {text}".strip()
+        elif last and ("td" in self._in or "th" in self._in):
+            row = self.tables[-1].rows[-1]
+            row[-1] = f"{row[-1]} {text}".strip()
+
+    def table(self, caption: str) -> Table:
+        """The first table whose caption begins so."""
+        return next(table for table in self.tables if table.caption.startswith(caption))
+
+
+def number(text: str) -> int:
+    """A number as the page writes it; nothing is none."""
+    return int(text.replace(",", "") or 0)

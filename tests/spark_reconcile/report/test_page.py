@@ -1,0 +1,347 @@
+"""A report as an analyst reads it: whole, in order, harmless, and with the same numbers in every file.
+
+Two dates of a few institutions: a wrong clock, a ledger that did not come, messages carried from the first date to the
+second, a threshold of one pair, files that were cut, and texts that would be commands, formulas or markup.
+"""
+
+import csv
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from semq.store.rows import Event, Side
+from spark_reconcile.job import Request, Result, run
+from spark_reconcile.limits import Breach
+from spark_reconcile.progress import Progress
+from spark_reconcile.report.exceptions import Exceptions
+from spark_reconcile.report.page import Content, render
+from spark_reconcile.report.pairs import Pairs
+from spark_reconcile.report.sheets import Written
+from spark_reconcile.report.summary import summary
+from spark_reconcile.settings import Limit, Settings
+from spark_reconcile.verdicts import VERDICT
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, Office, Order, StandingClock
+from tests.spark_reconcile.report import exposition
+from tests.spark_reconcile.report.made import findings, source
+from tests.spark_reconcile.report.reading import Page, number
+
+NEXT = DAY + timedelta(days=1)
+HOSTILE = '=HYPERLINK("https://example.invalid","<script>")\x00\x1b[31m'
+NAMES = {"1.a": "上海凌云贸易", "1.b": "<b>津南物流</b> & Söhne", HUB: "平台中心"}
+FAST = {"1.b": HOUR}
+LOST = "S:ACCEPTED@0 S:SENT@3"
+FORWARDED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
+TWICE = f"{DIRECT} R:RECEIVED@700000"
+OTHER = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
+
+
+@dataclass
+class Report:
+    """The published run of the second date, and of the first."""
+
+    result: Result
+    folder: Path
+    first: Path
+
+    @property
+    def text(self) -> str:
+        return (self.folder / "report.html").read_text("utf-8")
+
+    @property
+    def page(self) -> Page:
+        return Page(self.text)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return _json(self.folder / "summary.json")
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = pq.read_table(self.folder / table).to_pylist()
+        return rows
+
+    def sheet(self, name: str) -> list[dict[str, str]]:
+        content = (self.folder / name).read_bytes()
+        assert content.startswith(b"\xef\xbb\xbf")
+        return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return content
+
+
+def write(office: Office) -> None:
+    numbers = iter(range(1, 1000))
+
+    def order(sender: str, receiver: str, day: int) -> Order:
+        at = next(numbers)
+        return Order(at, sender, receiver, at=day * 24 * HOUR + 10 * HOUR + at * 1000)
+
+    for day in (0, 1):
+        for sender, receiver in (("1.a", "1.b"), ("1.b", "1.a"), ("1.a", "1.c"), ("1.c", "1.b")):
+            for _ in range(3):
+                office.write(order(sender, receiver, day), DIRECT, FAST)
+        office.write(order("1.a", "1.b", day), LOST, FAST)
+        office.write(order("1.a", "1.b", day), FORWARDED, FAST)
+    for course in (OTHER, TWICE, FORWARDED):
+        office.write(order("1.b", "1.a", 1), course, FAST)
+    refused = office.write(order("1.a", "1.b", 1), LOST)
+    office.add(HUB, refused, Side.HUB, Event.REFUSED, 24)["reason"] = HOSTILE
+    office.extract(DAY)
+    office.sleep(1)
+    office.extract(NEXT, only=["1.a", "1.b", HUB])
+
+
+@pytest.fixture(scope="module")
+def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    clock = StandingClock()
+    office = Office(tmp_path_factory.mktemp("report"), clock)
+    write(office)
+    limits = {"1.b>1.a": {"MATCHED": Limit(max_rate=0.1)}}
+    settings = replace(office.settings, names=NAMES, csv_rows_max=3, pair_thresholds=limits)
+    made = [run(settings, Request(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)]
+    return Report(made[1], Path(made[1].report).parent, Path(made[0].report).parent)
+
+
+# ---------------------------------------------------------------- as a document
+
+
+def test_it_stands_alone_and_nothing_in_it_is_a_command_to_the_browser(report: Report) -> None:
+    page = report.page
+    assert page.references == []
+    assert not page.tags & {"script", "iframe", "object", "embed", "link", "img", "form", "b"}
+    assert "url(" not in report.text
+    assert "&lt;script&gt;" in report.text
+    assert not {"\x00", "\x1b"} & set(report.text)
+    assert "上海凌云贸易" in report.text
+    assert "&lt;b&gt;津南物流" in report.text
+
+
+def test_headings_are_in_order_and_links_lead_somewhere(report: Report) -> None:
+    page = report.page
+    levels = [level for level, _ in page.headings]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(words for _, words in page.headings)
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
+    assert page.lang == "en"
+
+
+def test_every_table_has_a_caption_and_every_heading_of_it_a_scope(report: Report) -> None:
+    page = report.page
+    assert all(table.caption for table in page.tables)
+    assert {scope for table in page.tables for scope in table.scopes} == {"col", "row"}
+    assert page.charts == [
+        "Exceptions by verdict",
+        "Messages by business date",
+        "Exceptions by business date and verdict",
+        "Exceptions by age",
+        "Messages by time from acceptance to record",
+    ]
+
+
+# ---------------------------------------------------------------- the numbers
+
+
+def test_the_verdicts_are_those_of_all_other_files(report: Report) -> None:
+    summary, table = report.summary, report.page.table("Each message of this date")
+    shown = {name.split()[0]: number(count) for name, count in table.column("Messages").items()}
+    carried = {name.split()[0]: number(count) for name, count in table.column("Carried").items()}
+    assert shown == {**summary["verdicts"], "All": summary["messages"]}
+    assert carried == {**summary["carried"]["verdicts"], "All": summary["carried"]["messages"]}
+    for scope, counts in (("date", shown), ("carried", carried)):
+        judged = Counter(row["verdict"] for row in report.rows("verdicts.parquet") if row["scope"] == scope)
+        assert {name: count for name, count in counts.items() if count and name != "All"} == dict(judged)
+    assert carried["MISSING_AT_HUB"] == carried["NOT_DELIVERED"] == 1
+    assert shown["SOURCE_MISSING"] == 6
+    assert f"{summary['exceptions']} exceptions" in report.text
+
+
+def test_the_pairs_are_those_of_all_other_files(report: Report) -> None:
+    table = report.page.table("Pairs, the most")
+    summary = {f"{pair['sender']}>{pair['receiver']}": pair for pair in report.summary["pairs"]}
+    sheet = report.sheet("pairs.csv")
+    assert [row["Pair"] for row in sheet[:-1]] == list(summary)[:3]
+    assert sheet[-1]["Pair"] == "Cut: the first 3 of 4 rows; all of them are in pairs.parquet."
+    listed = dict(zip(summary, table.rows[1:], strict=True))
+    for name, cells in listed.items():
+        pair = summary[name]
+        of_table = [row for row in report.rows("pairs.parquet") if f"{row['sender']}>{row['receiver']}" == name]
+        counted = Counter({row["verdict"]: row["messages"] for row in of_table if row["scope"] == "date"})
+        wrong = sum(count for verdict, count in counted.items() if VERDICT[verdict].kind == "exception")
+        assert [number(cells[at]) for at in (1, 2, 3)] == [counted.total(), counted["MATCHED"], wrong]
+        assert (pair["messages"], pair["exceptions"], pair["verdicts"]) == (counted.total(), wrong, dict(counted))
+        assert number(cells[5]) == pair["carried"]["exceptions"]
+    for row in sheet[:-1]:
+        pair = summary[row["Pair"]]
+        assert (int(row["Messages"]), int(row["Exceptions"])) == (pair["messages"], pair["exceptions"])
+        assert int(row["Exceptions of earlier dates"]) == pair["carried"]["exceptions"]
+        assert {name: int(row[name]) for name in VERDICT if int(row[name])} == pair["verdicts"]
+    assert [name for name, cells in listed.items() if "✗ threshold" in cells[0]] == ["1.b>1.a"]
+    assert sheet[0]["Thresholds passed"] + sheet[1]["Thresholds passed"] == "MATCHED"
+
+
+def test_each_pair_can_be_looked_into(report: Report) -> None:
+    page = report.page
+    for place, pair in enumerate(report.summary["pairs"], 1):
+        assert f"p{place}" in page.ids
+        assert f"#p{place}" in page.links
+        own = _tables_of(page, place)
+        verdicts = {row[0].split()[0]: number(row[1]) for row in own["Verdicts"][1:]}
+        assert {name: count for name, count in verdicts.items() if count} == pair["verdicts"]
+        latency = {row[0]: number(row[1]) for row in own.get("From acceptance", [])[1:]}
+        assert {within: count for within, count in latency.items() if count} == {
+            one["within"]: one["messages"] for one in pair["latency"]
+        }
+        ages: Counter[str] = Counter()
+        for one in (*pair["ages"], *pair["carried"]["ages"]):
+            if VERDICT[one["verdict"]].kind != "fine":
+                ages[one["age"]] += one["messages"]
+        assert {row[0]: number(row[3]) for row in own.get("Age of", [])[1:] if number(row[3])} == dict(ages)
+        assert [row[0] for row in own["By business date"][1:]] == [DAY.isoformat(), NEXT.isoformat()]
+        assert number(own["By business date"][2][2]) == pair["exceptions"]
+        told = own.get("Its exceptions", [])[1:]
+        assert len(told) == pair["exceptions"] + pair["carried"]["exceptions"]
+
+
+def _tables_of(page: Page, place: int) -> dict[str, list[list[str]]]:
+    """The tables of one pair by the beginning of their caption: the tables of a pair stand together, in order."""
+    starts = [at for at, table in enumerate(page.tables) if table.caption.startswith("Verdicts of this pair")]
+    ends = [*starts[1:], len(page.tables)]
+    mine = page.tables[starts[place - 1] : ends[place - 1]]
+    known = ("Verdicts", "From acceptance", "Age of", "By business date", "Its exceptions")
+    found: dict[str, list[list[str]]] = {}
+    for table in mine:
+        name = next((name for name in known if table.caption.startswith(name)), None)
+        if name is None:
+            break
+        found[name] = table.rows
+    return found
+
+
+def test_trend_ages_and_latency_are_those_of_the_summaries(report: Report) -> None:
+    page, summary = report.page, report.summary
+    heading, *days = page.table("Messages and verdicts by business date").rows
+    both = [_json(report.first / "summary.json"), summary]
+    assert [row[0] for row in days] == [DAY.isoformat(), NEXT.isoformat()]
+    for name, *counts in zip(*[heading, *days], strict=True):
+        key = {"Messages": "messages", "Exceptions": "exceptions"}.get(name)
+        if name != "Date":
+            assert [number(count) for count in counts] == [one[key] if key else one["verdicts"][name] for one in both]
+    latency = {row[0]: number(row[1]) for row in page.table("The same in numbers").rows[1:]}
+    assert {name: count for name, count in latency.items() if count} == {
+        one["within"]: one["messages"] for one in summary["latency"]
+    }
+    ages = page.table("The same, with what is open").rows[1:]
+    every = [*summary["ages"], *summary["carried"]["ages"]]
+    assert sum(number(row[3]) for row in ages) == sum(
+        one["messages"] for one in every if VERDICT[one["verdict"]].kind != "fine"
+    )
+
+
+# ---------------------------------------------------------------- what to do
+
+
+def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report: Report) -> None:
+    text = report.text
+    for row in report.rows("exceptions.parquet"):
+        assert f"<code>{row['lk0']}</code>" in text
+        assert f"{row['lk0']} " in text.replace("<code>", "")  # in a command
+    assert "The sender sent it and heard nothing; the hub has no line; the receiver has no line." in text
+    assert "semq msg inquire" in text
+    assert f"semq reconcile apply --business-date {NEXT} --config FILE --reports FOLDER" in text
+    assert "Owner: receiver 1.a <bdi>上海凌云贸易</bdi>." in text
+    lists = report.page.table("The repair lists").column("Messages on its list")
+    assert sum(map(number, lists.values())) == sum(report.result.deeds.values())
+
+
+def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: Report) -> None:
+    text = report.text
+    assert "No ledger of 1.c: 6 messages cannot be judged." in text
+    assert f"semq reconcile extract --business-date {NEXT} --config FILE" in text
+    assert "fast by 1 h" in text
+    assert "is fast by 1 h; its lines are put in order by the hub's clock." in " ".join(text.split())
+    assert "carried from an earlier date" in text
+    assert "50.0 % of the messages; accepted: at most 10 %" in text
+
+
+def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(report: Report) -> None:
+    story = next(
+        table.rows
+        for table in report.page.tables
+        if table.caption.startswith("Its story") and any("hub" in row[2] for row in table.rows) and len(table.rows) > 6
+    )
+    said = [(row[2], row[3]) for row in story[1:]]
+    assert said[0] == ("sender", "accepted from the application")
+    assert said.index(("receiver", "recorded")) < said.index(("sender", "told: delivered (Ack2)"))
+    assert all(row[0].endswith("+00:00") for row in story[1:])
+
+
+# ---------------------------------------------------------------- without Spark
+
+
+def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
+    nodes = [f"1.{number}" for number in range(1000)]
+    found = findings(
+        sources=tuple(source(node, "MISSING") for node in nodes),
+        absent=dict.fromkeys(nodes, 1),
+        breaches=[Breach(f"{node}>1.x", "MATCHED", "max_count", 1, 0) for node in nodes],
+    )
+    pairs = Pairs(Written(0, 0), (), {}, {}, [])
+    nothing = Exceptions(Written(0, 0), [])
+    facts = summary(found, pairs, nothing)
+    text = " ".join(render(Content(found, facts, pairs, nothing, {}, [], dict.fromkeys(nodes, 1)), Settings()).split())
+    assert "and 970 other thresholds" in text
+    assert "and no ledger of 970 other nodes" in text
+    assert "and 700 others: summary.json has all of them" in text
+    assert len(text) < 200_000
+
+
+# ---------------------------------------------------------------- beside the page
+
+
+def test_files_that_were_cut_say_so_everywhere(report: Report) -> None:
+    found = len(report.rows("exceptions.parquet"))
+    assert found > 3
+    *rows, last = report.sheet("exceptions.csv")
+    assert len(rows) == 3
+    assert last["Verdict"] == f"Cut: the first 3 of {found} rows; all of them are in exceptions.parquet."
+    assert report.summary["files"] == {"exceptions.csv": {"rows": 3, "of": found}, "pairs.csv": {"rows": 3, "of": 4}}
+    page = " ".join(report.text.split())
+    assert (
+        f"{found} in all, those carried from earlier dates included. exceptions.csv lists the first 3 of them" in page
+    )
+    assert "pairs.csv has the worst 3 of them, pairs.parquet all" in page
+
+
+def test_the_metrics_are_as_prometheus_reads_them(report: Report) -> None:
+    types, samples = exposition.read((report.folder / "metrics.prom").read_text("utf-8"))
+    assert types == dict.fromkeys(
+        [
+            "semq_reconcile_business_date_timestamp_seconds", "semq_reconcile_last_success_timestamp_seconds",
+            "semq_reconcile_run_duration_seconds", "semq_reconcile_evidence_until_timestamp_seconds",
+            "semq_reconcile_messages", "semq_reconcile_carried_messages", "semq_reconcile_sources",
+            "semq_reconcile_threshold_breaches",
+        ],
+        "gauge",
+    )  # fmt: skip
+    summary = report.summary
+    for name, counts in (("messages", summary["verdicts"]), ("carried_messages", summary["carried"]["verdicts"])):
+        for verdict, count in counts.items():
+            assert samples[f"semq_reconcile_{name}", f'verdict="{verdict}"'] == count
+    assert samples["semq_reconcile_sources", 'state="MISSING"'] == 1
+    assert samples["semq_reconcile_threshold_breaches", ""] == len(summary["breaches"])
+    assert samples["semq_reconcile_evidence_until_timestamp_seconds", ""] == summary["evidence_until"] / 1000

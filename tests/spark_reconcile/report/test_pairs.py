@@ -1,0 +1,91 @@
+"""pairs.csv: one row for each pair; and which pairs are shown, with what earlier runs said of them."""
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile.limits import Breach
+from spark_reconcile.report import pairs as module
+from spark_reconcile.report.pairs import Count, Pair, count, write_pairs
+from spark_reconcile.report.sheets import Written
+from spark_reconcile.settings import Settings
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import MIDNIGHT
+
+SETTINGS = Settings(names={"1.10": "上海凌云贸易"}, csv_rows_max=3)
+# Pair, scope, verdict, messages; as the table is sorted: pairs together, the worst first.
+ROWS = """
+1.10>1.b  date     MATCHED         90
+1.10>1.b  date     NOT_DELIVERED    7
+1.10>1.b  date     IN_FLIGHT        3
+1.10>1.b  carried  NOT_DELIVERED    2
+1.b>1.10  carried  MISSING_AT_HUB   5
+1.c>1.10  date     MATCHED         50
+1.c>1.b   date     MATCHED         40
+"""
+
+
+def table(folder: Path, parts: Iterable[str] = (ROWS,)) -> Place:
+    for number, text in enumerate(parts):
+        rows = []
+        for line in text.strip().splitlines():
+            pair, scope, verdict, messages = line.split()
+            sender, _, receiver = pair.partition(">")
+            rows.append(
+                {"scope": scope, "sender": sender, "receiver": receiver, "verdict": verdict, "messages": int(messages),
+                 "oldest_at": MIDNIGHT - (scope == "carried"), "bytes": 10 * int(messages), "resends": 1}
+            )  # fmt: skip
+        folder.mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"part-{number:05d}.parquet")
+    return Place.at(folder)
+
+
+def write(tmp_path: Path, *breaches: Breach) -> tuple[list[dict[str, str]], Written, tuple[Pair, ...]]:
+    sheet, shown = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, breaches)
+    content = (tmp_path / "pairs.csv").read_bytes().decode("utf-8-sig")
+    return list(csv.DictReader(io.StringIO(content, newline=""))), sheet, shown
+
+
+def test_a_row_adds_up_its_pair(tmp_path: Path) -> None:
+    (first, second, *_, last), sheet, shown = write(tmp_path, Breach("1.10>1.b", "IN_FLIGHT", "max_count", 3, 0))
+    assert (first["Pair"], first["Sender"], first["Sender name"], first["Receiver"]) == (
+        "1.10>1.b", "'1.10", "上海凌云贸易", "1.b",
+    )  # fmt: skip
+    assert [first[name] for name in ("Messages", "Matched", "Exceptions", "Share of exceptions")] == [
+        "100",
+        "90",
+        "7",
+        "0.07",
+    ]
+    assert [first[name] for name in ("Exceptions of earlier dates", "Bytes", "Resends")] == ["2", "1000", "3"]
+    assert first["Oldest exception"] == "2026-11-19 23:59:59.999+00:00"
+    assert first["Thresholds passed"] == "IN_FLIGHT"
+    assert (first["MATCHED"], first["NOT_DELIVERED"], first["IN_FLIGHT"], first["QUARANTINED"]) == ("90", "7", "3", "0")
+    assert (second["Pair"], second["Messages"], second["Share of exceptions"]) == ("1.b>1.10", "0", "")
+    assert sheet == (4, 3)
+    assert last["Pair"].startswith("Cut: the first 3 of 4 rows;")
+    assert [pair.name for pair in shown] == ["1.10>1.b", "1.b>1.10", "1.c>1.10", "1.c>1.b"]
+
+
+def test_the_worst_are_shown_and_those_whose_own_threshold_is_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
+    passed = (Breach("1.c>1.b", "MATCHED", "max_count", 40, 0), Breach("", "MATCHED", "max_count", 180, 0))
+    _, _, shown = write(tmp_path, *passed)
+    assert [pair.name for pair in shown] == ["1.10>1.b", "1.c>1.b"]
+
+
+def test_a_pair_of_an_earlier_run_is_found_in_all_parts(tmp_path: Path) -> None:
+    place = table(tmp_path / "old", (ROWS, "1.c>1.b date PARKED 1\n1.z>1.y date A_VERDICT_OF_ANOTHER_VERSION 9"))
+    assert count(place, {"1.10>1.b", "1.c>1.b", "1.z>1.y", "1.no>1.body"}) == {
+        "1.10>1.b": Count(100, 7, 2),
+        "1.c>1.b": Count(41, 1, 0),
+        "1.z>1.y": Count(9, 0, 0),
+    }
+    assert count(Place.at(tmp_path / "none"), {"1.10>1.b"}) == {}

@@ -1,0 +1,69 @@
+"""Parts of the page that speak of the whole date: thresholds in words, and ledgers that need somebody."""
+
+from datetime import date
+
+import pytest
+
+from spark_reconcile.clocks import Skew
+from spark_reconcile.limits import Breach
+from spark_reconcile.report.findings import Tally, tally
+from spark_reconcile.report.sections import ages, breach_words, latency, limit_words, sources
+from spark_reconcile.settings import Limit, Settings
+from tests.spark_reconcile.office import HUB
+from tests.spark_reconcile.report.made import findings, source
+
+
+@pytest.mark.parametrize(
+    ("breach", "words"),
+    [
+        (Breach("", "X", "max_count", 1, 0), "1 message; accepted: none"),
+        (Breach("", "X", "max_count", 1200, 5), "1,200 messages; accepted: at most 5"),
+        (Breach("", "X", "max_rate", 0.000488, 0.0001), "0.049 % of the messages; accepted: at most 0.01 %"),
+        (Breach("", "X", "max_age_s", 69_414, 3600), "the oldest is 19 h 16 min old; accepted: at most 1 h old"),
+    ],
+)
+def test_a_breach_says_what_was_found_and_what_is_accepted(breach: Breach, words: str) -> None:
+    assert breach_words(breach) == words
+
+
+def test_a_limit_is_said_whole() -> None:
+    assert limit_words(None) == limit_words(Limit()) == ""
+    assert limit_words(Limit(max_count=7, max_rate=0.5, max_age_s=60)) == "at most 7, at most 50 %, at most 1 min old"
+
+
+def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
+    found = findings(
+        sources=(
+            source(HUB, role="platform"), source("1.good"), source("1.fast"), source("1.late", "MISSING"),
+            source("1.twice", "REPEATED"), source("1.good", day=date(2026, 11, 19)),
+            source("1.bad", "ALTERED", day=date(2026, 11, 19)),
+        ),
+        skews={"1.fast": Skew(7_200_000, 9, 10), "1.good": Skew(1000, 9, 10), HUB: Skew(5000, 1, 1)},
+        absent={"1.late": 5, "1.never": 7},
+    )  # fmt: skip
+    told = sources(found, Settings(names={"1.never": "某某"}))
+    assert [row["name"] for row in told["fine"]] == [f"{HUB}.1.1", "1.good.1.1"]
+    assert [(row["name"], row["state"].name, row["unjudged"], row["clock"]) for row in told["trouble"]] == [
+        ("1.fast.1.1", "COMPLETE", 0, "fast by 2 h"),
+        ("1.late.1.1", "MISSING", 5, ""),
+        ("1.twice.1.1", "REPEATED", 0, "not known"),
+        ("1.bad.1.1", "ALTERED", 0, "not known"),
+        ("1.never", "MISSING", 7, ""),
+    ]
+    assert told["trouble"][-1]["called"] == "某某"
+
+
+def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
+    row = {"messages": 1, "bytes": 1, "resends": 0, "oldest_at": 1, "turned": 1, "finding": "f"}
+    counted = tally(
+        [
+            {**row, "scope": "date", "verdict": "MATCHED", "age": 1, "latency": 0},
+            {**row, "scope": "date", "verdict": "NOT_DELIVERED", "age": 1, "latency": None},
+            {**row, "scope": "carried", "verdict": "SOURCE_MISSING", "age": 1, "latency": 3},
+        ]
+    )
+    assert [counted.turned(name) for name in ("SOURCE_MISSING", "MATCHED", "PARKED")] == [1, 1, 0]
+    (some,) = (one for one in ages(counted) if one["messages"])
+    assert (some["exceptions"], some["open"], some["messages"]) == (1, 1, 2)
+    assert [one["messages"] for one in latency(counted) if one["messages"]] == [1]
+    assert ages(Tally((), {}, {})) == latency(Tally((), {}, {})) == []

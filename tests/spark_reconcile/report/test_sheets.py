@@ -1,0 +1,62 @@
+"""Files for spreadsheets: the mark of UTF-8, texts that stay texts, and an honest end."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from spark_reconcile.report.sheets import cell, write_sheet
+from spark_reconcile.storage import Place
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=cmd()", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "\r=1", "\n=1", "＝1+1", "－1",  # formulas
+        "1.10010", "10008", "1,5", "12e45", "1.e5", "1.2E-7", "1.100.001", "1,234,567", "5%", "0" * 32,  # numbers
+        "1.1.5", "11-20", "2026-11-20", "20/11/26", "12:30", "12:30:59", " 1.1.5 ",  # dates and times
+    ],
+)  # fmt: skip
+def test_what_a_spreadsheet_would_guess_is_marked_as_text(text: str) -> None:
+    assert cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.10008.1.1.627d4722441c28d5.1099511627777", "1.10008>1.56001", "2.hub", "1.a", "上海凌云贸易", "SEMQ-1101",
+        "2026-11-20 08:00:00.000+08:00", "1 h 5 min", "0a" * 16, "semq msg trace 1.1", "", "a\nb", 'say "x"',
+    ],
+)  # fmt: skip
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert cell(text) == text
+
+
+def test_numbers_stay_numbers_and_what_cannot_be_seen_is_replaced() -> None:
+    assert (cell(-5), cell(0.25), cell(None)) == (-5, 0.25, None)
+    assert cell("a\x00b\x07") == "a\ufffdb\ufffd"
+
+
+def write(target: Path, count: int, rows_max: int) -> tuple[list[list[str]], tuple[int, int]]:
+    sheet = write_sheet(
+        Place.at(target), ["Name", "Number"], range(count), lambda n: [f"数据 {n}, a", n], rows_max, "x.parquet"
+    )
+    content = target.read_bytes()
+    assert content.startswith(b"\xef\xbb\xbf")
+    return list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))), sheet
+
+
+def test_a_file_that_holds_everything_says_nothing_more(tmp_path: Path) -> None:
+    rows, sheet = write(tmp_path / "x.csv", 3, rows_max=3)
+    assert rows == [["Name", "Number"], *([f"数据 {n}, a", f"{n}"] for n in range(3))]
+    assert sheet == (3, 3)
+    assert write(tmp_path / "x.csv", 0, rows_max=3) == ([["Name", "Number"]], (0, 0))
+
+
+def test_a_file_that_was_cut_says_so_in_its_last_line(tmp_path: Path) -> None:
+    rows, sheet = write(tmp_path / "x.csv", 100_000, rows_max=99_998)
+    assert sheet == (100_000, 99_998)
+    assert len(rows) == 1 + 99_998 + 1
+    assert rows[-2] == ["数据 99997, a", "99997"]
+    assert rows[-1] == ["Cut: the first 99,998 of 100,000 rows; all of them are in x.parquet."]

@@ -1,0 +1,52 @@
+"""Next steps: every finding that is an exception has one, and every command is one that semq understands."""
+
+import shlex
+
+import pytest
+from typer.main import get_command
+
+from semq.cli.main import make
+from spark_reconcile.commands import parser
+from spark_reconcile.report.steps import Next, next_steps, owner_of
+from spark_reconcile.verdicts import RULES, VERDICT
+
+WRONG = sorted({(rule.finding, rule.verdict) for rule in RULES if VERDICT[rule.verdict].kind == "exception"})
+
+
+def row(finding: str, verdict: str, lk0: str = "1.10.1.1.3f2a.7") -> dict[str, str]:
+    return {"lk0": lk0, "finding": finding, "verdict": verdict, "sender": "1.10", "receiver": "1.20"}
+
+
+@pytest.mark.parametrize(("finding", "verdict"), WRONG)
+def test_every_exception_has_a_next_command_that_is_one(finding: str, verdict: str) -> None:
+    steps = next_steps(row(finding, verdict), "2026-11-20", "2.hub", "1.20")
+    assert steps
+    for step in steps:
+        program, group, *arguments = shlex.split(step.command)
+        assert program == "semq"
+        assert step.node == {"sender": "1.10", "hub": "2.hub", "receiver": "1.20", "writer": "1.20"}[step.side]
+        if group == "reconcile":
+            parser().parse_args(arguments)
+        else:
+            _understood(group, arguments)
+    assert owner_of(row(finding, verdict), "2.hub")
+
+
+def _understood(group: str, arguments: list[str]) -> None:
+    """As the command line of semq reads it; raises where it would not."""
+    command = get_command(make())
+    for name in (group, arguments[0]):
+        command = command.commands[name]  # type: ignore[attr-defined]
+    with command.make_context("semq", arguments[1:]):
+        pass
+
+
+def test_what_others_wrote_is_no_command_of_its_own() -> None:
+    (step,) = next_steps(row("never_arrived", "MISSING_AT_HUB", "1.a; rm -rf ~"), "2026-11-20", "")
+    assert step == Next("sender", "1.10", "semq msg inquire '1.a; rm -rf ~' --config FILE")
+
+
+def test_an_owner_is_a_node_where_there_is_one() -> None:
+    assert owner_of(row("other_bytes", "DIGEST_MISMATCH"), "2.hub") == [("sender", "1.10"), ("receiver", "1.20")]
+    assert owner_of(row("sent_to_no_avail", "NOT_DELIVERED"), "2.hub") == [("hub", "2.hub")]
+    assert owner_of(row("two_targets", "STATE_CONTRADICTION"), "2.hub") == [("analyst", "")]

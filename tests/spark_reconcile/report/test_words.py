@@ -1,0 +1,51 @@
+"""Words of the report: every line that can be written, every word of a ledger, times and shares."""
+
+import pytest
+
+from semq.store.rows import Event, Side
+from spark_reconcile.report.words import CHINESE, STANDS, duration, event_words, percent, side_word, stands
+from spark_reconcile.schema import EVENTS_OF
+from spark_reconcile.situation import HUBS, RECEIVERS, SENDERS
+from spark_reconcile.verdicts import VERDICT
+
+
+def test_every_line_that_can_be_written_has_words() -> None:
+    for side, events in EVENTS_OF.items():
+        for event in events:
+            words = event_words(side, event)
+            assert words
+            assert "unreadable" not in words
+    assert event_words(Side.HUB, Event.STORED) != event_words(Side.SENDER, Event.STORED)
+    assert event_words(7, 99) == "unreadable: side 7, event 99"
+    assert CHINESE.keys() == VERDICT.keys()
+    assert (side_word(2), side_word(9), side_word(None)) == ("hub", "?", "?")
+
+
+def test_every_word_of_a_ledger_is_put_as_a_person_would() -> None:
+    words = {"sender": SENDERS, "hub": HUBS, "receiver": RECEIVERS}
+    assert {side: set(known) for side, known in STANDS.items()} == {side: set(known) for side, known in words.items()}
+    assert stands("hub", "none") == "has no line"
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (None, ""),
+        (0, "0 s"),
+        (59_999, "59 s"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (3_700_000, "1 h 1 min"),
+        (90_000_000, "1 d 1 h"),
+    ],
+)
+def test_durations_are_written_in_two_units(ms: int | None, words: str) -> None:
+    assert duration(ms) == words
+
+
+@pytest.mark.parametrize(
+    ("part", "of", "words"),
+    [(0, 0, ""), (0, 7, "0.0 %"), (1, 3, "33.3 %"), (21, 50_000, "0.042 %"), (1, 10_000_000, "< 0.001 %")],
+)
+def test_a_share_is_never_shown_as_nothing_when_there_is_something(part: int, of: int, words: str) -> None:
+    assert percent(part, of) == words

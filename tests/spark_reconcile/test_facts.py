@@ -1,0 +1,116 @@
+"""Lines that nobody would write, planted among good ones: each has the verdict that DESIGN.md promises, in one run."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from semq.store.rows import Side
+from spark_reconcile.job import Request, run
+from spark_reconcile.progress import Progress
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, Order, StandingClock
+
+Lines = list[dict[str, Any]]
+
+
+def change(line: int, **fields: object) -> Callable[[Lines], None]:
+    """Change fields of one line of the message."""
+    return lambda lines: lines[line].update(fields)
+
+
+def without(at: int) -> Callable[[Lines], None]:
+    """Let a line be lost."""
+    return lambda lines: lines[at].clear()
+
+
+def of(side: Side, node: str) -> Callable[[Lines], None]:
+    """Let another node have written the lines of a side."""
+
+    def move(lines: Lines) -> None:
+        for line in lines:
+            if line["side"] == side:
+                line["node"] = node
+
+    return move
+
+
+def nothing(lines: Lines) -> None:
+    """Leave the lines as they are."""
+
+
+def twice_in_two_stores(lines: Lines) -> None:
+    lines[3]["seq"] = 77_777
+    lines.append({**lines[3], "store": "2.1"})
+
+
+EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
+# Lines of DIRECT: 0 S:ACCEPTED 1 S:SENT 2 H:FORWARDED 3 R:RECEIVED 4 S:FORWARDED 5 S:DELIVERED 6 R:SENDER_ACKED.
+CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
+    "expired, and ended by a void marker": ("REFUSED", EXPIRED, nothing),
+    "turned away, with a null attempt": ("REFUSED", "S:REFUSED@0", change(0, att=None)),
+    "nulls instead of empty texts": ("MATCHED", STORED, change(0, att=None, lk1=None, size=None, reason=None)),
+    "no ACCEPTED line": ("MATCHED", DIRECT, without(0)),
+    "nothing but SENT": ("MISSING_AT_HUB", "S:SENT@0", nothing),
+    "no FORWARDED line": ("STATE_CONTRADICTION", DIRECT, without(2)),
+    "no RECEIVED line": ("STATE_CONTRADICTION", DIRECT, without(3)),
+    "no DELIVERED line": ("ACK_NOT_RETURNED", DIRECT, without(5)),
+    "no SENDER_ACKED line": ("REACK_NOT_RETURNED", DIRECT, without(6)),
+    "recorded by another node": ("STATE_CONTRADICTION", DIRECT, of(Side.RECEIVER, "1.c")),
+    "sent by another node": ("QUARANTINED", DIRECT, of(Side.SENDER, "1.c")),
+    "passed on by an institution": ("QUARANTINED", DIRECT, of(Side.HUB, "1.c")),
+    "recorded in two stores under one number": ("DUPLICATE_DELIVERED", DIRECT, twice_in_two_stores),
+    "forged": ("UNKNOWN_ORIGIN", "H:FORWARDED@24 R:RECEIVED@40", nothing),
+    "no number": ("QUARANTINED", DIRECT, change(5, seq=None)),
+    "no time": ("QUARANTINED", DIRECT, change(2, at=None)),
+    "an absurd time": ("QUARANTINED", DIRECT, change(3, at=2**63 - 1)),
+    "an unknown event": ("QUARANTINED", DIRECT, change(4, event=17)),
+    "an absurd size and attempt": ("MATCHED", DIRECT, change(0, size=2**63 - 1, att=-(2**31))),
+    "a locator with a line's end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a.1.1.3f.7\n")),
+    "a locator without an end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a." + "9" * 100_000)),
+    "a locator that is no text": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0=b"1.a.\xff")),
+    "a reason that is no text": ("QUARANTINED", DIRECT, change(2, reason=b"\xc3\x28", event=99)),
+    "a target that is no text": ("STATE_CONTRADICTION", DIRECT, change(2, target=b"1.b\xff")),
+    "an empty locator": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="", seq=88_888)),
+    "an attempt of an earlier date that is delivered": ("", "H:SENT@0 R:RECEIVED@9 H:RELEASED@20", nothing),
+    "a copy that comes again": ("", "R:DUPLICATE@0", nothing),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The verdict of each message, by locator, of one run over all cases and what happens every day."""
+    office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
+    all_lines: Lines = []
+    for number in range(3):
+        all_lines += office.lines_of(Order(number + 900), DIRECT)
+        all_lines += office.lines_of(Order(number + 950, "1.c", "1.b"), STORED)
+    for number, (_, course, plant) in enumerate(CASES.values()):
+        lines = office.lines_of(Order(number, at=3 * HOUR + number * 60_000), course)
+        plant(lines)
+        all_lines += filter(None, lines)
+    office.deliver(all_lines)
+    result = run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
+    rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
+    assert len({row["lk0"] for row in rows}) == len(rows) == result.messages
+    return {row["lk0"]: row["verdict"] for row in rows}
+
+
+NAMES = {"a locator with a line's end": "1.a.1.1.3f.7\n", "a locator without an end": "1.a." + "9" * 196,
+         "a locator that is no text": "1.a.\ufffd", "an empty locator": "?1.a.1.1.88888"}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_planted_has_the_verdict_that_is_promised(verdicts: dict[str, str], case: str) -> None:
+    lk0 = NAMES.get(case, Order(list(CASES).index(case)).lk0)
+    assert verdicts.get(lk0, "") == CASES[case][0]
+
+
+def test_what_happens_every_day_is_fine_beside_it(verdicts: dict[str, str]) -> None:
+    daily = [verdicts[Order(number + 900).lk0] for number in range(3)]
+    daily += [verdicts[Order(number + 950, "1.c", "1.b").lk0] for number in range(3)]
+    assert daily == ["MATCHED"] * 6
