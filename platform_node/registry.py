@@ -113,8 +113,8 @@ class Registry:
         ticket = await self.ticket(token.encode())
         if ticket is None or ticket.node != str(node):
             raise TokenRefused(node=str(node))
-        issued = self._sign(node, request, ticket.host_names)
-        kept: Issued | None = await self._read(identities.use_token, ticket.hash, self._clock.wall(), _row(issued))
+        issued, now = self._sign(node, request, ticket.host_names), self._clock.wall()
+        kept: Issued | None = await self._read(identities.use_token, ticket.hash, now, _row(issued, now))
         if kept is None:
             log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
             raise TokenRefused(node=str(node))
@@ -128,7 +128,7 @@ class Registry:
         self._renewals.take(str(current.node), self._clock.monotonic())
         names = tuple(name for name in current.host_names if name not in LOCAL_NAMES)
         issued = self._sign(current.node, request, names)
-        await self._read(identities.add_certificate, _row(issued))
+        await self._read(identities.add_certificate, _row(issued, self._clock.wall()))
         log.info("certificate_renewed", node=str(current.node), serial=issued.serial_text, before=current.serial_text)
         return issued.pem
 
@@ -222,8 +222,8 @@ def node_in(arguments: Mapping[str, Any]) -> Address:
     return node
 
 
-def _row(issued: NodeCertificate) -> Issued:
-    return Issued(issued.serial_text, str(issued.node), issued.key_id, issued.der, issued.not_before, issued.not_after)
+def _row(issued: NodeCertificate, now: datetime) -> Issued:
+    return Issued(issued.serial_text, str(issued.node), issued.key_id, issued.der, now, issued.not_after)
 
 
 def _pem(issued: Issued) -> bytes:

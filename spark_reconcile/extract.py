@@ -221,7 +221,7 @@ class _Parts:
         self._writer, self._rows_in_file = None, 0
         sha256, size = unnamed.sha256(), unnamed.size()
         name = f"part-{len(self._done):05d}-{sha256[:16]}.parquet"
-        unnamed.rename(name)
+        unnamed.move(self._folder / name)
         self._done.append(Part(name, rows, size, sha256))
 
 

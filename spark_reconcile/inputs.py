@@ -5,27 +5,17 @@ several extracts speak for the same ledger and date one is chosen by a rule that
 they lie there.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from spark_reconcile.days import Window
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Part, Verify, date_folder, read_manifest
-from spark_reconcile.schema import arrow_matches
+from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Verify, date_folder, read_manifest
+from spark_reconcile.parts import Seen, looked_at, other_ranges
 from spark_reconcile.storage import Place
-
-Range = tuple[int, int] | None  # lowest and highest value of a column; None where the footer does not say
-# What both Arrow and Spark can unpack.
-READABLE = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
-_BATCH = 1 << 16  # lines
-# A ledger's texts are short. Longer ones, on the average of many, are not: they only look small while they are packed.
-VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # octets
 
 
 class State(NamedTuple):
@@ -128,15 +118,19 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
         note = str(error.facts.get("why") or error.facts.get("schema_version") or "")
         return Source(day, name, str(error.facts["state"]), note, folder=folder)
     source = Source(day, manifest.source, "COMPLETE" if manifest.rows else "EMPTY", "", manifest, folder)
-    ranges: dict[str, list[Range]] = {"seq": [], "at": []}
-    state, note = _doubt(manifest, day, folder, verify, ranges)
-    return replace(source, state=state, note=note) if state else replace(source, note=_other_ranges(manifest, ranges))
+    state, note = _doubt_manifest(manifest, day, verify)
+    seen: list[Seen] = []
+    for part in manifest.files if not state else ():
+        found = looked_at(part, folder / part.name, manifest)
+        if found.state:
+            state, note = found.state, found.note
+            break
+        seen.append(found)
+    return replace(source, state=state, note=note) if state else replace(source, note=other_ranges(manifest, seen))
 
 
-def _doubt(
-    manifest: Manifest, day: date, folder: Place, verify: Verify | None, ranges: dict[str, list[Range]]
-) -> tuple[str, str]:
-    """The first thing in which an extract is not what its manifest says: state and words, both empty if all agree."""
+def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:
+    """Why a manifest is not believed: state and words, both empty if it is."""
     if manifest.day != day:
         return "MANIFEST_WRONG", f"it speaks of {manifest.business_date}"
     if verify is not None:
@@ -144,82 +138,7 @@ def _doubt(
             return "UNSIGNED", ""
         if not verify(manifest.node, manifest.signed_bytes(), manifest.signature):
             return "BAD_SIGNATURE", f"key {manifest.signature.key_id}"
-    for part in manifest.files:
-        state, note = _doubt_part(part, folder / part.name, manifest, ranges)
-        if state:
-            return state, note
     return "", ""
-
-
-def _other_ranges(manifest: Manifest, found: dict[str, list[Range]]) -> str:
-    """A range that the footers show, where the manifest states another: named, but nothing depends on it."""
-    stated = {"seq": (manifest.seq_first, manifest.seq_last), "at": (manifest.at_first, manifest.at_last)}
-    for column, ranges in found.items():
-        known = [one for one in ranges if one is not None]
-        if known and len(known) == len(ranges) and stated[column] != (None, None):
-            there = min(low for low, _ in known), max(high for _, high in known)
-            if there != stated[column]:
-                return f"its manifest states another range of {column} than {there[0]} to {there[1]}"
-    return ""
-
-
-def _doubt_part(part: Part, file: Place, manifest: Manifest, ranges: dict[str, list[Range]]) -> tuple[str, str]:
-    try:
-        size = file.size()
-        if size < part.bytes:
-            return "TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes"
-        if size > part.bytes or file.sha256() != part.sha256:
-            return "ALTERED", part.name
-        # As dictionaries: a column with one value costs next to nothing, and a bomb of long texts no memory.
-        with file.open() as stream, pq.ParquetFile(stream, read_dictionary=["node", "store"]) as parquet:
-            fault = arrow_matches(parquet.schema_arrow)
-            if fault:
-                return "UNKNOWN_SCHEMA", f"{part.name}: {fault}"
-            if parquet.metadata.num_rows != part.rows:
-                return "OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}"
-            unfit = _unfit(parquet)
-            if unfit:
-                return "UNKNOWN_SCHEMA", f"{part.name}: {unfit}"
-            for column, seen in ranges.items():
-                seen += _ranges(parquet, column)
-            other = _other_node(parquet, manifest)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        return "TRUNCATED", f"{part.name}: {str(error)[:120]}"
-    return ("OTHER_NODE", f"{part.name}: {other}") if other else ("", "")
-
-
-def _unfit(parquet: pq.ParquetFile) -> str:
-    """What a footer says that Spark could not unpack, or only into more memory than there is."""
-    for chunk in _chunks(parquet):
-        if chunk.compression not in READABLE:
-            return f"compressed by {chunk.compression}"
-        if chunk.total_uncompressed_size > max(CHUNK_ALWAYS, VALUE_MAX * chunk.num_values):
-            return f"{chunk.path_in_schema[:80]} unpacks to {chunk.total_uncompressed_size} bytes"
-    return ""
-
-
-def _chunks(parquet: pq.ParquetFile) -> Iterator[pq.ColumnChunkMetaData]:
-    groups = (parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups))
-    return (group.column(index) for group in groups for index in range(group.num_columns))
-
-
-def _ranges(parquet: pq.ParquetFile, column: str) -> Iterator[Range]:
-    for chunk in _chunks(parquet):
-        if chunk.path_in_schema == column:
-            said = chunk.statistics
-            yield (said.min, said.max) if said is not None and said.has_min_max else None
-
-
-def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
-    """A node or store that is not the manifest's. The column itself is read: statistics may say what they like."""
-    for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
-        for column, expected in (("node", manifest.node), ("store", manifest.store)):
-            values = batch.column(column)
-            if values.null_count or values.dictionary.to_pylist() != [expected]:
-                others = [value for value in values.unique().to_pylist() if value != expected]
-                if others:
-                    return f"{column} {str(others[0])[:80]}"
-    return ""
 
 
 def _unmask(found: Sequence[Source]) -> list[Source]:

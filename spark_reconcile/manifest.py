@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from semq.umx_t.address import NodeType
-from spark_reconcile.days import Window, parse_date
-from spark_reconcile.errors import BadExtract, BadRequest
+from spark_reconcile.days import Calendar, Window, parse_date
+from spark_reconcile.errors import BadExtract, BadRequest, BadSettings
 from spark_reconcile.schema import SCHEMA_VERSION
 
 NAME = "manifest.json"
@@ -152,6 +152,7 @@ def _fault(m: Manifest) -> str:
         (m.role == "platform" or not m.is_platform, "a node of the platform's type says that it is none"),
         (m.window_start < m.window_end, "its window is empty"),
         (_is_a_day(m.window, m.business_date), "its window is not that of its date"),
+        (_is_by_its_calendar(m), "its window is not that of its date by its zone and cut-off"),
         (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "a clock cannot be so wrong"),
         (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
         (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),
@@ -176,6 +177,16 @@ def _is_a_day(window: Window, day: str) -> bool:
     """Whether a window lasts about a day and lies where its date does in some zone of the world, with any cut-off."""
     midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
     return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
+
+
+def _is_by_its_calendar(m: Manifest) -> bool:
+    """Whether zone and cut-off lead to the window, but for what a government may do to its clocks; a zone that is not
+    known here proves nothing."""
+    try:
+        by_calendar = Calendar(m.zone, m.cutoff).window(m.day)
+    except BadSettings:
+        return True
+    return all(abs(there - here) <= 3 * _HOUR_MS for there, here in zip(m.window, by_calendar, strict=True))
 
 
 def canonical(value: Any) -> bytes:

@@ -3,7 +3,8 @@ firewalls.
 
 A parcel is a line that names the format, the length of the manifest, the manifest, and the files in its order, nothing
 else. The node packs; the hub receives, believing only what it has checked: lengths before it reads, hashes while it
-writes, the manifest last. A parcel that arrives twice changes nothing, and an older one never replaces a newer.
+writes, then whose lines they are, the manifest last. A parcel that arrives twice changes nothing, and an older one
+never replaces a newer.
 """
 
 import hashlib
@@ -13,10 +14,12 @@ from typing import Protocol
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.extract import remove_others
 from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Part, date_folder, folder_of, read_manifest
+from spark_reconcile.parts import looked_into
 from spark_reconcile.storage import Place
 
 MAGIC = b"SEMQ-EXTRACT-1\n"
 CONTENT_TYPE = "application/x-semq-extract"
+ARRIVING = ".arriving"  # below the extract's folder: files that nobody believes yet
 BYTES_MAX = 64 << 30  # of all files of one parcel
 _BLOCK = 1 << 20
 _LENGTH = 8
@@ -65,10 +68,17 @@ def receive(stream: Readable, root: Place, node: str, *, bytes_max: int = BYTES_
         standing = _standing(folder)
         if standing is not None and standing.watermark > manifest.watermark:
             return standing
-        for part in manifest.files:
-            _take(stream, folder, part)
-        if stream.read(1):
-            raise BadExtract("Something follows the last file of the parcel.", state="OTHER_ROWS")
+        arriving = folder / ARRIVING
+        arriving.remove()
+        try:
+            for part in manifest.files:
+                _take(stream, arriving / part.name, part, manifest)
+            if stream.read(1):
+                raise BadExtract("Something follows the last file of the parcel.", state="OTHER_ROWS")
+            for part in manifest.files:
+                (arriving / part.name).move(folder / part.name)
+        finally:
+            arriving.remove()
         (folder / NAME).write(content)
         remove_others(folder, manifest)
     return manifest
@@ -81,11 +91,11 @@ def _standing(folder: Place) -> Manifest | None:
         return None
 
 
-def _take(stream: Readable, folder: Place, part: Part) -> None:
-    """Write one file; it appears under its name only if its hash is right."""
+def _take(stream: Readable, file: Place, part: Part, manifest: Manifest) -> None:
+    """Write one file, and look whether it is what the manifest says."""
     digest = hashlib.sha256()
     left = part.bytes
-    with (folder / part.name).writer() as target:
+    with file.writer() as target:
         while left:
             block = stream.read(min(left, _BLOCK))
             if not block:
@@ -93,10 +103,13 @@ def _take(stream: Readable, folder: Place, part: Part) -> None:
             digest.update(block)
             target.write(block)
             left -= len(block)
-        if digest.hexdigest() != part.sha256:
-            raise BadExtract(
-                "A file of the parcel is not the one that its manifest describes.", state="ALTERED", file=part.name
-            )
+    if digest.hexdigest() != part.sha256:
+        raise BadExtract(
+            "A file of the parcel is not the one that its manifest describes.", state="ALTERED", file=part.name
+        )
+    seen = looked_into(part, file, manifest)
+    if seen.state:
+        raise BadExtract("A file of the parcel does not hold what its manifest says.", state=seen.state, why=seen.note)
 
 
 def _exactly(stream: Readable, size: int) -> bytes:

@@ -125,10 +125,9 @@ class Place:
         finally:
             beside.unlink(missing_ok=True)
 
-    def rename(self, name: str) -> None:
-        """Give this file another name in the same folder, replacing what has it."""
-        parent = self.path.rpartition("/")[0]
-        self.system.move(self.path, f"{parent}/{name}")
+    def move(self, to: "Place") -> None:
+        """Let this file lie elsewhere on the same storage, replacing what lies there."""
+        self.system.move(self.path, to.path)
 
     def number_parts(self) -> None:
         """Give the files that Spark wrote into this folder names without chance: ``part-00000.parquet``.

@@ -60,7 +60,7 @@ class Life:
 
 def certificates(connection: Connection, node: str | None = None) -> list[Issued]:
     """Of one node, or all; the newest first."""
-    query = select(node_certificate).order_by(CERTIFICATE.issued_at.desc())
+    query = select(node_certificate).order_by(CERTIFICATE.issued_at.desc(), CERTIFICATE.serial)
     return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
 
 

@@ -119,6 +119,7 @@ class Harm:
     def __init__(self, world: World) -> None:
         self._world = world
         self.done: Counter[str] = Counter()
+        self._revoking = {side: asyncio.Lock() for side in SIDES}
         self._kinds: dict[str, Callable[[Fault], Awaitable[None]]] = {
             "kill": self._kill,
             "kill two": self._kill_two,
@@ -219,14 +220,18 @@ class Harm:
         await certificates.insist(world.hub_url if where == HUB else lambda: world.node_url(where), "cert.renew")
 
     async def _revoke(self, fault: Fault) -> None:
-        """The certificates of an institution are taken back; its node enrols again, with another key."""
+        """The certificates of an institution are taken back; its node enrols again, with another key.
+
+        One after the other: a second revocation would take back what the first one's token was used for.
+        """
         world, node = self._world, self._world.nodes[fault.where]
-        lived_s = await certificates.revoked(world.hub_url, ADDRESS[fault.where])
-        if lived_s > certificates.REVOKED_S_MAX:
-            world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
-        await node.down()
-        await world.enrol(fault.where)
-        node.up()
+        async with self._revoking[fault.where]:
+            lived_s = await certificates.revoked(world.hub_url, ADDRESS[fault.where])
+            if lived_s > certificates.REVOKED_S_MAX:
+                world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
+            await node.down()
+            await world.enrol(fault.where)
+            node.up()
 
     async def _weather(self, fault: Fault, name: str, last_s: float, value: float | None = None) -> None:
         proxy = self._world.proxies[fault.where]

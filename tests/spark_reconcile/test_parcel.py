@@ -57,6 +57,51 @@ def test_a_parcel_of_another_node_or_with_a_tail_is_refused(packed: bytes, tmp_p
     assert inputs.gather(hub, [DAY]) == [] or inputs.gather(hub, [DAY])[0].state == "UNFINISHED"
 
 
+@pytest.mark.parametrize(
+    ("said", "instead", "state"),
+    [
+        (b'"store": "1.1"', b'"store": "0.1"', "OTHER_NODE"),
+        (b'"rows": ', b'"rows": 1', "OTHER_ROWS"),
+        (b'"business_date": "2026-11-20"', b'"business_date": "2026-11-21"', "MANIFEST_WRONG"),
+        (b'"cutoff": "00:00"', b'"cutoff": "18:00"', "MANIFEST_WRONG"),
+    ],
+)
+def test_a_manifest_that_lies_about_its_files_is_refused_at_the_door(
+    office: Office, packed: bytes, tmp_path: Path, said: bytes, instead: bytes, state: str
+) -> None:
+    hub = Place.at(tmp_path / "hub")
+    parcel.receive(io.BytesIO(packed), hub, "1.a")
+    before = {file: file.read_bytes() for file in (tmp_path / "hub").rglob("*") if file.is_file()}
+    assert said in packed
+    head, manifest, files = packed[:15], packed[23 : 23 + int.from_bytes(packed[15:23])], packed[23:]
+    lie = manifest.replace(said, instead)
+    lying = head + len(lie).to_bytes(8, "big") + lie + files[len(manifest) :]
+    with pytest.raises(BadExtract) as caught:
+        parcel.receive(io.BytesIO(lying), hub, "1.a")
+    assert caught.value.facts["state"] == state
+    after = {file: file.read_bytes() for file in (tmp_path / "hub").rglob("*") if file.is_file()}
+    assert {file: after[file] for file in after if file.name != ".lock"} == {
+        file: before[file] for file in before if file.name != ".lock"
+    }
+
+
+def test_a_refused_parcel_leaves_what_stands(
+    office: Office, packed: bytes, clock: StandingClock, tmp_path: Path
+) -> None:
+    hub = Place.at(tmp_path / "hub")
+    parcel.receive(io.BytesIO(packed), hub, "1.a")
+    office.write(Order(2), DIRECT)
+    office.extract(only=["1.a"])
+    newer = b"".join(parcel.pack(Place.at(office.folder("1.a"))))
+    for broken in (newer[:-5], newer + b"x", newer[:-5] + b"x" + newer[-4:]):
+        with pytest.raises(BadExtract):
+            parcel.receive(io.BytesIO(broken), hub, "1.a")
+        assert [(source.state, source.manifest.rows) for source in inputs.gather(hub, [DAY]) if source.manifest] == [
+            ("COMPLETE", read_manifest(packed[23 : 23 + int.from_bytes(packed[15:23])]).rows)
+        ]
+        assert not list((tmp_path / "hub").rglob(parcel.ARRIVING))
+
+
 @given(data=st.data())
 def test_a_parcel_with_a_changed_byte_is_refused_or_the_same(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -25,7 +25,7 @@ def test_what_is_written_is_read(place: Place) -> None:
     assert (place / "a" / "x.txt").size() == 6
     assert [file.name for file in (place / "a").files()] == ["x.txt"]
     assert [folder.name for folder in place.folders()] == ["a"]
-    (place / "a" / "x.txt").rename("y.txt")
+    (place / "a" / "x.txt").move(place / "a" / "y.txt")
     assert not (place / "a" / "x.txt").exists()
     (place / "a").remove()
     (place / "a").remove()
