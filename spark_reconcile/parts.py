@@ -1,0 +1,113 @@
+"""One Parquet file of an extract, held against what the manifest says of it: length, hash, schema, rows, whose lines.
+
+Asked at the hub's door (``parcel``) and again at every run (``inputs``): a file may change while it lies there. Footers
+and two columns are read, never rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reconcile.manifest import Manifest, Part
+from spark_reconcile.schema import arrow_matches
+from spark_reconcile.storage import Place
+
+Range = tuple[int, int] | None  # lowest and highest value of a column; None where the footer does not say
+# What both Arrow and Spark can unpack.
+READABLE = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
+_BATCH = 1 << 16  # lines
+# A ledger's texts are short. Longer ones, on the average of many, are not: they only look small while they are packed.
+VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # octets
+
+
+class Seen(NamedTuple):
+    """What was found in one file."""
+
+    state: str  #: a state of ``inputs.STATES`` that it puts the extract into; empty if the file is as described
+    note: str
+    seq: tuple[Range, ...] = ()  #: of each row group
+    at: tuple[Range, ...] = ()
+
+
+def looked_at(part: Part, file: Place, manifest: Manifest) -> Seen:
+    """Hold a file that lies somewhere against its description."""
+    try:
+        size = file.size()
+        if size < part.bytes:
+            return Seen("TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes")
+        if size > part.bytes or file.sha256() != part.sha256:
+            return Seen("ALTERED", part.name)
+        return looked_into(part, file, manifest)
+    except OSError as error:
+        return Seen("TRUNCATED", f"{part.name}: {str(error)[:120]}")
+
+
+def looked_into(part: Part, file: Place, manifest: Manifest) -> Seen:
+    """The same of a file whose length and hash are known to be right."""
+    try:
+        # As dictionaries: a column with one value costs next to nothing, and a bomb of long texts no memory.
+        with file.open() as stream, pq.ParquetFile(stream, read_dictionary=["node", "store"]) as parquet:
+            fault = arrow_matches(parquet.schema_arrow)
+            if fault:
+                return Seen("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
+            if parquet.metadata.num_rows != part.rows:
+                return Seen("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
+            unfit = _unfit(parquet)
+            if unfit:
+                return Seen("UNKNOWN_SCHEMA", f"{part.name}: {unfit}")
+            other = _other_node(parquet, manifest)
+            if other:
+                return Seen("OTHER_NODE", f"{part.name}: {other}")
+            return Seen("", "", tuple(_ranges(parquet, "seq")), tuple(_ranges(parquet, "at")))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        return Seen("TRUNCATED", f"{part.name}: {str(error)[:120]}")
+
+
+def other_ranges(manifest: Manifest, seen: Sequence[Seen]) -> str:
+    """A range that the footers show, where the manifest states another: named, but nothing depends on it."""
+    for column, found, stated in (
+        ("seq", [one for part in seen for one in part.seq], (manifest.seq_first, manifest.seq_last)),
+        ("at", [one for part in seen for one in part.at], (manifest.at_first, manifest.at_last)),
+    ):
+        known = [one for one in found if one is not None]
+        if known and len(known) == len(found) and stated != (None, None):
+            there = min(low for low, _ in known), max(high for _, high in known)
+            if there != stated:
+                return f"its manifest states another range of {column} than {there[0]} to {there[1]}"
+    return ""
+
+
+def _unfit(parquet: pq.ParquetFile) -> str:
+    """What a footer says that Spark could not unpack, or only into more memory than there is."""
+    for chunk in _chunks(parquet):
+        if chunk.compression not in READABLE:
+            return f"compressed by {chunk.compression}"
+        if chunk.total_uncompressed_size > max(CHUNK_ALWAYS, VALUE_MAX * chunk.num_values):
+            return f"{chunk.path_in_schema[:80]} unpacks to {chunk.total_uncompressed_size} bytes"
+    return ""
+
+
+def _chunks(parquet: pq.ParquetFile) -> Iterator[pq.ColumnChunkMetaData]:
+    groups = (parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups))
+    return (group.column(index) for group in groups for index in range(group.num_columns))
+
+
+def _ranges(parquet: pq.ParquetFile, column: str) -> Iterator[Range]:
+    for chunk in _chunks(parquet):
+        if chunk.path_in_schema == column:
+            said = chunk.statistics
+            yield (said.min, said.max) if said is not None and said.has_min_max else None
+
+
+def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
+    """A node or store that is not the manifest's. The column itself is read: statistics may say what they like."""
+    for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
+        for column, expected in (("node", manifest.node), ("store", manifest.store)):
+            values = batch.column(column)
+            if values.null_count or values.dictionary.to_pylist() != [expected]:
+                others = [value for value in values.unique().to_pylist() if value != expected]
+                if others:
+                    return f"{column} {str(others[0])[:80]}"
+    return ""
