@@ -11,6 +11,7 @@ from semq.cli import (
     config,
     db,
     definitions,
+    doctor,
     errors_list,
     failed,
     hub,
@@ -49,6 +50,7 @@ TOP: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
     (proving.verify, {}),
     (reconcile.reconcile, {"context_settings": reconcile.PASSED_ON}),
     (worker.worker, {}),
+    (doctor.doctor, {}),
     (about.version, {}),
     (about.completion, {}),
 )

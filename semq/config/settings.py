@@ -28,6 +28,7 @@ from semq.config.sections import (
 PREFIX = "SEMQ_"
 NESTED = "__"
 DEFAULT = "default"
+STARS = "********"  # what is shown of a secret
 OWN_HOSTS = {"umx", "enroll"}  # virtual hosts of the links and of enrolment
 
 
@@ -182,5 +183,5 @@ def _leaves(part: Any, prefix: str, help_: str = "") -> Iterator[tuple[str, Any,
 
 def _shown(value: Any) -> str:
     if isinstance(value, SecretStr):
-        return "********"
+        return STARS
     return "" if value is None or value == {} else str(value)

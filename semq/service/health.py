@@ -39,6 +39,15 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     if issued is not None:
         ending = [f"{node}: {days} days" for node, days in sorted(issued.items()) if days <= warn_days]
         found.append(Check("certificates", WARNING if ending else OK, ", ".join(ending)))
+    shortage = status.get("shortage")
+    found.append(Check("resources", WARNING if shortage else OK, f"publishers wait: {shortage}" if shortage else ""))
+    full = [node for node, told in sorted(status.get("partners", {}).items()) if told.get("quota_reached")]
+    if full:
+        found.append(Check("quotas", WARNING, f"no further documents are taken for {', '.join(full)}"))
+    extract = status.get("extract")
+    if extract:
+        failed = extract["exit_status"] != 0
+        found.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['said']}"))
     return found
 
 

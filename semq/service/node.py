@@ -386,6 +386,7 @@ class Node(Generic[E]):
             "store_open": not self._is_lost,
             "counters": dict(self.engine_counters()),
             "amqp": self.server.counts(),
+            "shortage": self.server.alarm,
             "store": {name: getattr(counters, name) for name in counters.__slots__},
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,

@@ -1,0 +1,87 @@
+"""The database that a node stands on: whether it is there, keeps what it commits, and holds tables of this version."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+
+from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.store import migrate
+from semq.store.durability import verify_settings
+from semq.store.embedded import EmbeddedPostgres
+from semq.store.postgres_errors import SchemaTooOld
+
+CONNECT_S = 5
+SKEW_S_MAX = 2.0
+NODE_CONNECTIONS = 8  # what a node may open: writer, readers, listener, extract
+
+
+def look(settings: Settings) -> Iterator[Finding]:
+    """Findings on the configured database, or on the embedded one if it runs."""
+    url = settings.database.dsn
+    if url is None:
+        url = EmbeddedPostgres(settings.data_dir).running_url() if settings.data_dir.exists() else None
+        if url is None:
+            yield Finding("database", OK, "its own Postgres, which starts with the node; it does not run now")
+            return
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
+            yield from _looked_at(connection)
+    except psycopg.Error as error:
+        advice = "Start the server, or mend database.url; a firewall may be in between."
+        yield Finding("database", FAILING, " ".join(str(error).split())[:300], advice)
+        return
+    yield _tables(url, settings)
+
+
+def _looked_at(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    version = connection.info.parameter_status("server_version")
+    [standby] = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
+    if standby:
+        advice = "Let database.url lead to the primary (target_session_attrs=read-write)."
+        yield Finding("database", FAILING, f"Postgres {version} is a standby that takes no writes", advice)
+        return
+    try:
+        verify_settings(connection)
+        yield Finding("database", OK, f"Postgres {version}, keeps what it commits")
+    except SemqError as error:
+        yield failing("database", error)
+    yield _clock(connection)
+    yield _connections(connection)
+
+
+def _clock(connection: psycopg.Connection[Any]) -> Finding:
+    before = time.time()
+    [theirs] = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (before,)
+    skew_s = theirs - (before + time.time()) / 2
+    if abs(skew_s) > SKEW_S_MAX:
+        advice = "Let both machines set their clocks by NTP: traces and reconciliation compare times."
+        return Finding("database clock", WARNING, f"{skew_s:+.1f} s from the clock of this machine", advice)
+    return Finding("database clock", OK, f"{skew_s * 1000:+.0f} ms from the clock of this machine")
+
+
+def _connections(connection: psycopg.Connection[Any]) -> Finding:
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
+        " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+    ).fetchone()
+    used, most = row or (0, 0)
+    said = f"{used} of {most} in use"
+    if most - used < NODE_CONNECTIONS:
+        return Finding("connections", WARNING, said, "Raise max_connections of the server, or find who holds them.")
+    return Finding("connections", OK, said)
+
+
+def _tables(url: str, settings: Settings) -> Finding:
+    try:
+        migrate.check(url)
+    except SchemaTooOld as error:
+        if settings.database.migrate:
+            return Finding("tables", OK, f"{error.facts['found']}; the next start brings them to {migrate.head()}")
+        return failing("tables", error)
+    except SemqError as error:
+        return failing("tables", error)
+    return Finding("tables", OK, migrate.head())

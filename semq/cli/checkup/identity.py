@@ -1,0 +1,43 @@
+"""Who a node is: its keys, its certificate, and the authority behind it."""
+
+from collections.abc import Iterator
+
+from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
+from semq.clock import SystemClock
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.service.identity import days_left, ring_of, trust_of
+
+
+def look(settings: Settings) -> Iterator[Finding]:
+    """Findings on the slots of a node; none of a node that needs no certificate."""
+    if not settings.amqp.tls and not (settings.hub is not None and settings.hub.is_tls):
+        return
+    ring, now = ring_of(settings), SystemClock().wall()
+    try:
+        if not ring.is_enrolled and settings.node.kind == "platform":
+            yield Finding("certificate", OK, "none yet; the first start makes an authority and a certificate")
+            return
+        certificate = ring.identity().certificate
+        trust = trust_of(settings, ring)
+        left = days_left(certificate.not_after, now)
+        if left > 0:
+            trust.verify(certificate, now, chain=ring.chain(certificate.key_id))
+    except SemqError as error:
+        yield failing("certificate", error)
+        return
+    said = f"{certificate.node}, {left:.0f} days left, keys in {ring.folder}"
+    if left <= 0:
+        advice = "A running node would have renewed it. Enrol again: a token by `semq hub nodes token` at the hub."
+        yield Finding("certificate", FAILING, f"{certificate.node}, ended {-left:.0f} days ago", advice)
+    elif left <= settings.tls.warn_days:
+        yield Finding("certificate", WARNING, said, "The node renews it while it runs and reaches its hub: see `link`.")
+    else:
+        yield Finding("certificate", OK, said)
+    for authority in trust.authorities:
+        ends = days_left(authority.not_valid_after_utc, now)
+        if ends <= settings.tls.warn_days:
+            verdict = FAILING if ends <= 0 else WARNING
+            name = authority.subject.rfc4514_string()
+            advice = "OPERATIONS.md, the hub's authority: a second one has to be believed before the first ends."
+            yield Finding("authority", verdict, f"{name}, {ends:.0f} days left", advice)

@@ -1,0 +1,74 @@
+"""The way from a local node to its hub: name, port, TLS, and whether the hub lets this node in.
+
+The login is that of the node, but into the hub's virtual host for enrolment: a second link would end the first.
+"""
+
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
+from semq.cli.checkup.finding import FAILING, OK, Finding, failing
+from semq.clock import SystemClock
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.pki.tls import client_context
+from semq.service.identity import must_be_hub, ring_of, trust_of
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.errors import DialFailed
+from semq.transport.turn import Turn
+from semq.umx_t.address import Address
+
+CHECK = "way to the hub"
+ENROLL = "enroll"  # the virtual host
+
+# what stopped the dialling | what to do; the first that fits
+ADVICE: tuple[tuple[type[BaseException], str], ...] = (
+    (
+        ssl.SSLCertVerificationError,
+        "The hub's certificate must come from an authority in trust.pem and name this host: tls.names at the hub.",
+    ),
+    (ssl.SSLError, "The hub speaks no TLS on this port, or does not take this node's certificate: see its log."),
+    (socket.gaierror, "The name of the hub is not known here: look at hub.url and the resolver."),
+    (ConnectionRefusedError, "Nothing listens there: is the hub running, is the port right?"),
+    (TimeoutError, "Nothing answers: a firewall on the way, or a hub that hangs."),
+)
+
+
+async def look(settings: Settings) -> AsyncIterator[Finding]:
+    """Findings on the way to the hub; none for the hub itself."""
+    hub = settings.hub
+    if hub is None:
+        return
+    url, address = urlsplit(hub.url), Address(settings.node.umx_type, settings.node.id)
+    where = f"{url.hostname}:{url.port or (5671 if hub.is_tls else 5672)}"
+    try:
+        ring = ring_of(settings)
+        tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum) if hub.is_tls else None
+    except SemqError as error:
+        yield failing(CHECK, error)
+        return
+    config = DialConfig(
+        url.hostname or "", url.port or (5671 if tls else 5672), ENROLL, str(address),
+        hub.password.get_secret_value() if hub.password and tls is None else None, tls,
+        check=must_be_hub if tls else lambda _: None,
+    )  # fmt: skip
+    try:
+        link = await dial(config, SystemClock(), Turn())
+    except DialFailed as error:
+        cause = error.__cause__
+        advice = next((words for kind, words in ADVICE if isinstance(cause, kind)), error.remedy)
+        yield Finding(CHECK, FAILING, f"{where}: {cause!r}", advice)
+    except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host: the login was taken
+        yield Finding(CHECK, OK, f"{where} lets {address} in")
+    except AccessRefused as error:
+        advice = "By certificate: `semq cert list` at the hub. By password: hub.password here, nodes.ID.password there."
+        yield Finding(CHECK, FAILING, f"{where} does not let {address} in: {error.text}", advice)
+    except AmqpError as error:
+        yield Finding(CHECK, FAILING, f"{where}: {error}", "Is it a SEMQ hub that listens there?")
+    except SemqError as error:
+        yield failing(CHECK, error)
+    else:
+        yield Finding(CHECK, OK, f"{where} lets {address} in" + (f", {link.link.peer.tls}" if tls else ""))
+        await link.close(1.0)
