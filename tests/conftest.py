@@ -23,9 +23,11 @@ from psycopg import sql
 from semq.store.embedded import EmbeddedPostgres
 from tests.service.inprocess import InProcess, in_process
 
-# No test asserts a duration, so none has a deadline. A failure prints the blob that replays it.
-settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
+# No test asserts a duration, so none has a deadline. A failure prints the blob that replays it. A commit is judged by
+# the same examples everywhere; to search for others is a run of its own, which draws new ones each time.
+settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
+settings.register_profile("default", settings.get_profile("search"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 _numbers = count(1)
