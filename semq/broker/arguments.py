@@ -12,6 +12,7 @@ from typing import Any
 from semq.broker.refusals import field_type
 
 _TIMER_MAX_MS = 2**32 - 1
+_SHORT_STRING_MAX = 255  # octets (AMQP 0-9-1, 4.2.5.3)
 
 
 class BadArgumentError(ValueError):
@@ -83,6 +84,14 @@ def _text(value: Any) -> str:
     return value
 
 
+def _key(value: Any) -> str:
+    key = _text(value)
+    # Messages go on with this key, which a short string must carry to consumers and a text to the store.
+    if len(key.encode()) > _SHORT_STRING_MAX or "\0" in key:
+        raise ValueError("{not_a_short_string}")
+    return key
+
+
 def _exchange(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(field_type(value))
@@ -116,7 +125,7 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     # argument: (field of QueueSettings, check and conversion)
     "x-expires": ("expires", _positive_milliseconds),
     "x-dead-letter-exchange": ("dead_letter_exchange", _exchange),
-    "x-dead-letter-routing-key": ("dead_letter_routing_key", _text),
+    "x-dead-letter-routing-key": ("dead_letter_routing_key", _key),
     "x-message-ttl": ("message_ttl", _milliseconds),
     "x-max-length": ("max_length", _count),
     "x-max-length-bytes": ("max_length_bytes", _count),

@@ -252,10 +252,12 @@ class Channel:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
         last = tag or self.next_tag - 1
-        # Tags are dense: starting where the last multiple stopped visits each of them once in the channel's life.
-        taken = [
-            (number, self.unacked.pop(number)) for number in range(self.lowest_tag, last + 1) if number in self.unacked
-        ]
+        # Tags are dense: starting where the last multiple stopped visits each of them once in the channel's life. But
+        # whoever settled a hundred million one by one must not have them all visited by the first multiple.
+        tags: Iterable[int] = range(self.lowest_tag, last + 1)
+        if last - self.lowest_tag > 2 * len(self.unacked):
+            tags = sorted(number for number in self.unacked if number <= last)
+        taken = [(number, self.unacked.pop(number)) for number in tags if number in self.unacked]
         self.lowest_tag = max(self.lowest_tag, last + 1)
         return taken
 
@@ -319,17 +321,19 @@ class Channel:
         """basic.recover: back to the queues, or out again to the same consumers under new tags."""
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
-        deliveries = [delivery for _, delivery in outstanding]
-        again = {} if requeue else dict.fromkeys(d for d in deliveries if self._can_redeliver(d))
-        for delivery in again:
-            self._redeliver(delivery)
-        self.apply([d for d in deliveries if d not in again], Disposition.REQUEUE)
+        back: list[Delivery] = []
+        for _, delivery in outstanding:
+            if requeue or not self._can_redeliver(delivery):
+                back.append(delivery)
+            else:
+                self._redeliver(delivery)
+        self.apply(back, Disposition.REQUEUE)
 
     def _can_redeliver(self, delivery: Delivery) -> bool:
-        consumer = delivery.consumer
-        return (
-            isinstance(delivery.item, Entry) and consumer is not None and self.consumers.get(consumer.tag) is consumer
-        )
+        consumer, item = delivery.consumer, delivery.item
+        if consumer is None or not consumer.is_attached or not isinstance(item, Entry):
+            return False
+        return self.feeder is None or not isinstance(item.message.body, StoredBody)  # one large body at a time
 
     def _redeliver(self, delivery: Delivery) -> None:
         consumer, entry = delivery.consumer, delivery.item
@@ -339,7 +343,8 @@ class Channel:
         self.next_tag = tag + 1
         self.unacked[tag] = delivery
         message = entry.message
-        self._deliver(consumer.tag, tag, True, message.exchange, message.routing_key, counted(entry), message.body)
+        header = counted(entry, self.session.machine.body_frame_max)
+        self._deliver(consumer.tag, tag, True, message.exchange, message.routing_key, header, message.body)
 
     # Consumers.
 
@@ -358,8 +363,9 @@ class Channel:
             self.session.vhost.remove_queue(source)
 
     def lose(self, consumer: Consumer | None = None) -> None:
-        """Give back what is out, of one consumer or of all."""
-        if self.transaction is not None:
+        """Give back what is out, of one consumer or of all. What was settled in an open transaction is the client's to
+        commit, unless the channel ends."""
+        if self.transaction is not None and consumer is None:
             self.take_back(self.transaction.give_back())
         mine = [(tag, d) for tag, d in sorted(self.unacked.items()) if consumer is None or d.consumer is consumer]
         for tag, _ in mine:

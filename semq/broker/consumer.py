@@ -85,7 +85,9 @@ class Consumer:
 
     def take(self, queue: Queue, entry: Entry) -> None:
         message = entry.message
-        header = message.header if not entry.deliveries else counted(entry)
+        header = message.header
+        if entry.deliveries:
+            header = counted(entry, self.channel.session.machine.body_frame_max)
         self.channel.deliver(
             self, entry, message.exchange, message.routing_key, header, message.body, entry.deliveries > 0
         )
@@ -139,6 +141,9 @@ class Consumer:
 _PORTION = 256  # what an unbounded consumer is offered at once
 
 
-def counted(entry: Entry) -> ContentHeader:
-    """The header of a message that has been out before, with the number of times."""
-    return entry.message.header.amended(headers={"x-delivery-count": entry.deliveries})
+def counted(entry: Entry, frame_max: int) -> ContentHeader:
+    """The header of a message that has been out before, with the number of times; without, if it would not fit a frame
+    any more (``frame_max``: octets of its payload), because a header is never cut."""
+    header = entry.message.header
+    with_count = header.amended(headers={"x-delivery-count": entry.deliveries})
+    return with_count if len(with_count.raw) <= frame_max else header

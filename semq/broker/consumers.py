@@ -4,7 +4,10 @@ Higher priority first, round robin within a priority. A consumer without room is
 says ``wake``, so a queue with ten thousand full consumers looks only at those that can take something.
 """
 
+import heapq
+from bisect import insort
 from collections import deque
+from itertools import count
 from typing import Any, Protocol
 
 
@@ -26,32 +29,49 @@ class Taker(Protocol):
 
 
 class ConsumerRing:
-    """Consumers and their turns; with ``single_active`` only the oldest of the highest priority has any."""
+    """Consumers and their turns; with ``single_active`` only one has any: the oldest of the highest priority at the
+    time when it became ``active``.
 
-    __slots__ = ("_lanes", "_single_active", "everyone")
+    Clients choose priorities freely: a lane is there only while somebody of its priority has turns.
+    """
+
+    __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "everyone")
 
     def __init__(self, single_active: bool = False) -> None:
         self.everyone: dict[Taker, None] = {}
-        self._lanes: list[tuple[int, deque[Taker]]] = []
-        self._single_active = single_active
+        self.active: Taker | None = None
+        self._lanes: dict[int, deque[Taker]] = {}
+        self._priorities: list[int] = []  # those that have a lane, lowest first
+        self._turns = 0  # in all lanes, with those that have lapsed
+        self._age = count()
+        self._waiting: list[tuple[int, int, Taker]] | None = [] if single_active else None
 
     def __len__(self) -> int:
         return len(self.everyone)
 
     def add(self, consumer: Taker) -> None:
+        """One more; it may have a turn at once."""
         self.everyone[consumer] = None
-        if self._single_active:
-            self._activate()
-        else:
+        if self._waiting is None:
             self._enter(consumer)
+        else:
+            heapq.heappush(self._waiting, (-consumer.priority, next(self._age), consumer))
+            self._activate()
 
     def remove(self, consumer: Taker) -> None:
         """Take a consumer out; with ``single_active`` the next one becomes the active one."""
         self.everyone.pop(consumer, None)
         # Its turn is not searched for, it lapses when it comes: ten thousand that leave at once must stay cheap.
-        self._lanes = [(priority, self._compact(ring)) for priority, ring in self._lanes]
-        if self._single_active:
-            self._activate()
+        kept = 2 * len(self.everyone) + 8
+        if self._turns > kept:
+            self._sweep()
+        if self._waiting is not None:
+            if len(self._waiting) > kept:
+                self._waiting = [row for row in self._waiting if row[2] in self.everyone]
+                heapq.heapify(self._waiting)
+            if self.active is consumer:
+                self.active = None
+                self._activate()
 
     def wake(self, consumer: Taker) -> None:
         """A consumer that was set aside has room again."""
@@ -60,7 +80,8 @@ class ConsumerRing:
 
     def next(self) -> Taker | None:
         """Whose turn it is, or None when nobody has room."""
-        for _, ring in self._lanes:
+        while self._priorities:
+            ring = self._lanes[self._priorities[-1]]
             while ring:
                 consumer = ring[0]
                 if consumer in self.everyone and consumer.can_take():
@@ -68,34 +89,28 @@ class ConsumerRing:
                     return consumer
                 consumer.is_parked = True
                 ring.popleft()
+                self._turns -= 1
+            del self._lanes[self._priorities.pop()]
         return None
-
-    def active(self) -> Taker | None:
-        """The only one that is served, when ``single_active``."""
-        if not self._single_active or not self.everyone:
-            return None
-        return max(self.everyone, key=lambda consumer: consumer.priority)  # the first of equals is the oldest
-
-    def _compact(self, ring: "deque[Taker]") -> "deque[Taker]":
-        if len(ring) <= 2 * len(self.everyone) + 8:
-            return ring
-        return deque(consumer for consumer in ring if consumer in self.everyone)
-
-    def _activate(self) -> None:
-        active = self._served()
-        if active is None and (chosen := self.active()) is not None:
-            self._enter(chosen)
-
-    def _served(self) -> Taker | None:
-        turns = (consumer for _, ring in self._lanes for consumer in ring if consumer in self.everyone)
-        parked = (consumer for consumer in self.everyone if consumer.is_parked)
-        return next(turns, None) or next(parked, None)
 
     def _enter(self, consumer: Taker) -> None:
         consumer.is_parked = False
-        for priority, ring in self._lanes:
-            if priority == consumer.priority:
-                ring.append(consumer)
-                return
-        self._lanes.append((consumer.priority, deque([consumer])))
-        self._lanes.sort(key=lambda lane: -lane[0])
+        self._turns += 1
+        ring = self._lanes.get(consumer.priority)
+        if ring is None:
+            ring = self._lanes[consumer.priority] = deque()
+            insort(self._priorities, consumer.priority)
+        ring.append(consumer)
+
+    def _sweep(self) -> None:
+        turns = [consumer for ring in self._lanes.values() for consumer in ring if consumer in self.everyone]
+        self._lanes, self._priorities, self._turns = {}, [], 0
+        for consumer in turns:
+            self._enter(consumer)
+
+    def _activate(self) -> None:
+        while self.active is None and self._waiting:
+            chosen = heapq.heappop(self._waiting)[2]
+            if chosen in self.everyone:
+                self.active = chosen
+                self._enter(chosen)

@@ -118,7 +118,8 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
     message, again = entry.message, entry.deliveries > 0
     tag = channel.hand_over(source, entry, message.size, ask.no_ack)
     method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
-    channel.send_content(method, counted(entry) if again else message.header, message.body)
+    header = counted(entry, session.machine.body_frame_max) if again else message.header
+    channel.send_content(method, header, message.body)
     if ask.no_ack:
         source.settle(None, [entry], Disposition.ACK)
 
@@ -178,7 +179,7 @@ def tx_select(channel: Channel, ask: m.TxSelect) -> None:
     """tx.select: from here on the channel works in transactions."""
     if channel.confirms is not None:
         raise refusals.bad_request("cannot switch from confirm to tx mode")
-    channel.transaction = channel.transaction or Transaction()
+    channel.transaction = channel.transaction or Transaction(channel.session.server.in_transactions)
     channel.send(m.TxSelectOk())
 
 

@@ -153,13 +153,20 @@ class Definitions:
         return found.durable
 
     def _remove_exchange(self, exchange: Exchange) -> None:
-        if self.exchanges.pop(exchange.name, None) is None:
-            return
-        self.octets -= len(exchange.name) + len(exchange.frozen_arguments)
-        for binding in [*exchange.bindings, *exchange.incoming]:
-            self._unbind(binding)
-        if exchange.durable:
-            self.env.journal.add(DeleteExchange(self.name, exchange.name))
+        """With all of its bindings, and with those that were there for the sake of these bindings (auto-delete). One
+        after the other: a chain of exchanges may be longer than calls can be deep."""
+        doomed = [exchange]
+        while doomed:
+            gone = doomed.pop()
+            if self.exchanges.pop(gone.name, None) is None:
+                continue
+            self.octets -= len(gone.name) + len(gone.frozen_arguments)
+            for binding in [*gone.bindings, *gone.incoming]:
+                self._drop_binding(binding)
+                if _is_left(binding.source):
+                    doomed.append(binding.source)
+            if gone.durable:
+                self.env.journal.add(DeleteExchange(self.name, gone.name))
 
     # Queues.
 
@@ -298,16 +305,19 @@ class Definitions:
         return binding in source.bindings and self._unbind(binding)
 
     def _unbind(self, binding: Binding) -> bool:
-        source = binding.source
-        if not source.unbind(binding):
+        survived = self._drop_binding(binding)
+        if _is_left(binding.source):
+            self._remove_exchange(binding.source)
+        return survived
+
+    def _drop_binding(self, binding: Binding) -> bool:
+        if not binding.source.unbind(binding):
             return False
         self.bindings -= 1
         self.octets -= len(binding.routing_key) + len(binding.arguments)
         survived = _survives(binding)
         if survived:
             self.env.journal.add(Unbind(*self._row(binding)))
-        if source.auto_delete and not source.bindings:
-            self._remove_exchange(source)
         return survived
 
     def _check_bindable(self, source: Exchange, destination: AnyQueue | Exchange) -> None:
@@ -327,6 +337,11 @@ class Definitions:
         to_exchange = isinstance(binding.destination, Exchange)
         names = binding.source.name, binding.destination.name
         return self.name, *names, to_exchange, binding.routing_key, binding.arguments
+
+
+def _is_left(exchange: Exchange) -> bool:
+    """Whether its last binding is gone, and it was to go with that."""
+    return exchange.auto_delete and not exchange.bindings
 
 
 def _survives(binding: Binding) -> bool:

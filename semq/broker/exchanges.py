@@ -16,7 +16,7 @@ from semq.broker.topic import TopicIndex
 
 Headers: TypeAlias = Callable[[], Mapping[str, Any]]
 
-_CACHE_MAX = 4096
+_CACHE_MAX = 8192  # destinations, and keys, that a topic exchange remembers
 
 
 class Destination(Protocol):
@@ -193,27 +193,37 @@ class TopicExchange(_KeyedExchange):
     """Patterns of words; what a key matched is remembered until a binding changes."""
 
     type = "topic"
-    __slots__ = ("_cache", "_topics")
+    __slots__ = ("_cache", "_cached", "_topics")
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self._topics: TopicIndex[Destination] = TopicIndex()
         self._cache: dict[str, tuple[Destination, ...]] = {}
+        self._cached = 0  # a key that matches ten thousand queues counts for ten thousand
 
     def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
         found = self._cache.get(routing_key)
         if found is None:
-            if len(self._cache) >= _CACHE_MAX:
-                self._cache.clear()
-            found = self._cache[routing_key] = tuple(dict.fromkeys(self._topics.match(routing_key)))
+            found = tuple(dict.fromkeys(self._topics.match(routing_key)))
+            self._remember(routing_key, found)
         return found
 
-    def _add(self, key: str, destination: Destination) -> None:
+    def _remember(self, key: str, found: tuple[Destination, ...]) -> None:
+        if self._cached >= _CACHE_MAX:
+            self._forget()
+        self._cache[key] = found
+        self._cached += 1 + len(found)
+
+    def _forget(self) -> None:
         self._cache.clear()
+        self._cached = 0
+
+    def _add(self, key: str, destination: Destination) -> None:
+        self._forget()
         self._topics.add(key, destination)
 
     def _remove(self, key: str, destination: Destination) -> None:
-        self._cache.clear()
+        self._forget()
         self._topics.remove(key, destination)
 
 

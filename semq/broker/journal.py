@@ -8,7 +8,8 @@ store falls behind.
 
 A list that failed because the store was away is true in the model all the same: its queues are there, its messages
 are handed out, what was acknowledged is gone. It is owed to the store (``owed``) and goes ahead of whatever is written
-next, so that no message is confirmed whose queue is not stored, and what was acknowledged does not come again.
+next, so that no message is confirmed whose queue is not stored, and what was acknowledged does not come again. A list
+that the store refused is offered again piece by piece, for the same reason.
 """
 
 import logging
@@ -67,10 +68,12 @@ class Journal:
             found.append(position)
 
     def handed_out(self, queue_id: int, position: int) -> None:
-        """Write that everything in the queue up to this position may have been handed out; only the last counts."""
+        """Write that everything in the queue up to this position may have been handed out; only the highest counts:
+        messages with priority, and those that came back, do not leave in order of position."""
         if not self._handed_out:
             self.on_pending()
-        self._handed_out[queue_id] = position
+        if position > self._handed_out.get(queue_id, 0):
+            self._handed_out[queue_id] = position
 
     def forget_queue(self, queue_id: int) -> None:
         """A queue is deleted: what this turn wanted to say about its messages no longer matters."""
@@ -105,6 +108,8 @@ class Journal:
             self.pending_bytes -= size
             if isinstance(error, Unavailable):
                 self._owed.owe(ops)
+            elif error is not None:
+                self._save_each(ops)
             for publisher, sequence, length in publishes:
                 publisher.saved(sequence, length, error)
             for waiter in waiters:
@@ -121,12 +126,16 @@ class Journal:
             if isinstance(error, Unavailable):
                 self._owed.owe(owed)
             elif error is not None and len(owed) > 1:
-                for op in owed:
-                    self._save_owed([op])
+                self._save_each(owed)
             elif error is not None:
-                log.error("an operation of the time without a store is refused: %s: %s", type(owed[0]).__name__, error)
+                log.error("an operation is refused by the store: %s: %s", type(owed[0]).__name__, error)
 
         self._store.save(owed, done)
+
+    def _save_each(self, ops: list[StoreOp]) -> None:
+        """The store refused a list for the sake of one of them: the others must not be missing there."""
+        for op in ops:
+            self._save_owed([op])
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops

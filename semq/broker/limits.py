@@ -23,10 +23,11 @@ class BrokerLimits:
     unacked_count: int = 200_000
     transaction_bytes: int = 128 * MIB  # published in one open transaction
     transaction_count: int = 100_000
+    transactions_bytes: int = 256 * MIB  # published in all open transactions of the broker
     held_events: int = 1_000  # of one channel that waits for the store, before reading from the connection pauses
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024
     spill_from: int = 4 * MIB  # larger bodies go to the store as they come, and never are in memory whole
-    memory_high: int = 1024 * MIB  # in all queues of the broker and on the way to the store: publishers are blocked
+    memory_high: int = 1024 * MIB  # in all queues, in transactions, on the way to the store: publishers are blocked
     memory_low: int = 896 * MIB  # and released
     vhost: VhostLimits = field(default_factory=VhostLimits)

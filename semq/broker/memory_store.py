@@ -140,7 +140,7 @@ class MemoryStore(_Bodies):
             self.messages[op.queue_id, op.position] = replace(found, delivery_count=op.delivery_count)
 
     def mark_handed_out(self, op: MarkHandedOut) -> None:
-        self.handed_out[op.queue_id] = op.position
+        self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))
 
 
 _APPLY: dict[type, Callable[[MemoryStore, Any], None]] = {

@@ -11,6 +11,7 @@ between two lists repeats messages and loses none.
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from semq.broker.persist import (
@@ -42,7 +43,7 @@ class Owed:
         self._defined: dict[Hashable, StoreOp] = {}
         self._added: dict[int, dict[int, AddMessage]] = {}  # by queue and position
         self._dropped: dict[int, dict[int, None]] = {}
-        self._marked: dict[tuple[int, int], MarkDelivered] = {}
+        self._marked: dict[int, dict[int, MarkDelivered]] = {}
         self._handed_out: dict[int, MarkHandedOut] = {}
         self._bodies: dict[int, DropBody] = {}
         self._drops = 0
@@ -70,7 +71,8 @@ class Owed:
         if self._defined:
             yield list(self._defined.values())
         yield from _bounded(self._messages())
-        yield from _bounded([*self._marked.values(), *self._handed_out.values()])
+        marks = (mark for marked in self._marked.values() for mark in marked.values())
+        yield from _bounded(chain(marks, self._handed_out.values()))
         for queue_id, positions in self._dropped.items():
             places = list(positions)
             for first in range(0, len(places), LIST_COUNT):
@@ -93,7 +95,7 @@ class Owed:
         self._added.pop(op.queue_id, None)
         self._drops -= len(self._dropped.pop(op.queue_id, ()))
         self._handed_out.pop(op.queue_id, None)
-        self._marked = {key: mark for key, mark in self._marked.items() if key[0] != op.queue_id}
+        self._marked.pop(op.queue_id, None)
         self._define(op)
 
     def _add(self, op: AddMessage) -> None:
@@ -105,10 +107,11 @@ class Owed:
 
     def _drop(self, op: DropMessages) -> None:
         added = self._added.get(op.queue_id, {})
+        marked = self._marked.get(op.queue_id, {})
         dropped = self._dropped.setdefault(op.queue_id, {})
         for position in op.positions:
             added.pop(position, None)
-            self._marked.pop((op.queue_id, position), None)
+            marked.pop(position, None)
             if self._drops < DROPS_MAX:
                 self._drops += position not in dropped
                 dropped[position] = None
@@ -117,10 +120,12 @@ class Owed:
                 log.warning("%d messages were settled without a store: of those beyond, some come again", DROPS_MAX)
 
     def _mark(self, op: MarkDelivered) -> None:
-        self._marked[op.queue_id, op.position] = op
+        self._marked.setdefault(op.queue_id, {})[op.position] = op
 
     def _hand_out(self, op: MarkHandedOut) -> None:
-        self._handed_out[op.queue_id] = op
+        known = self._handed_out.get(op.queue_id)
+        if known is None or op.position > known.position:
+            self._handed_out[op.queue_id] = op
 
     def _drop_body(self, op: DropBody) -> None:
         self._bodies[op.body_id] = op
@@ -131,11 +136,13 @@ def _bounded(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
     octets = 0
     for op in ops:
         gathered.append(op)
+        if type(op) is DropMessages:
+            continue  # it stands before the message that it makes room for
         if type(op) is AddMessage:
             octets += len(op.body) + len(op.header)
-            if octets >= LIST_OCTETS or len(gathered) >= LIST_COUNT:
-                yield gathered
-                gathered, octets = [], 0
+        if octets >= LIST_OCTETS or len(gathered) >= LIST_COUNT:
+            yield gathered
+            gathered, octets = [], 0
     if gathered:
         yield gathered
 

@@ -117,7 +117,7 @@ class MarkDelivered:
 @dataclass(slots=True)  # not frozen: one is made for each message
 class MarkHandedOut:
     """Every message of the queue up to ``position`` may have been handed out; after a restart they are flagged
-    redelivered.
+    redelivered. A lower position than one said before takes nothing back.
 
     One row per queue, not per message: the flag survives a crash without a write for each delivery.
     """
@@ -167,7 +167,7 @@ Done: TypeAlias = Callable[[BaseException | None], None]
 class StoredState:
     """All that survived, as the operations that would make it again; messages in order of queue and position.
 
-    ``next_queue_id`` and ``next_body_id`` are above every id that was ever given out; ``handed_out`` holds the last
+    ``next_queue_id`` and ``next_body_id`` are above every id that was ever given out; ``handed_out`` holds the highest
     ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages already has what ``MarkDelivered`` said.
     """
 

@@ -31,7 +31,8 @@ def publish(channel: Channel, event: Published) -> None:
     if names_somebody(event.header):
         check_names(channel, event)
     if channel.transaction is not None:
-        channel.transaction.publish(event, session.limits)
+        message = None if exchange.is_service else message_of(event)
+        channel.transaction.publish(event, message, session.limits)
         return
     number = channel.confirms.next_number() if channel.confirms is not None else 0
     if exchange.is_service:
@@ -39,7 +40,7 @@ def publish(channel: Channel, event: Published) -> None:
         session.allowance.take_in_hand(weight(event.header, event.body))
         _offer(exchange, event, Settlement(channel, event, number))
         return
-    sent = deliver(channel, exchange, event)
+    sent = deliver(channel, exchange, event, message_of(event))
     if sent.must_be_stored:
         size = weight(event.header, event.body)
         session.allowance.take_in_hand(size)
@@ -78,10 +79,14 @@ def check_names(channel: Channel, event: Published) -> None:
         event.header = header.amended(reply_to=REPLY_PREFIX + address)
 
 
-def deliver(channel: Channel, exchange: Exchange, event: Published) -> Sent:
+def message_of(event: Published) -> Message:
+    """What the queues get. Raises AmqpError for a header that cannot be."""
+    return Message(event.exchange, event.routing_key, event.header, event.body)
+
+
+def deliver(channel: Channel, exchange: Exchange, event: Published, message: Message) -> Sent:
     """Into the queues; returned to the publisher if it is mandatory and there are none."""
     vhost = channel.session.vhost
-    message = Message(event.exchange, event.routing_key, event.header, event.body)
     if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
         return _reply(channel, event, message)
     sent = vhost.send(message, vhost.route_message(exchange, message))
@@ -155,14 +160,14 @@ def commit(channel: Channel, done: Commit) -> None:
     """Let the transaction take effect; ``done`` hears when it has."""
     transaction, session = channel.transaction, channel.session
     assert transaction is not None
-    for event in transaction.take_published():
+    for event, message in transaction.take_published():
         exchange = session.vhost.exchanges.get(event.exchange)
         if isinstance(exchange, ServiceExchange):
             done.expect()
             _offer(exchange, event, CommitSettlement(channel, event, done))
             continue
-        if exchange is not None:  # else it was deleted meanwhile, and its messages go nowhere
-            deliver(channel, exchange, event)
+        if exchange is not None and message is not None:  # else it was deleted meanwhile: its messages go nowhere
+            deliver(channel, exchange, event, message)
         release(event.body)
     for settled in transaction.take_settlements():
         channel.apply([delivery for _, delivery in settled.taken], settled.disposition)

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.wire import decode_table
-from semq.broker.arguments import read_queue_arguments
+from semq.broker.arguments import BadArgumentError, QueueSettings, read_queue_arguments
 from semq.broker.bodies import Bodies, Body, StoredBody
 from semq.broker.exchanges import EXCHANGE_TYPES, Binding, Destination
 from semq.broker.message import Message
@@ -63,12 +64,22 @@ def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
         row.name,
         row.queue_id,
         vhost.env,
-        read_queue_arguments(arguments),
+        _settings(row, arguments),
         durable=True,
         auto_delete=row.auto_delete,
         arguments=arguments,
         frozen_arguments=row.arguments,
     )
+
+
+def _settings(row: DeclareQueue, arguments: Mapping[str, Any]) -> QueueSettings:
+    """What could be declared once may be refused today: such an argument has no effect any more, the queue lives on."""
+    while True:
+        try:
+            return read_queue_arguments(arguments)
+        except BadArgumentError as error:
+            log.warning("queue %s in %s goes on without an argument: %s", row.name, row.vhost, error)
+            arguments = {name: value for name, value in arguments.items() if name != error.name}
 
 
 def _bind(row: Bind, vhost: VirtualHost) -> None:

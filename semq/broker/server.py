@@ -110,6 +110,7 @@ class AmqpServer:
         self.sessions: dict[Session, None] = {}
         self.reply_targets = ReplyTargets(clock)
         self.memory = MemoryGauge()
+        self.in_transactions = MemoryGauge()
         self.timers = Timers()
         self._store: MessageStore = store or NoStore()
         self.journal = Journal(self._store)
@@ -123,7 +124,7 @@ class AmqpServer:
         self.listener = Listener(config.listener, self._accept, clock, self.turn)
         self._logins: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self.memory.on_change = self._check_alarm
+        self.memory.on_change = self.in_transactions.on_change = self._check_alarm
         self.journal.on_pending = self._journal_pending
         self.timers.on_earlier = self._arm
 
@@ -233,7 +234,7 @@ class AmqpServer:
         self._check_alarm()
 
     def _check_alarm(self) -> None:
-        held = self.memory.bytes + self.journal.pending_bytes
+        held = self.memory.bytes + self.in_transactions.bytes + self.journal.pending_bytes
         mark = self.limits.memory_low if self._is_short_of_memory else self.limits.memory_high
         self._is_short_of_memory = held > mark
         self._set_alarm("low on memory" if self._is_short_of_memory else self._shortage)

@@ -1,18 +1,21 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-What was published is routed at the commit; everything that it changes goes to the store in one list, and commit-ok
-leaves when that is true and every service has settled. Rule: AMQP 0-9-1, class tx; as in RabbitMQ a rollback does not
-redeliver, the deliveries are simply outstanding again. Used by ``channel`` and ``publishing``.
+What was published is checked at once and routed at the commit, where none of it can be refused any more; everything
+that it changes goes to the store in one list, and commit-ok leaves when that is true and every service has settled.
+Rule: AMQP 0-9-1, class tx; as in RabbitMQ a rollback does not redeliver, the deliveries are simply outstanding again.
+Used by ``channel`` and ``publishing``.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.events import Published
 from semq.broker import refusals
 from semq.broker.bodies import release, retain, weight
+from semq.broker.environment import MemoryGauge
+from semq.broker.message import Message
 from semq.broker.queue import Disposition
 
 if TYPE_CHECKING:
@@ -28,23 +31,36 @@ class _Settled:
     disposition: Disposition
 
 
+class Kept(NamedTuple):
+    """A publish that waits for the commit; ``message`` is None if it is for a service, which reads it then."""
+
+    event: Published
+    message: Message | None
+
+
 class Transaction:
-    """What a channel has done since the last commit."""
+    """What a channel has done since the last commit. ``everywhere`` sums up the open transactions of the broker."""
 
-    __slots__ = ("_settled", "bytes", "published")
+    __slots__ = ("_everywhere", "_settled", "bytes", "published")
 
-    def __init__(self) -> None:
-        self.published: list[Published] = []
+    def __init__(self, everywhere: MemoryGauge) -> None:
+        self.published: list[Kept] = []
         self._settled: list[_Settled] = []
+        self._everywhere = everywhere
         self.bytes = 0
 
-    def publish(self, event: Published, limits: "BrokerLimits") -> None:
-        """Keep a publish for the commit. Raises PreconditionFailed when the transaction grows too large."""
+    def publish(self, event: Published, message: Message | None, limits: "BrokerLimits") -> None:
+        """Keep a publish for the commit. Raises PreconditionFailed when the transaction, or all of them together, grow
+        too large."""
         retain(event.body)
-        self.bytes += weight(event.header, event.body)
-        self.published.append(event)
+        size = weight(event.header, event.body)
+        self.bytes += size
+        self._everywhere.add(size)
+        self.published.append(Kept(event, message))
         if self.bytes > limits.transaction_bytes or len(self.published) > limits.transaction_count:
             raise refusals.bad_request("the transaction is larger than this server bears")
+        if self._everywhere.bytes > limits.transactions_bytes:
+            raise refusals.bad_request("all open transactions together are larger than this server bears")
 
     def settle(self, taken: "Taken", disposition: Disposition) -> None:
         """Keep a settlement for the commit."""
@@ -54,14 +70,15 @@ class Transaction:
         settled, self._settled = self._settled, []
         return settled
 
-    def take_published(self) -> list[Published]:
+    def take_published(self) -> list[Kept]:
+        self._everywhere.add(-self.bytes)
         published, self.published, self.bytes = self.published, [], 0
         return published
 
     def give_back(self) -> "Taken":
         """Forget everything; the deliveries that were settled are outstanding again."""
-        for event in self.take_published():
-            release(event.body)
+        for kept in self.take_published():
+            release(kept.event.body)
         return [row for settled in self.take_settlements() for row in settled.taken]
 
 

@@ -326,6 +326,7 @@ class Node(Generic[E]):
             ),
             limits=BrokerLimits(
                 unacked_bytes=a.max_unacked_bytes,
+                transactions_bytes=a.memory_bytes // 4,
                 memory_high=a.memory_bytes,
                 memory_low=a.memory_bytes - a.memory_bytes // 8,
                 vhost=VhostLimits(queues_max=a.max_queues),

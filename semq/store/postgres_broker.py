@@ -37,7 +37,7 @@ BROKER: dict[str, str] = {
         UPDATE broker_message SET delivery_count = $2 WHERE queue_id = $1 AND position = ANY($3::bigint[])""",
     "mark_handed_out": """
         INSERT INTO broker_handed_out (queue_id, position) VALUES ($1, $2)
-        ON CONFLICT (queue_id) DO UPDATE SET position = excluded.position""",
+        ON CONFLICT (queue_id) DO UPDATE SET position = greatest(broker_handed_out.position, excluded.position)""",
     "drop_bodies": "DELETE FROM broker_body WHERE body_id = ANY($1::bigint[])",
 }
 
@@ -75,7 +75,7 @@ class Net:
 
     def hand_out(self, op: Any) -> None:
         """MarkHandedOut."""
-        self.handed_out[op.queue_id] = op.position
+        self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))
 
     def add_chunk(self, op: Any) -> None:
         """AddBodyChunk."""

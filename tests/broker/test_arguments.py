@@ -26,6 +26,9 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("x-queue-type", "quorum", "quorum"),
 ]
 BAD: list[tuple[str, Any]] = [
+    ("x-dead-letter-routing-key", "k" * 256),
+    ("x-dead-letter-routing-key", "é" * 128),
+    ("x-dead-letter-routing-key", "a\0b"),
     ("x-message-ttl", -1),
     ("x-message-ttl", 2**32),
     ("x-message-ttl", "60000"),

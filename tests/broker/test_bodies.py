@@ -355,3 +355,22 @@ async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
             assert await channel.publish_and_wait("", "q", header(body), body)
         answers = await asyncio.gather(*(channel.get("q") for _ in range(3)), channel.declare_queue("q", passive=True))
         assert [answer.body for answer in answers[:3] if answer is not None] == [BIG, b"small", BIG]  # type: ignore[union-attr]
+
+
+async def test_recover_brings_every_large_body_again() -> None:
+    store, bodies = MemoryStore(), [body_of(2 * CHUNK + number) for number in range(3)]
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        await channel.declare_queue("q")
+        for body in bodies:
+            assert await channel.publish_and_wait("", "q", header(body), body)
+        taken: list[Delivered] = []
+        await channel.consume("q", taken.extend)
+        await until(lambda: len(taken) == 3)
+        await channel.call(m.BasicRecover(False), m.BasicRecoverOk)
+        await until(lambda: len(taken) == 6)
+        assert {one.body for one in taken[3:]} == set(bodies)
+        assert all(one.redelivered for one in taken[3:])
+        channel.ack(taken[-1].delivery_tag, multiple=True)
+        await channel.qos(0)
+        await until(lambda: not store.bodies)

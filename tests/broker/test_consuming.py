@@ -297,3 +297,39 @@ def test_flow_stops_and_starts_deliveries(channel: BlockingChannel, queue: str) 
     assert taker.bodies == []
     channel.flow(True)
     assert taker.until(1).bodies == [b"1"]
+
+
+def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_what_is_out(
+    broker: Served, channel: BlockingChannel, queue: str
+) -> None:
+    channel.basic_qos(prefetch_count=3)
+    publish(channel, queue, b"1", b"2", b"3", b"4")
+    taker = Taker(channel, queue).until(1)
+    channel.basic_ack(taker.tags[0])
+    taker.until(4)
+
+    def age() -> None:
+        (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
+        far = 10**15  # as many were delivered and settled, one by one
+        one.unacked = {tag + far: delivery for tag, delivery in one.unacked.items()}
+        one.next_tag += far
+
+    broker.call(age)
+    channel.basic_ack(10**15 + taker.tags[2], multiple=True)
+    channel.basic_nack(10**15 + taker.tags[3], requeue=True)
+    assert taker.until(5).got[4:] == [(b"4", True, 1)]
+    channel.basic_ack(0, multiple=True)
+    assert channel.queue_declare(queue, passive=True).method.message_count == 0
+
+
+def test_a_header_that_just_fits_a_frame_comes_again_without_the_count(broker: Served) -> None:
+    channel = broker.connect(frame_max=4096).channel()
+    queue = str(channel.queue_declare("", exclusive=True).method.queue)
+    channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))
+    channel.basic_nack(channel.basic_get(queue)[0].delivery_tag)
+    taker = Taker(channel, queue).until(1)
+    assert taker.got == [(b"1", True, 0)]
+    channel.basic_recover(requeue=False)
+    assert taker.until(2).got[1:] == [(b"1", True, 0)]
+    channel.basic_recover(requeue=True)
+    assert taker.until(3).got[2:] == [(b"1", True, 0)]

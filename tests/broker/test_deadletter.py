@@ -99,3 +99,29 @@ def test_without_the_exchange_the_dead_are_gone() -> None:
     model.queue(max_length=0, dead_letter_exchange="nowhere")
     model.publish("q", b"1")
     assert model.memory.bytes == 0
+
+
+@pytest.mark.parametrize("length", [3, 150, 250])
+@pytest.mark.parametrize("cause", ["max_length", "message_ttl"])
+def test_a_circle_of_any_length_has_an_end(length: int, cause: str) -> None:
+    model = Model()
+    for number in range(length):
+        after = f"q{(number + 1) % length}"
+        limit: dict[str, Any] = {cause: 0}
+        model.queue(f"q{number}", **limit, dead_letter_exchange="", dead_letter_routing_key=after)
+    model.publish("q0", b"1")
+    rounds = 0
+    while model.timers.earliest() is not None:
+        model.pass_by(0)
+        rounds += 1
+        assert rounds < 1000
+    assert model.memory.bytes == 0
+
+
+def test_a_rejection_breaks_a_circle_of_any_length() -> None:
+    message = message_of()
+    for number in range(300):
+        message = die(message, f"q{number}", MAXLEN)
+    assert goes_in_circles(message, "new")
+    assert not goes_in_circles(die(message, "q", REJECTED), "new")
+    assert [death["queue"] for death in read_deaths(message)] == [f"q{number}" for number in range(299, 199, -1)]

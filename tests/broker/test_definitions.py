@@ -1,5 +1,7 @@
 """Limits and corners of definitions; the rest is tried through clients in test_commands."""
 
+from itertools import pairwise
+
 import pytest
 
 from semq.amqp.errors import AccessRefused, CommandInvalid, NotAllowed, PreconditionFailed, ResourceError
@@ -106,3 +108,29 @@ def test_what_belongs_to_the_node_stays_as_it_is() -> None:
     ):
         with pytest.raises(AccessRefused, match="belongs to the node"):
             act()
+
+
+def test_a_chain_of_auto_delete_exchanges_may_be_longer_than_calls_are_deep() -> None:
+    model = Model()
+    vhost = model.vhost
+    names = [f"e{number}" for number in range(2000)]
+    for name in names:
+        vhost.declare_exchange(name, "fanout", True, True, False, {})
+    for source, destination in pairwise(names):
+        vhost.bind(vhost.exchanges[source], vhost.exchanges[destination], "", {})
+    vhost.bind(vhost.exchanges[names[-1]], queue := model.queue(durable=True), "", {})
+    vhost.remove_queue(queue)
+    assert (vhost.exchanges.keys() & set(names), vhost.bindings, vhost.octets) == (set(), 0, 0)
+    model.flush()
+    assert (model.store.exchanges, model.store.bindings) == ({}, {})
+
+
+def test_undoing_a_binding_that_is_not_there_removes_no_exchange() -> None:
+    model = Model()
+    vhost = model.vhost
+    vhost.declare_exchange("e", "fanout", False, True, False, {})
+    queue = model.queue()
+    assert not vhost.unbind(vhost.exchanges["e"], queue, "", {})
+    vhost.bind(vhost.exchanges["amq.fanout"], queue, "", {})
+    vhost.remove_queue(queue)
+    assert "e" in vhost.exchanges

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from semq.broker.exchanges import EXCHANGE_TYPES, Binding, Exchange
+from semq.broker.exchanges import EXCHANGE_TYPES, Binding, Exchange, TopicExchange
 from tests.broker.pure import Model
 
 NOTHING: dict[str, Any] = {}
@@ -64,3 +64,15 @@ def test_a_topic_exchange_remembers_within_bounds() -> None:
     for number in range(10_000):
         assert matched(exchange, f"key.{number}", NOTHING) == "q"
     assert len(exchange._cache) <= 4096  # type: ignore[attr-defined]
+
+
+def test_a_key_that_matches_many_queues_is_remembered_for_as_many() -> None:
+    exchange, model = EXCHANGE_TYPES["topic"]("e"), Model()
+    for number in range(1000):
+        exchange.bind(Binding(exchange, model.queue(f"q{number}"), "#", b""), NOTHING)
+    for number in range(100):
+        assert len(list(exchange.match(f"key.{number}", dict))) == 1000
+    assert isinstance(exchange, TopicExchange)
+    assert sum(len(found) for found in exchange._cache.values()) <= 10_000
+    exchange.unbind(next(iter(exchange.bindings)))
+    assert len(list(exchange.match("key.1", dict))) == 999

@@ -163,3 +163,23 @@ def test_what_is_refused_is_not_owed_and_harms_nothing_else(caplog: pytest.LogCa
     batches = model.store.batches
     model.flush()
     assert model.store.batches == batches
+
+
+def test_a_list_that_is_refused_costs_the_one_operation_and_no_other() -> None:
+    model, publisher = Model(), Publisher()
+    heard: list[BaseException | None] = []
+    save, bad = model.store.save, row(2)
+
+    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        model.store.failure = BadInput("no") if bad in ops else None
+        save(ops, done)
+
+    model.store.save = refusing  # type: ignore[method-assign]
+    for op in (QUEUE, row(1), bad, row(3)):
+        model.journal.add(op)
+    model.journal.confirm(publisher, 1, 4)
+    model.journal.when_saved(heard.append)
+    model.flush()
+    assert [isinstance(error, BadInput) for error in heard] == [True]  # what is not safe as one is not said to be
+    assert isinstance(publisher.heard[0][2], BadInput)
+    assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])

@@ -1,10 +1,13 @@
 """A second life on the same store."""
 
+from typing import Any
+
 import pytest
 
+from semq.amqp.wire import encode_table
 from semq.broker.bodies import Bodies
 from semq.broker.memory_store import MemoryStore
-from semq.broker.persist import AddMessage, Bind, DeclareExchange
+from semq.broker.persist import AddMessage, Bind, DeclareExchange, DeclareQueue
 from semq.broker.queue import Disposition, Queue
 from semq.broker.restore import restore
 from tests.broker.pure import Later, Model, Notes, bodies
@@ -121,3 +124,37 @@ async def test_rows_without_their_host_or_their_ends_rest(caplog: pytest.LogCapt
     assert model.vhost.queues == {}
     assert model.vhost.bindings == 0
     assert "1 messages whose queue is not served" in caplog.text
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_what_leaves_out_of_order_takes_no_flag_back(later: bool) -> None:
+    first = Model()
+    queue, consumer = first.queue("q", durable=True, max_priority=9), Notes(0)
+    queue.subscribe(consumer, False)
+    for priority in (1, 1, 5):
+        first.publish("q", b"%d" % priority, delivery_mode=2, priority=priority)
+    for _ in range(2):  # the highest first, then the first of the low ones
+        consumer.room = 1
+        queue.wake(consumer)
+        if later:
+            first.flush()
+    model = await second_life(first)
+    waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
+    assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]  # the last may have been out, as far as one row can tell
+
+
+async def test_an_argument_that_is_refused_today_costs_the_argument_and_not_the_queue(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = Model()
+    first.flush()
+    arguments: dict[str, Any] = {
+        "x-dead-letter-exchange": "d",
+        "x-dead-letter-routing-key": "k" * 256,
+        "x-max-length": 5,
+    }
+    first.store.declare_queue(DeclareQueue(7, "/", "old", False, encode_table(arguments)))
+    queue = queue_of(await second_life(first), "old")
+    assert (queue.settings.dead_letter_routing_key, queue.settings.max_length) == (None, 5)
+    assert queue.arguments == arguments
+    assert "goes on without an argument" in caplog.text

@@ -398,6 +398,30 @@ async def test_a_service_may_refuse_and_end_consumers() -> None:
         assert house.inbox.settlements[1] == (tag, [b"2"], Disposition.LOST)
 
 
+async def test_a_consumer_that_a_service_ends_takes_no_transaction_with_it() -> None:
+    house = House()
+    async with pair(prepare=house.prepare) as both:
+        link = await both.dial()
+        channel = await link.open_channel()
+        await channel.call(m.TxSelect(), m.TxSelectOk)
+        got: list[Delivered] = []
+        ended: list[str] = []
+        channel.on_cancelled = ended.append
+        tag = await channel.consume("inbox", got.extend)
+        house.inbox.put(b"1", b"2")
+        await until(lambda: len(got) == 2)
+        channel.ack(got[0].delivery_tag)
+        channel.publish("door", "now", header(b"kept"), b"kept")
+        await channel.qos(0)
+        (consumer,) = house.inbox.consumers
+        consumer.cancel()
+        await until(lambda: bool(ended))
+        assert house.inbox.settlements == [(tag, [b"2"], Disposition.LOST)]
+        await channel.call(m.TxCommit(), m.TxCommitOk)
+        assert [body for _, _, body in house.door.heard] == [b"kept"]
+        assert house.inbox.settlements[1:] == [(tag, [b"1"], Disposition.ACK)]
+
+
 async def test_what_belongs_to_the_node_is_not_for_clients_to_change() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:

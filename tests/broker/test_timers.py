@@ -1,6 +1,6 @@
 """Deadlines ring in order, once, and not when cancelled."""
 
-from semq.broker.timers import Timers
+from semq.broker.timers import Timer, Timers
 
 
 def test_they_ring_in_order_and_only_when_due() -> None:
@@ -43,3 +43,28 @@ def test_the_driver_hears_of_an_earlier_deadline_only() -> None:
     for deadline in (5.0, 7.0, 2.0):
         timers.at(deadline, lambda: None)
     assert heard == [5.0, 2.0]
+
+
+def test_what_is_cancelled_does_not_pile_up() -> None:
+    timers = Timers()
+    stays = [timers.at(1e9 + number, lambda: None) for number in range(10)]
+    for number in range(1000):
+        timers.at(1e6 - number, lambda: None).cancel()
+    assert len(timers._heap) <= 2 * len(stays)
+    assert timers.earliest() == 1e9
+    for timer in stays:
+        timer.cancel()
+        timer.cancel()
+    assert timers._heap == []
+
+
+def test_one_that_is_cancelled_by_another_of_the_same_moment_is_silent() -> None:
+    timers, rung = Timers(), list[str]()
+    doomed: list[Timer] = []
+    timers.at(1.0, lambda: doomed[0].cancel())
+    doomed.append(timers.at(1.0, lambda: rung.append("doomed")))
+    timers.at(2.0, lambda: rung.append("later"))
+    timers.run(1.0)
+    timers.at(3.0, lambda: rung.append("last"))
+    timers.run(5.0)
+    assert rung == ["later", "last"]

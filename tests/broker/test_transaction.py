@@ -1,10 +1,14 @@
 """Transactions over real sockets."""
 
+from typing import Any
+
 import pytest
 from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
+from semq.amqp import methods as m
+from semq.amqp.events import Blocked
 from semq.broker.limits import BrokerLimits
 from semq.broker.memory_store import MemoryStore
 from tests.broker.served import served
@@ -122,3 +126,51 @@ def overdo(channel: BlockingChannel, size: int) -> None:
     for _ in range(11):
         channel.basic_publish("", "q", b"x" * size)
     channel.tx_commit()
+
+
+@pytest.mark.parametrize("wrong", [{"expiration": "soon"}, {"delivery_mode": 7}, {"headers": {"CC": "text"}}])
+def test_what_cannot_be_is_refused_before_the_commit_and_nothing_takes_effect(
+    channel: BlockingChannel, queue: str, wrong: dict[str, Any]
+) -> None:
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tx.basic_publish("", queue, b"1")
+    tx.basic_publish("", queue, b"2", BasicProperties(**wrong))
+    with pytest.raises(ChannelClosedByBroker, match="406"):
+        tx.basic_qos(prefetch_count=1)  # whatever it asks next, it hears of it: before a commit
+    assert count(channel, queue) == 0
+
+
+def test_all_open_transactions_together_have_a_size() -> None:
+    with served(limits=BrokerLimits(transactions_bytes=10_000)) as running:
+        connection = running.connect()
+        channels = [connection.channel() for _ in range(4)]
+        queue = str(channels[0].queue_declare("", exclusive=True).method.queue)
+        for channel in channels[:3]:
+            channel.tx_select()
+            channel.basic_publish("", queue, b"x" * 2_500)
+            channel.tx_rollback()
+            channel.basic_publish("", queue, b"x" * 2_500)
+        channels[3].tx_select()
+        channels[3].basic_publish("", queue, b"x" * 2_500)
+        with pytest.raises(ChannelClosedByBroker, match="all open transactions together"):
+            channels[3].tx_commit()
+        channels[0].tx_commit()
+        channels[1].close()
+        channels[2].basic_publish("", queue, b"x" * 2_500)
+        channels[2].tx_commit()
+        assert count(channels[0], queue) == 3
+        assert running.call(lambda: running.server.in_transactions.bytes) == 0
+
+
+def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
+    limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
+    with served(limits=limits) as running:
+        with running.raw() as client:
+            client.opened()
+            client.ask(m.TxSelect(), m.TxSelectOk)
+            client.publish("", "nowhere", b"x" * 4_000_000)
+            client.until(Blocked)
+        while running.call(lambda: running.server.in_transactions.bytes):
+            pass
+        assert running.call(lambda: running.server.alarm) is None
