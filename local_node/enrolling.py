@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from local_node.errors import NoSuchFingerprint, RefusedByHub
+from local_node.requesting import PATIENCE_S, VIRTUAL_HOST, request
 from semq.amqp.client import ClientConnection
-from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import Limits
 from semq.clock import Clock
-from semq.errors import BadInput, Unavailable
+from semq.errors import BadInput
 from semq.pki.authority import new_request
 from semq.pki.certificate import NodeCertificate
 from semq.pki.slots import KeyRing
@@ -28,12 +28,10 @@ from semq.pki.tls import VERSIONS, client_context, load_pair
 from semq.pki.trust import TrustStore, plain_fingerprint
 from semq.service.identity import must_be_hub
 from semq.store.files import write_safely
-from semq.transport.dialer import DialConfig, dial
+from semq.transport.dialer import DialConfig
 from semq.transport.errors import DialFailed
-from semq.transport.turn import Turn
 
 AUTHORITY = "authority"  # of the server properties in the greeting
-PATIENCE_S = 30.0
 GREETING_MAX = 64 * 1024
 
 
@@ -155,28 +153,6 @@ async def _ask(
     password: str | None = None,
 ) -> Mapping[str, Any]:
     config = DialConfig(
-        hub.host, hub.port, "enroll", user, password, tls=context, limits=Limits(heartbeat=10), check=must_be_hub
+        hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=Limits(heartbeat=10), check=must_be_hub
     )
-    try:
-        link = await dial(config, clock, Turn())
-    except AmqpError as error:
-        raise RefusedByHub("The hub refused the login.", fault=error.text) from error
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            channel = await link.open_channel()
-            queue = (await channel.declare_queue(exclusive=True)).queue
-            answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            await channel.consume(queue, lambda batch: answer.set_result(bytes(batch[0].body)), no_ack=True)
-            body = msgspec.json.encode(arguments)
-            header = ContentHeader.build(len(body), Properties(content_type="application/json", reply_to=queue))
-            channel.publish("semq.enroll", operation, header, body)
-            told = msgspec.json.decode(await answer, type=dict[str, Any])
-    except (TimeoutError, msgspec.DecodeError) as error:
-        raise Unavailable("The hub did not answer.", host=hub.host, cause=repr(error)) from error
-    finally:
-        await link.close(1.0)
-    if not told.get("ok"):
-        why = told.get("error") or {}
-        raise RefusedByHub(f"The hub refused: {why.get('code')} {why.get('text')}", operation=operation)
-    result = told.get("result")
-    return result if isinstance(result, dict) else {}
+    return await request(config, clock, "semq.enroll", operation, arguments)

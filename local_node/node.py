@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from local_node.admin import LocalOperations
+from local_node.asking import Traces
 from local_node.certificates import certificate_handlers
 from local_node.enrolling import HubAddress
 from local_node.events import EVENTS, EventExchange
@@ -199,6 +200,7 @@ class LocalNode(Node[LocalEngine]):
             **certificate_handlers(self),
             **proving_handlers(self),
             **reading_handlers(self),
+            "msg.trace": Traces(self).trace,
         }
 
     def _schedule_of(self, side: str) -> Schedule:

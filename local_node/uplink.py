@@ -125,6 +125,10 @@ class Uplink:
         """Dial by this context from now on."""
         self._settings = replace(self._settings, dial=replace(self._settings.dial, tls=tls))
 
+    def way_to(self, virtual_host: str) -> DialConfig:
+        """How to reach another virtual host of the platform, as ourselves."""
+        return replace(self._settings.dial, virtual_host=virtual_host, limits=Limits(heartbeat=HEARTBEAT_S))
+
     async def restart(self) -> None:
         """End the session; the dialling goes on by itself (the engine has started anew)."""
         if self._client is not None:

@@ -25,7 +25,9 @@ from semq.transport.peer import PeerInfo
 
 UMX, ENROLL = "umx", "enroll"
 ENROLLING = "enroll/"  # before the address of a node that has a token and no certificate yet
-ENROLL_PERMISSIONS = Permissions(configure=r"^amq\.gen-", write=r"^(semq\.enroll|amq\.gen-.*)$", read=r"^amq\.gen-")
+ENROLL_PERMISSIONS = Permissions(
+    configure=r"^amq\.gen-", write=r"^(semq\.enroll|semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-"
+)
 log = structlog.get_logger("semq.logins")
 
 

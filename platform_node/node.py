@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from platform_node.asked import Asked
 from platform_node.certificates import NEVER, KnownCertificates
 from platform_node.defining import FOLLOW_S, Defining
 from platform_node.directory import HubDirectory
@@ -102,8 +103,9 @@ class PlatformNode(Node[HubEngine]):
         self.guard = Guard(self.registry, self.clock)
         for name in (UMX, ENROLL):
             self.server.vhosts[name].hooks.append(SessionHooks(self.guard.opened, self.guard.closed))
+        enrolling = self.server.vhosts[ENROLL]
+        enrolling.register(Asked(self).exchange(enrolling))
         if self.who is not None:
-            enrolling = self.server.vhosts[ENROLL]
             enrolling.register(Enrolling(self.registry, self.who.trust).exchange(enrolling))
 
     def _register_queues(self) -> None:

@@ -155,14 +155,22 @@ async def show(desk: Desk, id: Id) -> None:
 
 @group.command()
 @on_node
-async def trace(desk: Desk, id: Id) -> None:
+async def trace(
+    desk: Desk,
+    id: Id,
+    with_hub: Annotated[
+        bool, typer.Option("--with-hub", help="Ask the hub too, by way of this institution's node.")
+    ] = False,
+) -> None:
     """What has happened to one message, line by line, from the ledger of this node."""
-    traced = await desk.ask("msg.trace", id=id)
+    traced = await desk.ask("msg.trace", id=id, with_hub=with_hub or None)
     if desk.out.as_json:
         desk.out.data(traced)
         return
     for line in traced["events"]:
         desk.out.line(trace_line(line))
+    if traced.get("unheard"):
+        desk.out.talk(f"without the lines of the hub: {traced['unheard']}")
     if traced["others"]:
         desk.out.talk(f"the newest with this key; older ones: {', '.join(traced['others'])}")
 

@@ -91,6 +91,6 @@ def trace_line(line: Mapping[str, Any]) -> str:
     """One event of the ledger."""
     detail = f"{line.get('words', '')} ({line['detail']})" if line.get("detail") else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
-    return (
-        f"{moment(line.get('at'))}  {line.get('side', ''):<8}  {line.get('event', ''):<10}{attempt}  {detail}".rstrip()
-    )
+    node = f"{line['node']:<10}  " if line.get("node") else ""
+    what = f"{line.get('side', ''):<8}  {line.get('event', ''):<10}{attempt}  {detail}"
+    return f"{moment(line.get('at'))}  {node}{what}".rstrip()

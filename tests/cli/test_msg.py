@@ -38,6 +38,10 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
         assert "DELIVERED" in [line["event"] for line in traced["events"]]
     words = semq("msg", "trace", sent["lk0"], "--node", network.sender.url).out
     assert "the receiver has it" in words
+    told = semq("msg", "trace", sent["lk0"], "--with-hub", "--json", "--node", network.sender.url).data
+    assert {line["node"] for line in told["events"]} == {"1.10008", "2.hub"}
+    words = semq("msg", "trace", sent["lk0"], "--with-hub", "--node", network.sender.url).out
+    assert any("  2.hub       hub " in line for line in words.splitlines())
 
 
 def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path: Path) -> None:
