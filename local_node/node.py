@@ -22,6 +22,7 @@ from local_node.submitting import SubmitExchange
 from local_node.uplink import Uplink, UplinkSettings, link_limits
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
+from semq.config.settings import Settings
 from semq.engine.local import LocalEngine
 from semq.engine.ports import ClearOpener
 from semq.engine.schedule import Schedule
@@ -89,7 +90,10 @@ class LocalNode(Node[LocalEngine]):
         return await self.store.read(waiting_for, user, at_most)
 
     def authenticator(self) -> Authenticator:
-        return self.user_table(self.application_users())
+        return self.users
+
+    def settled_anew(self, before: Settings) -> None:
+        self.engine.core.settings = self.engine_settings()
 
     def _vhost(self) -> VirtualHost:
         return self.server.vhosts[APPLICATIONS]
@@ -192,6 +196,7 @@ class LocalNode(Node[LocalEngine]):
         operations = LocalOperations(self)
         return {
             "node.status": self.status,
+            "node.reload": self.reloading.reload,
             "node.health": self.health,
             "node.metrics": self.metrics,
             "msg.inquire": inquire,

@@ -33,6 +33,11 @@ class HubDirectory:
         self.definitions = Definitions()
         self.apply(0, self.definitions)
 
+    def configure(self, accounts: Mapping[str, Account]) -> None:
+        """These stand in the configuration from now on."""
+        self._accounts = accounts
+        self.apply(self.version, self.definitions)
+
     def apply(self, version: int, definitions: Definitions) -> None:
         """These definitions are in force from now on."""
         self.version, self.definitions = version, definitions

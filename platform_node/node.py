@@ -21,6 +21,7 @@ from platform_node.registry import Registry, prepare_authority, sign_own
 from semq.amqp.errors import AccessRefused, ConnectionForced
 from semq.broker.users import Authenticator, User
 from semq.broker.vhost import SessionHooks
+from semq.config.settings import Settings
 from semq.engine.hub import HubEngine
 from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
@@ -77,18 +78,29 @@ class PlatformNode(Node[HubEngine]):
         return engine
 
     def authenticator(self) -> Authenticator:
-        # A link's user is the node's own address: what it publishes is compared with it.
-        links = [
-            User(str(Address(NodeType.LOCAL, node_id)), self._hash(account.password.get_secret_value()))
-            for node_id, account in self.settings.nodes.items()
-            if account.password is not None
-        ]
         return HubLogins(
-            self.user_table(self.application_users() + links),
+            self.users,
             self.is_node,
             self.registry if self.who is not None else None,
             allow_plain=self.settings.amqp.allow_plain,
         )
+
+    def users_of(self, settings: Settings) -> list[User]:
+        # A link's user is the node's own address: what it publishes is compared with it.
+        names = {str(Address(NodeType.LOCAL, node_id)): account for node_id, account in settings.nodes.items()}
+        links = [
+            User(name, self.kept_passwords(name, account.password.get_secret_value()))
+            for name, account in names.items()
+            if account.password is not None
+        ]
+        return super().users_of(settings) + links
+
+    def settled_anew(self, before: Settings) -> None:
+        self.engine.core.settings = self.engine_settings()
+        if self.settings.nodes != before.nodes:
+            served = set(self.directory.nodes())
+            self.directory.configure(self.settings.nodes)
+            self.defined(served)
 
     def is_node(self, name: str) -> bool:
         """Whether this is the address of an institution that we serve."""
@@ -196,6 +208,7 @@ class PlatformNode(Node[HubEngine]):
             "node.status": self.status,
             "node.health": self.health,
             "node.metrics": self.metrics,
+            "node.reload": self.reloading.reload,
             "nodes.list": self.nodes_list,
             "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
             **registry_handlers(self),

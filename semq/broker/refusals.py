@@ -36,6 +36,7 @@ login_refused = _says(
     "Login was refused using authentication mechanism {}. For details see the broker logfile.",
 )
 forbidden = _says(amqp.AccessRefused, "access to {} '{}' in vhost '{}' refused for user '{}'")
+no_longer = _says(amqp.AccessRefused, "user '{}' may do less than before: connect again")
 reserved = _says(amqp.AccessRefused, "{} name '{}' contains reserved prefix 'amq.*'")
 system_exchange = _says(amqp.AccessRefused, "deletion of system exchange '{}' in vhost '{}' not allowed")
 default_exchange = _says(amqp.AccessRefused, "operation not permitted on the default exchange")

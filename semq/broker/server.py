@@ -16,6 +16,7 @@ from typing import Any
 from semq.amqp.limits import ANY_SIZE, Limits
 from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
+from semq.broker import refusals
 from semq.broker.bodies import Bodies
 from semq.broker.channel import Channel
 from semq.broker.environment import Environment, MemoryGauge
@@ -163,6 +164,37 @@ class AmqpServer:
         """The node is short of something that the broker cannot see, such as disk; None when that is over."""
         self._shortage = shortage
         self._check_alarm()
+
+    def add_vhost(self, name: str) -> None:
+        """One virtual host more, empty: what the store keeps for one of this name is restored at a start only."""
+        self.vhosts[name] = self._make_vhost(name)
+
+    def bound(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
+        """Other bounds from now on. What is there beyond them stays; what one connection may have out is settled when
+        it begins."""
+        self.limits = limits
+        self.listener.config = replace(
+            self.listener.config,
+            connections_max=connections_max,
+            connections_per_address_max=connections_per_address_max,
+        )
+        for vhost in self.vhosts.values():
+            vhost.limits = limits.vhost
+        self._check_alarm()
+
+    def connected_users(self) -> set[str]:
+        """Who has an open connection."""
+        return {session.user for session in self.sessions if session.is_open}
+
+    def look_at_permissions(self) -> list[str]:
+        """What users may do has changed: let it hold for those who are connected. Ends, once this turn has answered,
+        the connections that may not go on; their users."""
+        ended: dict[str, None] = {}
+        for session in list(self.sessions):
+            if session.is_open and not session.permit(self.authenticator.permissions(session.user, session.vhost.name)):
+                ended[session.user] = None
+                asyncio.get_running_loop().call_soon(session.close, refusals.no_longer(session.user))
+        return list(ended)
 
     def counts(self) -> dict[str, int]:
         """Figures for metrics: sums since the start, and what is there now."""

@@ -292,6 +292,19 @@ class Session:
             self._allowed.clear()
         self._allowed.add((right, name))
 
+    def permit(self, permissions: Permissions | None) -> bool:
+        """These are the user's rights from now on; None: none here. False if the connection cannot go on with them: it
+        may not be here any more, or consumes what it may no longer read."""
+        if permissions == self._permissions:
+            return True
+        self._permissions = permissions or Permissions("", "", "")
+        self._allowed.clear()
+        consumers = (consumer for channel in self.channels.values() for consumer in channel.consumers.values())
+        return permissions is not None and all(
+            consumer is consumer.channel.reply_consumer or permissions.allow(Right.READ, consumer.source.name)
+            for consumer in consumers
+        )
+
     # Consumers.
 
     def enter(self, consumer: Consumer) -> None:

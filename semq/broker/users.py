@@ -109,6 +109,11 @@ class UserTable:
         self._tries = asyncio.Semaphore(2)
         self._verified: dict[str, tuple[str, bytes]] = {}
 
+    def replace(self, users: list[User]) -> None:
+        """These are the users from now on; who is connected is the business of ``AmqpServer.look_at_permissions``."""
+        self.users = {user.name: user for user in users}
+        self._verified = {name: known for name, known in self._verified.items() if name in self.users}
+
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
         is_external = mechanism == "EXTERNAL"
         name = (peer.certificate_subject or "") if is_external else credentials.user
@@ -119,7 +124,11 @@ class UserTable:
             return name
         if user.password_hash is None or credentials.password is None:
             return None
-        return name if await self._fits(name, user.password_hash, credentials.password) else None
+        kept = user.password_hash
+        if not await self._fits(name, kept, credentials.password):
+            return None
+        found = self.users.get(name)  # the table may have been replaced meanwhile
+        return name if found is not None and found.password_hash == kept else None
 
     async def _fits(self, name: str, kept: str, secret: bytes) -> bool:
         # A thousand clients that reconnect must not cost a thousand scrypts: a password that fitted once is remembered

@@ -1,7 +1,7 @@
 """``semq node``: what a node is and how it does."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -65,6 +65,24 @@ async def drain(desk: Desk) -> None:
     )
     if not told.get("drained"):
         raise typer.Exit(1)
+
+
+@group.command()
+@on_node
+async def reload(
+    desk: Desk,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+) -> None:
+    """Read the configuration file again: users, virtual hosts, institutions, limits; the rest waits for a start."""
+    told = await desk.ask("node.reload", dry_run=dry_run, repeat=False)
+    if desk.out.as_json:
+        desk.out.data(told)
+        return
+    columns = (("key", "<"), ("what becomes of it", "<"))
+    becomes = "would change" if dry_run else "changed"
+    rows = [(key, becomes) for key in told["changed"]] + [(key, "at the next start") for key in told["restart"]]
+    rows += [(f"user {name}", "disconnected") for name in told["ended"]]
+    desk.out.table(columns, rows) if rows else desk.out.say(told, "nothing is different")
 
 
 @group.command("list")

@@ -59,7 +59,7 @@ def load(path: Path | None, env: Mapping[str, str]) -> Settings:
     faults += [_unknown_variable(name) for name in sorted(ours.keys() - env.keys()) if name.upper() not in NOT_SETTINGS]
     if faults or settings is None:
         raise ConfigInvalid(faults)
-    return _finish(settings, path, env, written)
+    return _finish(settings, path, env, written, ours)
 
 
 def _read(path: Path | None) -> dict[str, Any]:
@@ -114,13 +114,19 @@ def _merge(written: dict[str, Any], env: Mapping[str, str]) -> Settings:
     return Loaded()  # type: ignore[call-arg] # the sources give the fields
 
 
-def _finish(settings: Settings, path: Path | None, env: Mapping[str, str], written: dict[str, Any]) -> Settings:
+def _finish(
+    settings: Settings,
+    path: Path | None,
+    env: Mapping[str, str],
+    written: dict[str, Any],
+    ours: Mapping[str, str],
+) -> Settings:
     base = path.parent if path and _variable("node.data_dir", env) is None else Path()
     node = settings.node.model_copy(update={"data_dir": (base / settings.data_dir).resolve()})
     absolute = {name: _absolute(getattr(settings, name), name, keys, path, env) for name, keys in PATHS}
     settings = settings.model_copy(update={"node": node, **absolute})
     given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
-    settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None)
+    settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None, ours)
     return settings
 
 

@@ -1,6 +1,6 @@
 """The whole configuration as one object, and what must fit across sections. Made by ``load``, read by nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,6 +69,7 @@ class Settings(BaseSettings):
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _file: Path | None = PrivateAttr(default=None)
+    _environment: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def data_dir(self) -> Path:
@@ -90,10 +91,23 @@ class Settings(BaseSettings):
         """The file from which they were read."""
         return self._file
 
-    def remember(self, origins: dict[str, str], file: Path | None = None) -> None:
-        """Where the values of these keys came from, all others being defaults; and the file that was read."""
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which they were read."""
+        return self._environment
+
+    def remember(
+        self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Where the values of these keys came from, all others being defaults; the file and the variables that were
+        read."""
         self._origins = origins
         self._file = file
+        self._environment = dict(environment or {})
+
+    def values(self) -> dict[str, Any]:
+        """Every setting by its key, secrets included; for comparing, never to be shown."""
+        return {key: value for key, value, _ in _leaves(self, "")}
 
     def explain(self) -> list[Explained]:
         """Every setting with its value and where it comes from: default, the file, or an environment variable."""

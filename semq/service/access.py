@@ -7,7 +7,7 @@ door of administrators and the inboxes, is here.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from semq.broker.users import Permissions, Right, User
+from semq.broker.users import Permissions, Right, User, hash_password
 from semq.config.sections import Amqp, Grant
 from semq.service.admin import ADMIN
 
@@ -53,18 +53,34 @@ def virtual_hosts(amqp: Amqp) -> tuple[str, ...]:
     return tuple(name for name in amqp.virtual_hosts if name != APPLICATIONS)
 
 
-def application_users(amqp: Amqp, keep: Callable[[str], str]) -> list[User]:
+class KeptPasswords:
+    """Of each user the line that is kept of its password; made anew only if the password is another one, because that
+    is dear, and because clients that reconnect with a line that is known cost nothing."""
+
+    def __init__(self, salt: Callable[[], bytes]) -> None:
+        self._salt = salt
+        self._lines: dict[tuple[str, str], str] = {}
+
+    def __call__(self, user: str, password: str) -> str:
+        line = self._lines.get((user, password))
+        if line is None:
+            line = hash_password(password, self._salt())
+            self._lines = {key: kept for key, kept in self._lines.items() if key[0] != user} | {(user, password): line}
+        return line
+
+
+def application_users(amqp: Amqp, keep: Callable[[str, str], str]) -> list[User]:
     """The applications that may log in; ``guest`` from this machine only, where none is configured.
 
-    ``keep`` makes of a password the line that is kept.
+    ``keep`` makes of a user's password the line that is kept.
     """
     if not amqp.users:
         everything: dict[str, Permissions] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
-        return [User("guest", keep("guest"), everything, loopback_only=True)]
+        return [User("guest", keep("guest", "guest"), everything, loopback_only=True)]
     return [
         User(
             name,
-            keep(user.password.get_secret_value()),
+            keep(name, user.password.get_secret_value()),
             _permissions(user.granted.items(), user.is_admin, user.inboxes),
         )
         for name, user in amqp.users.items()

@@ -21,7 +21,7 @@ from semq.broker import persist
 from semq.broker.definitions import VhostLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
-from semq.broker.users import Authenticator, User, UserTable, hash_password
+from semq.broker.users import Authenticator, User, UserTable
 from semq.clock import Clock
 from semq.config.reach import url_of
 from semq.config.settings import Settings
@@ -35,6 +35,7 @@ from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
 from semq.service.health import health, metrics
 from semq.service.nightly import DATABASE_VARIABLE, Nightly
+from semq.service.reloading import Reloading
 from semq.service.secrecy import vault_of
 from semq.service.standby import Claim
 from semq.service.tidying import Tidying
@@ -84,9 +85,13 @@ class Node(Generic[E]):
         self._claim = Claim(settings, self.home, clock)
         self._beginning: asyncio.Task[None] | None = None
         self._is_lost = False
+        self._is_serving = False
         self._failed: asyncio.Future[None]
         self._stopping = False
         self._failpoint = failpoints.armed(os.environ)
+        self.kept_passwords = access.KeptPasswords(lambda: clock.uuid().bytes)
+        self.users: UserTable  #: by name and password
+        self.reloading = Reloading(self)
         self.nightly = Nightly(settings, clock, self._for_extracts)
 
     # --- for subclasses
@@ -123,6 +128,16 @@ class Node(Generic[E]):
     async def ending(self) -> None:
         """The node stops: end sessions, accept nothing more."""
 
+    def settled_anew(self, before: Settings) -> None:
+        """``settings`` are others than ``before``, by ``reloading``: whatever was made of them follows. Never fails."""
+        raise NotImplementedError
+
+    def reload_soon(self) -> None:
+        if self._is_serving:
+            self.reloading.soon()
+        else:
+            log.warning("not_reloaded", text="the node does not serve yet; it has the configuration of its start")
+
     def jobs(self) -> list[Job]:
         """What runs on a schedule beside the engine."""
         return []
@@ -154,11 +169,13 @@ class Node(Generic[E]):
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), Job("database", 1.0, self._look_at_database)]
         self.clockwork = Clockwork(lambda: self.engine, self.turn, jobs)
         self._build()
+        self.message_store = PostgresMessageStore(self.store, persist)
+        self.users = UserTable(self.users_of(self.settings))
         self.server = AmqpServer(
             self._server_config(),
             self.authenticator(),
             self.clock,
-            PostgresMessageStore(self.store, persist),
+            self.message_store,
             self.turn,
         )
         self.register()
@@ -170,6 +187,7 @@ class Node(Generic[E]):
             raise PortTaken(host=self.settings.amqp.host, port=self.settings.amqp.port, fault=str(error)) from error
         await self.began()
         self.clockwork.start()
+        self._is_serving = True
 
     def _probe_port(self) -> None:
         """Find out that the port is taken before a database is made or migrated. Raises PortTaken."""
@@ -268,8 +286,9 @@ class Node(Generic[E]):
 
     async def stop(self) -> None:
         """Drain: say good-bye to peers, commit what was accepted, close the store and its database."""
-        self._stopping = True
+        self._stopping, self._is_serving = True, False
         self.nightly.stop()
+        self.reloading.stop()
         if self._beginning is not None:
             self._beginning.cancel()
         if hasattr(self, "engine"):
@@ -311,6 +330,17 @@ class Node(Generic[E]):
             max_document=p.max_document_bytes,
         )
 
+    def broker_limits(self) -> BrokerLimits:
+        """What the broker bears, from the configuration."""
+        a = self.settings.amqp
+        return BrokerLimits(
+            unacked_bytes=a.max_unacked_bytes,
+            transactions_bytes=a.memory_bytes // 4,
+            memory_high=a.memory_bytes,
+            memory_low=a.memory_bytes - a.memory_bytes // 8,
+            vhost=VhostLimits(queues_max=a.max_queues),
+        )
+
     def _server_config(self) -> ServerConfig:
         a = self.settings.amqp
         return ServerConfig(
@@ -324,13 +354,7 @@ class Node(Generic[E]):
             connection=replace(
                 self.connection_limits(a.heartbeat_s), channel_max=a.max_channels, handshake_s=a.handshake_s
             ),
-            limits=BrokerLimits(
-                unacked_bytes=a.max_unacked_bytes,
-                transactions_bytes=a.memory_bytes // 4,
-                memory_high=a.memory_bytes,
-                memory_low=a.memory_bytes - a.memory_bytes // 8,
-                vhost=VhostLimits(queues_max=a.max_queues),
-            ),
+            limits=self.broker_limits(),
             vhosts=(*self.vhosts, *access.virtual_hosts(a)),
             properties={
                 "product": "SEMQ",
@@ -362,16 +386,9 @@ class Node(Generic[E]):
             PROPERTY: offer(),
         }
 
-    def application_users(self) -> list[User]:
-        """The applications that may log in."""
-        return access.application_users(self.settings.amqp, self._hash)
-
-    def _hash(self, password: str) -> str:
-        return hash_password(password, self.clock.uuid().bytes)
-
-    def user_table(self, users: list[User]) -> UserTable:
-        """An authenticator by name and password."""
-        return UserTable(users)
+    def users_of(self, settings: Settings) -> list[User]:
+        """Who may log in by name and password. Slow: every new password is hashed."""
+        return access.application_users(settings.amqp, self.kept_passwords)
 
     async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Operation ``node.status``: what this node is and how it does."""

@@ -49,6 +49,9 @@ class Runnable(Protocol):
     async def stop(self) -> None:
         """Drain and end, in order."""
 
+    def reload_soon(self) -> None:
+        """Read the configuration again, as far as it can change in a life; the log has the outcome."""
+
     @property
     def endpoint(self) -> str:
         """HOST:PORT of its AMQP endpoint, as it listens."""
@@ -107,6 +110,8 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
+    if not os.isatty(0):  # whoever closes the terminal of a node wants it to end
+        loop.add_signal_handler(signal.SIGHUP, node.reload_soon)
     try:
         try:
             await starting

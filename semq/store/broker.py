@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Table, delete, select
+from sqlalchemy import Connection, Table, delete, exists, select
 
 from semq.errors import SemqError
 from semq.store import tables
@@ -92,6 +92,10 @@ class PostgresMessageStore:
         """What the last life of the broker left behind, as a ``persist.StoredState``."""
         return await self._store.read(load, self._persist)
 
+    async def knows(self, vhost: str) -> bool:
+        """Whether anything is kept of this virtual host."""
+        return await self._store.read(knows, vhost)
+
     async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         try:
             data = await self._store.read(read_chunk, body_id, index)
@@ -115,6 +119,12 @@ def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
         raise BodyGone(body_id=body_id, index=index)
     data: bytes = row[0]
     return data
+
+
+def knows(connection: Connection, vhost: str) -> bool:
+    """Whether anything is kept of a virtual host."""
+    kept = (tables.broker_exchange, tables.broker_queue, tables.broker_binding)
+    return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in kept)
 
 
 def load(connection: Connection, persist: Any) -> Any:

@@ -1,5 +1,7 @@
 """What nodes say of themselves."""
 
+import signal
+
 from tests.app.network import Network
 from tests.cli.command import semq
 
@@ -28,3 +30,22 @@ def test_the_hub_lists_its_institutions(network: Network) -> None:
 
 def test_an_operation_of_the_other_kind_is_refused(network: Network) -> None:
     semq("node", "list", "--node", network.sender.url).fails(1, "SEMQ-2101")
+
+
+def test_the_configuration_is_read_again_on_request_and_on_a_signal(network: Network) -> None:
+    url, config = network.sender.url, network.sender.place.config
+    assert semq("node", "reload", "--node", url, "--json").data == {"changed": [], "restart": [], "ended": []}
+    before = config.read_text()
+    config.write_text(before + "\n[extract]\npiece_bytes = 4096\n[tls]\nwarn_days = 3\n")
+    told = semq("node", "reload", "--dry-run", "--node", url)
+    assert "at the next start" in told.out
+    assert "tls.warn_days" in told.out
+    config.write_text("[node")
+    semq("node", "reload", "--node", url).fails(1, "SEMQ-2010")
+    assert network.sender.process is not None
+    network.sender.process.send_signal(signal.SIGHUP)
+    with network.sender.place.log.open() as log:
+        while "not_reloaded" not in log.read():
+            assert network.sender.process.poll() is None
+    config.write_text(before)
+    assert "nothing is different" in semq("node", "reload", "--node", url).out

@@ -1,0 +1,127 @@
+"""Operation ``node.reload`` and SIGHUP: the configuration read again, as far as it can change in a life of the node.
+
+First everything is read and checked, and nothing has changed; then all that can change does, in one turn of the event
+loop. ``RELOADED`` says what can; any other key that is different is named and waits for the next start, with the value
+of this one. Used by ``node``; what follows from other settings is in its ``settled_anew``.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from semq.broker.users import User
+from semq.config import load
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.service.access import virtual_hosts
+
+if TYPE_CHECKING:
+    from semq.service.node import Node
+
+log = structlog.get_logger("semq.reload")
+
+RELOADED: dict[str, tuple[str, ...]] = {
+    # section: keys; in a tuple without any, the section is one key
+    "amqp": (
+        "users",
+        "virtual_hosts",
+        "max_connections",
+        "max_connections_per_address",
+        "max_queues",
+        "max_unacked_bytes",
+        "memory_bytes",
+        "min_free_disk_bytes",
+    ),
+    "nodes": (),
+    "protocol": ("quota_rows_per_partner", "overdue_s"),
+}
+
+
+class Reloading:
+    """One reload after the other."""
+
+    def __init__(self, node: "Node[Any]") -> None:
+        self._node = node
+        self._one_by_one = asyncio.Lock()
+        self._asked: set[asyncio.Task[None]] = set()
+
+    def soon(self) -> None:
+        """Reload, and let the log have the outcome."""
+        task = asyncio.get_running_loop().create_task(self._logged())
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+
+    def stop(self) -> None:
+        """The node stops."""
+        for task in self._asked:
+            task.cancel()
+
+    async def _logged(self) -> None:
+        try:
+            await self.reload({})
+        except SemqError as error:
+            log.error("not_reloaded", error=error.advice())
+        except Exception:
+            log.exception("not_reloaded")
+
+    async def reload(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The keys that have ``changed``, those that wait for a ``restart``, and the users whose connections ``ended``.
+
+        ``dry_run``: only say it. Raises ConfigInvalid, ConfigUnreadable; then nothing has changed.
+        """
+        async with self._one_by_one:
+            node, before = self._node, self._node.settings
+            read = await asyncio.to_thread(load, before.file, before.environment)
+            after = await self._possible(before, read)
+            changed, waiting = differences(before, after), differences(after, read)
+            users = await asyncio.to_thread(node.users_of, after)
+            if arguments.get("dry_run"):
+                return {"changed": changed, "restart": waiting, "ended": []}
+            # From here on without a pause: nobody may see half of it.
+            ended = self._apply(before, after, users)
+            log.info("reloaded", changed=changed, restart=waiting, ended=ended)
+            return {"changed": changed, "restart": waiting, "ended": ended}
+
+    async def _possible(self, before: Settings, read: Settings) -> Settings:
+        """What was read, as far as it can hold without a start."""
+        sections: dict[str, Any] = {}
+        for name, keys in RELOADED.items():
+            section = getattr(read, name)
+            if keys:
+                section = getattr(before, name).model_copy(update={key: getattr(section, key) for key in keys})
+            sections[name] = section
+        after = read_with(before, sections)
+        amqp = after.amqp
+        hosts = [*before.amqp.virtual_hosts, *await self._new_hosts(before, virtual_hosts(amqp))]
+        return read_with(after, {"amqp": amqp.model_copy(update={"virtual_hosts": hosts})})
+
+    async def _new_hosts(self, before: Settings, wanted: Iterable[str]) -> list[str]:
+        """Those that nothing is kept of: what is kept is restored at a start only."""
+        found = [name for name in wanted if name not in before.amqp.virtual_hosts]
+        return [name for name in found if not await self._node.message_store.knows(name)]
+
+    def _apply(self, before: Settings, after: Settings, users: list[User]) -> list[str]:
+        node, server, amqp = self._node, self._node.server, after.amqp
+        node.settings = after
+        for name in virtual_hosts(amqp):
+            if name not in server.vhosts:
+                server.add_vhost(name)
+        server.bound(node.broker_limits(), amqp.max_connections, amqp.max_connections_per_address)
+        node.users.replace(users)
+        connected = server.connected_users()
+        node.settled_anew(before)
+        return sorted({*server.look_at_permissions(), *(connected - server.connected_users())})
+
+
+def read_with(settings: Settings, sections: Mapping[str, Any]) -> Settings:
+    """The same with other sections."""
+    return settings.model_copy(update=dict(sections))
+
+
+def differences(one: Settings, other: Settings) -> list[str]:
+    """The keys whose values differ, or that only one of them has."""
+    left, right = one.values(), other.values()
+    absent = object()
+    return sorted(key for key in left.keys() | right.keys() if left.get(key, absent) != right.get(key, absent))
