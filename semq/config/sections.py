@@ -316,6 +316,15 @@ class Extract(Section):
     """let domain, data type and subtype of AppKeys leave in clear"""
 
 
+class Alerts(Section):
+    """Whom to tell when the health of this node changes."""
+
+    command: list[Annotated[str, Field(min_length=1)]] = []
+    """program and arguments, started without a shell; what there is to say is JSON on its standard input"""
+    after_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
+    """tell of a change that has lasted so long"""
+
+
 class Log(Section):
     """What the node tells on standard error."""
 

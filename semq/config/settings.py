@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from semq.config.nearest import did_you_mean
 from semq.config.sections import (
     Account,
+    Alerts,
     Amqp,
     Database,
     Extract,
@@ -65,6 +66,7 @@ class Settings(BaseSettings):
     reconcile: dict[str, Any] = Field(
         {}, description="settings of `semq reconcile`, which reads and checks them itself"
     )
+    alerts: Alerts = Alerts()
     log: Log = Log()
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)

@@ -5,7 +5,7 @@ Both are made of what ``node.status`` says, so that they never say other than wh
 them; a timer that writes ``semq node metrics`` into the folder of a textfile collector is all that Prometheus needs.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,12 +51,11 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     return found
 
 
-def health(status: Status, warn_days: float) -> dict[str, Any]:
+def health(node: str, found: Sequence[Check]) -> dict[str, Any]:
     """The answer of ``node.health``: the worst verdict, and every check."""
-    found = checks(status, warn_days)
     worst = max((check.verdict for check in found), key=VERDICTS.index)
     told = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in found]
-    return {"node": status["node"], "verdict": worst, "checks": told}
+    return {"node": node, "verdict": worst, "checks": told}
 
 
 def metrics(status: Status, warn_days: float) -> str:

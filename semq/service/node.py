@@ -31,9 +31,10 @@ from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange, Handler
+from semq.service.alerting import Alerts
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
-from semq.service.health import health, metrics
+from semq.service.health import FAILING, Check, checks, health, metrics
 from semq.service.nightly import DATABASE_VARIABLE, Nightly
 from semq.service.reloading import Reloading
 from semq.service.secrecy import vault_of
@@ -93,6 +94,7 @@ class Node(Generic[E]):
         self.users: UserTable  #: by name and password
         self.reloading = Reloading(self)
         self.nightly = Nightly(settings, clock, self._for_extracts)
+        self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)
 
     # --- for subclasses
     async def prepare(self) -> None:
@@ -166,7 +168,8 @@ class Node(Generic[E]):
         if self._claim.has_waited:
             await self.prepare()  # what was read before the other process ended may be old
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
-        jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), Job("database", 1.0, self._look_at_database)]
+        jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
+        jobs.append(Job("database", 1.0, self._look_at_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, jobs)
         self._build()
         self.message_store = PostgresMessageStore(self.store, persist)
@@ -223,12 +226,17 @@ class Node(Generic[E]):
         self._is_lost = True
         if isinstance(error, StoreFenced):
             self._fail(error)
-        elif self._beginning is None or self._beginning.done():
+        elif not self._begins_again:
             self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
 
     def _look_at_database(self) -> None:
-        if not self._is_lost and (self._beginning is None or self._beginning.done()) and self._database.is_gone:
+        if not self._is_lost and not self._begins_again and self._database.is_gone:
             self.store.break_off("The node's own Postgres has died.")
+
+    @property
+    def _begins_again(self) -> bool:
+        """Whether the store was lost and its node does not serve on a new engine yet."""
+        return self._beginning is not None and not self._beginning.done()
 
     async def _begin_again(self) -> None:
         try:
@@ -289,6 +297,7 @@ class Node(Generic[E]):
         self._stopping, self._is_serving = True, False
         self.nightly.stop()
         self.reloading.stop()
+        self.alerts.stop()
         if self._beginning is not None:
             self._beginning.cancel()
         if hasattr(self, "engine"):
@@ -401,7 +410,7 @@ class Node(Generic[E]):
             "boot": self.recovered.boot,
             "incarnation": f"{self.recovered.inc:x}",
             "engine_lives": self.lives,
-            "store_open": not self._is_lost,
+            "store_open": not self._is_lost and not self._begins_again,
             "counters": dict(self.engine_counters()),
             "amqp": self.server.counts(),
             "shortage": self.server.alarm,
@@ -412,7 +421,14 @@ class Node(Generic[E]):
 
     async def health(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Operation ``node.health``: whether anything of it needs a person, now or soon."""
-        return health(await self.status({}), self.settings.tls.warn_days)
+        return health(str(self.address), await self.checks())
+
+    async def checks(self) -> list[Check]:
+        """What was looked at for its health, with verdicts."""
+        try:
+            return checks(await self.status({}), self.settings.tls.warn_days)
+        except Unavailable as error:  # the status needs a database that is away
+            return [Check("store", FAILING, str(error))]
 
     async def metrics(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Operation ``node.metrics``: figures for Prometheus."""

@@ -35,6 +35,7 @@ RELOADED: dict[str, tuple[str, ...]] = {
         "min_free_disk_bytes",
     ),
     "nodes": (),
+    "alerts": (),
     "protocol": ("quota_rows_per_partner", "overdue_s"),
 }
 

@@ -115,6 +115,12 @@ def test_a_folder_that_cannot_be_and_a_disk_that_is_full(tmp_path: Path) -> None
     assert (found["data folder"], found["disk"]) == (FAILING, FAILING)
 
 
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    for program, verdict in (("sh", OK), ("no-such-program", FAILING)):
+        settings = settings_of(tmp_path, f'{HUB}[alerts]\ncommand = ["{program}", "-c", "true"]\n')
+        assert verdicts(list(ground.look(settings)))["alerts"] == verdict
+
+
 # ----------------------------------------------------------------------------------------------------- the database
 
 

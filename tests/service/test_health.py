@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from platform_node.node import PlatformNode
-from semq.service.health import health, metrics
+from semq.service.health import checks, health, metrics
 from tests.service.inprocess import InProcess, ask, linked, until
 
 STATUS: dict[str, Any] = {
@@ -33,10 +33,14 @@ def changed(**parts: Any) -> dict[str, Any]:
         (changed(certificates={"1.56001": 15.0}), "ok", ""),
         (changed(platform={"link": "down", "last_error": "SEMQ-1"}), "failing", "link"),
         (STATUS | {"store_open": False}, "failing", "store"),
+        (STATUS | {"shortage": "low on disk"}, "warning", "resources"),
+        (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
+        (changed(extract={"at": "2031-01-01", "exit_status": 78, "said": "SEMQ-6008"}), "warning", "extract"),
+        (changed(extract={"at": "2031-01-01", "exit_status": 0, "said": ""}), "ok", ""),
     ],
 )
 def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict: str, check: str) -> None:
-    told = health(status, 14.0)
+    told = health("1.10008", checks(status, 14.0))
     assert told["verdict"] == verdict
     assert [one["check"] for one in told["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
 

@@ -25,6 +25,11 @@ def look(settings: Settings) -> Iterator[Finding]:
     else:
         yield Finding("data folder", OK, str(folder))
     yield _space(there, settings)
+    program = next(iter(settings.alerts.command), None)
+    if program is not None:
+        found = shutil.which(program)
+        advice = "" if found else "alerts.command names a program of this machine, with its path if need be."
+        yield Finding("alerts", OK if found else FAILING, found or f"{program} is no program here", advice)
 
 
 def _file(settings: Settings) -> Finding:

@@ -1,0 +1,148 @@
+"""Tells somebody when the health of a node changes: a program of the operator's is started for each change.
+
+What it is told, one JSON object on standard input: ``node``, ``check``, ``verdict`` (ok, warning, failing), ``before``,
+``detail``, ``since`` and ``at`` (RFC 3339). A change is told once it has lasted for ``alerts.after_s``, so that a link
+that is dialled again wakes nobody; the way back to ok is told too. A program that fails or hangs is tried again until
+it ends with status 0. What was told is not kept: a node that begins tells of what is not ok then.
+"""
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from semq.clock import Clock
+from semq.config.sections import Alerts as AlertSettings
+from semq.service.clockwork import Job
+from semq.service.health import OK, Check
+
+log = structlog.get_logger("semq.alerts")
+LOOK_S = 2.0
+PATIENCE_S = 30.0  # for the program
+RETRY_S_MIN, RETRY_S_MAX = 5.0, 300.0
+ERRORS_MAX = 4096  # octets kept of what it says on standard error
+
+
+@dataclass(slots=True)
+class _Change:
+    """A verdict other than the one that was told."""
+
+    verdict: str
+    since: datetime
+    told_at: float  #: monotonic: not before
+    failures: int = 0
+
+
+class Alerts:
+    """Watches the checks of one node."""
+
+    def __init__(
+        self, node: str, settings: Callable[[], AlertSettings], clock: Clock, look: Callable[[], Awaitable[list[Check]]]
+    ) -> None:
+        """``settings``: those in force now, which may change in a life of the node."""
+        self._node = node
+        self._settings = settings
+        self._clock = clock
+        self._checks = look
+        self._told: dict[str, str] = {}  #: last verdict by check; ok where there is none
+        self._changes: dict[str, _Change] = {}
+        self._process: Process | None = None
+
+    def jobs(self) -> list[Job]:
+        """The line of the schedule."""
+        return [Job("alerts", LOOK_S, self.look)]
+
+    async def look(self) -> None:
+        """Tell of what has changed for long enough, if there is somebody to be told."""
+        if not self._settings().command:
+            return
+        found = {one.name: one for one in await self._checks()}
+        for name in self._told.keys() - found.keys():  # some checks are made only where there is something to say
+            found[name] = Check(name, OK)
+        for name in self._changes.keys() - found.keys():
+            del self._changes[name]
+        for one in found.values():
+            await self._look_at(one)
+
+    async def _look_at(self, one: Check) -> None:
+        before, now = self._told.get(one.name, OK), self._clock.monotonic()
+        if one.verdict == before:
+            self._changes.pop(one.name, None)
+            return
+        change = self._changes.get(one.name)
+        if change is None or change.verdict != one.verdict:
+            change = self._changes[one.name] = _Change(one.verdict, self._clock.wall(), now + self._settings().after_s)
+        if now < change.told_at:
+            return
+        if await self._tell(one, before, change):
+            self._told[one.name] = one.verdict
+            del self._changes[one.name]
+        else:
+            change.failures += 1
+            change.told_at = now + min(RETRY_S_MIN * 2 ** min(change.failures - 1, 10), RETRY_S_MAX)
+
+    async def _tell(self, one: Check, before: str, change: _Change) -> bool:
+        said = {
+            "node": self._node,
+            "check": one.name,
+            "verdict": one.verdict,
+            "before": before,
+            "detail": one.detail,
+            "since": change.since.isoformat(),
+            "at": self._clock.wall().isoformat(),
+        }
+        try:
+            fault = await self._run(msgspec.json.encode(said) + b"\n")
+        except OSError as error:
+            fault = str(error)
+        facts = {name: said[name] for name in ("check", "verdict", "detail")}
+        if fault:
+            log.error("alert_not_told", fault=fault, failures=change.failures + 1, **facts)
+        else:
+            log.info("alert_told", **facts)
+        return not fault
+
+    async def _run(self, said: bytes) -> str:
+        """Start the program and wait; what went wrong, empty if nothing did. Raises OSError if it cannot be started."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}  # passwords are there
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=PIPE, env=own
+        )
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                errors = await _converse(process, said)
+        except TimeoutError:
+            self.stop()
+            await process.wait()
+            return f"it did not end within {PATIENCE_S:.0f} s"
+        finally:
+            self._process = None
+        lines = errors.decode("utf-8", "replace").strip().splitlines()
+        return f"status {process.returncode}: {lines[-1][:200] if lines else ''}" if process.returncode else ""
+
+    def stop(self) -> None:
+        """The node stops: what is being told is not waited for."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+
+async def _converse(process: Process, said: bytes) -> bytes:
+    """Say it, and wait for the end; the last of what the program says on standard error."""
+    assert process.stdin is not None
+    assert process.stderr is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # it need not listen
+        process.stdin.write(said)
+        await process.stdin.drain()
+    process.stdin.close()
+    last = b""
+    while block := await process.stderr.read(ERRORS_MAX):
+        last = (last + block)[-ERRORS_MAX:]
+    await process.wait()
+    return last
