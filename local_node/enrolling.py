@@ -8,7 +8,7 @@ shown. Used by ``semq node enroll`` and, for renewals, by the running node.
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from semq.clock import Clock
 from semq.errors import BadInput
 from semq.pki.authority import new_request
 from semq.pki.certificate import NodeCertificate
+from semq.pki.errors import KeyRevoked
 from semq.pki.slots import KeyRing
 from semq.pki.tls import VERSIONS, client_context, load_pair
 from semq.pki.trust import TrustStore, plain_fingerprint
@@ -61,12 +62,12 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
     certificate for the same key.
     """
     trust = await _authority(hub, fingerprint)
-    key = ring.begin()
-    told = await _ask(
-        hub, client_context(trust, None, hub.minimum), clock, "enroll",
-        {"token": token, "request": new_request(key, ring.node).decode("ascii")},
-        user=f"enroll/{ring.node}", password=token,
-    )  # fmt: skip
+    context, user = client_context(trust, None, hub.minimum), f"enroll/{ring.node}"
+
+    async def ask(request: str) -> Mapping[str, Any]:
+        return await _ask(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
+
+    told = await _signed(ring, clock, ask)
     trust = TrustStore.from_pem(str(told["trust"]).encode())
     made = ring.receive(str(told["certificate"]).encode(), trust, clock.wall())
     write_safely(ring.trust_path, trust.pem)
@@ -82,13 +83,32 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
     """
     waiting = ring.slots().next
     made = ring.certificate(waiting) if waiting else None
-    if made is None or made.not_after <= clock.wall():
-        key = ring.begin()
-        request = {"request": new_request(key, ring.node).decode("ascii")}
-        told = await _ask(hub, client_context(trust, ring, hub.minimum), clock, "renew", request)
-        made = ring.receive(str(told["certificate"]).encode(), trust, clock.wall())
+    if made is not None and made.not_after > clock.wall():
+        try:
+            await _try(ring, hub, trust, made, clock)
+        except RefusedByHub:
+            pass  # it may have been revoked since: the hub will say so when it is asked to sign the key again
+        else:
+            return made
+
+    async def ask(request: str) -> Mapping[str, Any]:
+        return await _ask(hub, client_context(trust, ring, hub.minimum), clock, "renew", {"request": request})
+
+    told = await _signed(ring, clock, ask)
+    made = ring.receive(str(told["certificate"]).encode(), trust, clock.wall())
     await _try(ring, hub, trust, made, clock)
     return made
+
+
+async def _signed(ring: KeyRing, clock: Clock, ask: Callable[[str], Awaitable[Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """The hub's answer for the key in slot next; for a new one, if the one that waited there was revoked meanwhile."""
+    try:
+        return await ask(new_request(ring.begin(), ring.node).decode("ascii"))
+    except RefusedByHub as error:
+        if error.facts.get("reason") != KeyRevoked.code:
+            raise
+    ring.set_aside(clock.wall())
+    return await ask(new_request(ring.begin(), ring.node).decode("ascii"))
 
 
 async def _try(ring: KeyRing, hub: HubAddress, trust: TrustStore, made: NodeCertificate, clock: Clock) -> None:

@@ -50,7 +50,8 @@ async def request(
         await link.close(1.0)
     if not told.get("ok"):
         why = told.get("error") or {}
-        raise RefusedByHub(f"The hub refused: {why.get('code')} {why.get('text')}", operation=operation)
+        text = f"The hub refused: {why.get('code')} {why.get('text')}"
+        raise RefusedByHub(text, operation=operation, reason=str(why.get("code")))
     result = told.get("result")
     return result if isinstance(result, dict) else {}
 

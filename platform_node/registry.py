@@ -17,7 +17,7 @@ from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.pki.authority import Authority, create_authority, key_of_request, read_authority
 from semq.pki.certificate import NodeCertificate, read_certificate
-from semq.pki.errors import NoAuthority, Revoked, TokenRefused, WrongName
+from semq.pki.errors import KeyRevoked, NoAuthority, Revoked, TokenRefused, WrongName
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
 from semq.service.identity import days_left, ring_of
@@ -109,12 +109,15 @@ class Registry:
         return found if found is not None and found.expires_at > self._clock.wall() else None
 
     async def enrol(self, node: Address, token: str, request: bytes) -> bytes:
-        """Sign a node's first key for a token. Raises TokenRefused, RequestRefused, NoAuthority."""
+        """Sign a node's first key for a token. Raises TokenRefused, KeyRevoked, RequestRefused, NoAuthority."""
         ticket = await self.ticket(token.encode())
         if ticket is None or ticket.node != str(node):
             raise TokenRefused(node=str(node))
         issued, now = self._sign(node, request, ticket.host_names), self._clock.wall()
         kept: Issued | None = await self._read(identities.use_token, ticket.hash, now, _row(issued, now))
+        if kept is None and await self._read(identities.is_revoked_key, issued.key_id):
+            log.error("revoked_key", node=str(node), key_id=issued.key_id)
+            raise KeyRevoked(node=str(node), key_id=issued.key_id)  # a token that is not used can serve another key
         if kept is None:
             log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
             raise TokenRefused(node=str(node))
@@ -122,13 +125,15 @@ class Registry:
         return issued.pem if kept.serial == issued.serial_text else _pem(kept)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
-        """Sign the next key of a node that has shown its certificate. Raises Revoked, TooManyRenewals, RequestRefused,
-        NoAuthority."""
+        """Sign the next key of a node that has shown its certificate. Raises Revoked, KeyRevoked, TooManyRenewals,
+        RequestRefused, NoAuthority."""
         self.check(current)
         self._renewals.take(str(current.node), self._clock.monotonic())
         names = tuple(name for name in current.host_names if name not in LOCAL_NAMES)
         issued = self._sign(current.node, request, names)
-        await self._read(identities.add_certificate, _row(issued, self._clock.wall()))
+        if not await self._read(identities.add_certificate, _row(issued, self._clock.wall())):
+            log.error("revoked_key", node=str(current.node), key_id=issued.key_id)
+            raise KeyRevoked(node=str(current.node), key_id=issued.key_id)
         log.info("certificate_renewed", node=str(current.node), serial=issued.serial_text, before=current.serial_text)
         return issued.pem
 

@@ -89,6 +89,13 @@ class RequestRefused(BadInput):
     remedy = "Send a PKCS#10 request signed with its own key: EC on P-256 or P-384, or RSA from 2048 bits."
 
 
+class KeyRevoked(BadInput):
+    """A certificate of this key has been revoked: somebody else may have the key."""
+
+    code = "SEMQ-5123"
+    remedy = "Ask for a certificate of another key: `semq node enroll` makes one when it is repeated."
+
+
 class TokenRefused(BadInput):
     """The token is unknown, used, or too old."""
 

@@ -150,6 +150,12 @@ class KeyRing:
         self._save(replace(slots, next=name))
         return key
 
+    def set_aside(self, now: datetime) -> None:
+        """No certificate will be asked for the key in ``next`` any more: it only opens what may be sealed for it."""
+        slots = self.slots()
+        if slots.next is not None:
+            self._save(replace(slots, next=None, retired=(*slots.retired, Retired(slots.next, now))))
+
     def receive(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
         """Put the certificate for the key in ``next`` beside it.
 

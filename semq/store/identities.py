@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from semq.store.tables import definition, node_certificate, node_life, node_token
@@ -64,10 +64,22 @@ def certificates(connection: Connection, node: str | None = None) -> list[Issued
     return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
 
 
-def add_certificate(connection: Connection, issued: Issued) -> None:
-    """Note a certificate that was signed without a token."""
+def is_revoked_key(connection: Connection, key_id: str) -> bool:
+    """Whether any certificate of this key has been revoked."""
+    return bool(connection.scalar(select(_is_revoked(key_id))))
+
+
+def _is_revoked(key_id: str) -> ColumnElement[bool]:
+    return exists().where(CERTIFICATE.key_id == key_id, CERTIFICATE.revoked_at.is_not(None))
+
+
+def add_certificate(connection: Connection, issued: Issued) -> bool:
+    """Note a certificate that was signed without a token; False, and nothing noted, if its key was revoked."""
     with connection.begin():
+        if is_revoked_key(connection, issued.key_id):
+            return False
         connection.execute(insert(node_certificate).values(**_values(issued)).on_conflict_do_nothing())
+    return True
 
 
 def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[Issued]:
@@ -112,7 +124,7 @@ def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued
     with connection.begin():
         used = connection.execute(
             update(node_token)
-            .where(TOKEN.hash == hash_, TOKEN.used_at.is_(None), TOKEN.expires_at > at)
+            .where(TOKEN.hash == hash_, TOKEN.used_at.is_(None), TOKEN.expires_at > at, ~_is_revoked(issued.key_id))
             .values(used_at=at, serial=issued.serial)
         )
         if used.rowcount == 1:

@@ -13,7 +13,8 @@ from semq.clock import SystemClock
 from semq.config.reach import url_of
 from semq.errors import BadInput
 from semq.pki.authority import new_request
-from semq.pki.errors import WrongName
+from semq.pki.errors import KeyRevoked, WrongName
+from semq.pki.keys import key_id
 from semq.pki.slots import KeyRing
 from semq.pki.tls import server_context
 from semq.pki.trust import TrustStore
@@ -66,6 +67,49 @@ async def test_a_renewal_that_was_interrupted_goes_on(inprocess: InProcess) -> N
     # Killed before it was made active: the certificate that waits in its slot is tried again, nothing new is signed.
     assert await renew(keys, where, hub_trust(hub), CLOCK) == made
     assert len(await hub.registry.certificates()) == 2
+    assert keys.rotate(CLOCK.wall()) == made
+
+
+async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProcess) -> None:
+    """Revoked while the node enrolled: the token has served, and the next one is for another key."""
+    hub = await inprocess.secure_platform()
+    operator = await inprocess.client(hub)
+    keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
+    told = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
+    before = keys.begin()
+    await hub.registry.enrol(keys.node, told["token"], new_request(before, keys.node))
+    await hub.registry.revoke("10008", "a mistake")
+    with pytest.raises(RefusedByHub, match="SEMQ-5121"):
+        await enrol(keys, where, told["fingerprint"], told["token"], CLOCK)
+    again = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
+    with pytest.raises(KeyRevoked):
+        await hub.registry.enrol(keys.node, again["token"], new_request(before, keys.node))
+    made = await enrol(keys, where, again["fingerprint"], again["token"], CLOCK)
+    assert made.key_id != key_id(before)
+    assert keys.identity().certificate == made
+    assert key_id(before) in keys.identity().keys  # what may be sealed for it can still be opened
+
+
+async def test_a_key_that_was_revoked_before_its_new_token_costs_no_token(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    operator = await inprocess.client(hub)
+    keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
+    first, second = [(await ask(operator, "nodes.token", {"node": "10008"}))["result"] for _ in range(2)]
+    await hub.registry.enrol(keys.node, first["token"], new_request(keys.begin(), keys.node))
+    await hub.registry.revoke("10008", "a mistake")
+    made = await enrol(keys, where, second["fingerprint"], second["token"], CLOCK)
+    assert [one.serial for one in await hub.registry.certificates() if one.revoked_at is None] == [made.serial_text]
+
+
+async def test_a_renewal_whose_certificate_was_revoked_goes_on_with_another_key(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    settings = inprocess.secure_settings("10008", hub)
+    await inprocess.enrol(settings, hub)
+    keys, where = ring_of(settings), HubAddress("127.0.0.1", hub.port)
+    waiting = await renew(keys, where, hub_trust(hub), CLOCK)
+    await hub.registry.revoke(waiting.serial_text, "this one alone")
+    made = await renew(keys, where, hub_trust(hub), CLOCK)
+    assert made.key_id != waiting.key_id
     assert keys.rotate(CLOCK.wall()) == made
 
 
