@@ -52,6 +52,10 @@ class HubDirectory:
         """All institutions."""
         return self._nodes
 
+    def serves(self, node: Address) -> bool:
+        """Whether it is one of them."""
+        return node in self._known
+
     def knows(self, name: str) -> bool:
         """Whether this is the address of an institution."""
         return name in self._names

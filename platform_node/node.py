@@ -14,6 +14,7 @@ from platform_node.defining import FOLLOW_S, Defining
 from platform_node.directory import HubDirectory
 from platform_node.enrolling import Enrolling
 from platform_node.guard import REVOCATION_S, Guard
+from platform_node.held import HeldOperations
 from platform_node.links import Links
 from platform_node.logins import ENROLL, UMX, HubLogins
 from platform_node.registering import registry_handlers
@@ -26,7 +27,7 @@ from semq.engine.hub import HubEngine
 from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
 from semq.pki.errors import NoAuthority
-from semq.service.admin import Handler
+from semq.service.admin import AskedHandler, Handler
 from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity
 from semq.service.inquiring import inquire_handler
@@ -211,11 +212,15 @@ class PlatformNode(Node[HubEngine]):
             "node.reload": self.reloading.reload,
             "nodes.list": self.nodes_list,
             "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
+            **HeldOperations(self).looking(),
             **registry_handlers(self),
             **self.defining.table(),
             **ledger_handlers(self.store),
             **reading_handlers(self),
         }
+
+    def acts(self) -> Mapping[str, AskedHandler]:
+        return HeldOperations(self).acting()
 
     def _schedule_of(self, side: str) -> Schedule | None:
         return self.engine.holding.schedule if side == "outbound" else None
@@ -238,6 +243,7 @@ class PlatformNode(Node[HubEngine]):
             now_ms=self.engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),
             online=frozenset(self.engine.sessions),
+            nodes=frozenset(map(str, self.directory.nodes())),
         )
 
     def _life(self, node: str) -> dict[str, Any]:

@@ -45,6 +45,9 @@ SENDER_WORDS = (
     Word("accepted", _ANY),
 )
 HUB_WORDS = (
+    # An operator of the hub has refused the stored copy; its sender has not noted that, or it has.
+    Word("returning", mask(Event.REFUSED), mask(Event.RELEASED), mask(Event.OPERATOR)),
+    Word("returned", mask(Event.REFUSED), 0, mask(Event.OPERATOR)),
     Word("refused", mask(Event.REFUSED), _TAKEN),
     Word("dropped", mask(Event.DROPPED), _TAKEN),
     Word("released", mask(Event.RELEASED)),

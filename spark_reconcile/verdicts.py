@@ -93,7 +93,8 @@ SHORT = {
     "open": "accepted|sent|forwarded|stored",  # of the sender: not settled
     "moved": "sent|forwarded|stored",
     "told": "delivered|cancelled|rejected",
-    "passed": "forwarded|released|direct",  # of the hub: it has nothing left to do
+    "passed": "forwarded|released|returned|direct",  # of the hub: it has nothing left to do
+    "given_up": "returned|returning",  # by an operator of the hub
     "taken": "received|parked",  # of the receiver: recorded with its payload
     "recorded": "received|parked|rejected|void",
     "nothing": "none|missing",
@@ -138,6 +139,8 @@ refused_yet_recorded     STATE_CONTRADICTION  .                      refused    
 
 refused_by_receiver      REFUSED              rejected               .                    rejected        .
 ended_by_marker          REFUSED              rejected               .                    void            .
+returned                 REFUSED              rejected|unknown       given_up             none|void       .
+returned_untold          REFUSED              open                   given_up             none            untold
 cancelled                MATCHED              cancelled              .                    void            .
 declared_lost            NOT_DELIVERED        lost                   .                    none|void       .
 gave_up_too_early        ACK_NOT_RETURNED     unknown                .                    recorded        .
@@ -148,12 +151,14 @@ parked_at_hub            PARKED               .                      parked     
 all_agree                MATCHED              delivered              passed               received        !owes
 all_agree_untold         MATCHED              open                   passed               received        untold,!owes
 target_offline           WAITING_OFFLINE      open                   stored               none            .
+marker_waits             WAITING_OFFLINE      open                   returned             none            .
 on_its_way               IN_FLIGHT            .                      .                    .               young
 
 reack_not_noted          REACK_NOT_RETURNED   delivered              passed               received        .
 reack_not_noted          REACK_NOT_RETURNED   open                   passed               received        untold
 hub_has_no_trace         STATE_CONTRADICTION  .                      none                 recorded        .
-hub_not_told             ACK_NOT_RETURNED     delivered              stored|sent|parked   received        .
+hub_not_told             ACK_NOT_RETURNED     delivered              stored|sent|parked|returning  received  .
+return_not_noted         ACK_NOT_RETURNED     open                   returning            none            .
 sender_not_told          ACK_NOT_RETURNED     open                   .                    recorded        .
 settled_without_record   STATE_CONTRADICTION  told                   .                    none            .
 released_without_record  STATE_CONTRADICTION  .                      released             none            .
@@ -190,6 +195,14 @@ FINDINGS = {
     "declared_lost": ("Declared lost by its sender: a hub store was lost that held the only copy.", "sender", "close"),
     "gave_up_too_early": ("The sender reported unknown; the receiver did record it.", "sender", "close"),
     "unknown_for_ever": ("The sender reported unknown; the receiver never recorded it.", "sender", "close"),
+    "returned": ("An operator of the hub refused its stored copy, and said why there.", "", ""),
+    "returned_untold": ("An operator of the hub refused its stored copy; its sender did not want to know.", "", ""),
+    "marker_waits": ("An operator of the hub refused its stored copy; a marker asks its receiver.", "", ""),
+    "return_not_noted": (
+        "An operator of the hub refused its stored copy; its sender does not know.",
+        "sender",
+        "inquire",
+    ),
     "parked_by_application": ("The receiver's application failed on it too often.", "", ""),
     "parked_at_hub": ("The target never answered the hub.", "hub", "inquire"),
     "reack_not_noted": ("Only the last confirmation is missing.", "receiver", "inquire"),

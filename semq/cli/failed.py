@@ -1,4 +1,4 @@
-"""``semq failed list|show|requeue|remove``: documents that keep failing, and own ones that were refused.
+"""``semq failed list|show|park|requeue|remove``: documents that keep failing, and own ones that were refused.
 
 Looking never consumes or reorders. Requeue moves a document back to its application, remove ends it; both by name, by
 filter or all, and both are noted in the ledger.
@@ -53,6 +53,15 @@ async def show(desk: Desk, id: Id) -> None:
     desk.out.line("")
     for line in error.splitlines():
         desk.out.line(line)
+
+
+@group.command()
+@on_node
+async def park(desk: Desk, id: Id, why: Why = "") -> None:
+    """Set a document aside that its application does not take; `requeue` gives it again, `remove` lets it go."""
+    lk0 = (await desk.ask("msg.show", id=id))["lk0"]
+    await desk.ask("failed.park", repeat=False, id=lk0, error=why)
+    desk.out.say({"parked": [lk0]}, f"{lk0}  is set aside")
 
 
 @group.command()

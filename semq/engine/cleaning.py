@@ -7,9 +7,10 @@ and deleted in batches beside the traffic. After a restart the store names the r
 from collections.abc import Callable
 
 from semq.engine.core import Core, Step
-from semq.store.rows import Pending
+from semq.engine.returned import is_kept
+from semq.store.rows import Outbound, Pending
 from semq.store.unit import Unit
-from semq.umx_t.status import AppStatus, Outcome
+from semq.umx_t.status import AppStatus
 
 
 class Cleaner:
@@ -62,7 +63,7 @@ class _Clean(Step):
         self._deleted = []
         for object_id in self._outbound:
             row = unit.outbound.get(object_id)
-            if row is not None and row.outcome is not None and not self._is_kept(row.outcome):
+            if row is not None and row.outcome is not None and not self._is_kept(row):
                 unit.delete_outbound(row)
         for bref in self._pending:
             pending = unit.pending.get(bref)
@@ -71,8 +72,8 @@ class _Clean(Step):
                 self._deleted.append(bref)
         core.count("cleaned", len(self._outbound) + len(self._deleted))
 
-    def _is_kept(self, outcome: Outcome) -> bool:
-        return outcome is Outcome.REJECTED and self._cleaner._core.settings.keep_rejected
+    def _is_kept(self, row: Outbound) -> bool:
+        return is_kept(row) and self._cleaner._core.settings.keep_rejected
 
     def _waits_for_a_person(self, row: Pending) -> bool:
         return row.app_status is AppStatus.PARKED and self._cleaner._core.settings.keep_parked

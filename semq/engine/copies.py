@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from semq.engine.core import Step
-from semq.engine.errors import NotYours
+from semq.engine.errors import NotYours, Returned
 from semq.store.rows import Event, LedgerLine, Outbound, Side
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
-from semq.umx_t.grids import HUB, Held, HubHeard
+from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt
 from semq.umx_t.status import SendStatus
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
 STATUS = {Held.SS_INIT: SendStatus.SS_INIT, Held.SS_SENT: SendStatus.SS_SENT}
 HAS_IT = frozenset({Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED})
+
+
+def standing_of(row: Outbound) -> Held:
+    """The column of the grid where a row stands."""
+    is_refused = row.held and row.reason is not None and row.reason[0] == Returned.code
+    return Held.REFUSED if is_refused else HELD[row.ss_status]
 
 
 class OnCopies(Step):
@@ -49,14 +55,14 @@ class OnCopies(Step):
 
     def _hear(self, unit: Unit, row: Outbound, news: HubHeard, detail: str = "") -> None:
         before = row.ss_status
-        rule = HUB.step(HELD[before], news)
+        rule = HUB.step(standing_of(row), news)
         lk1 = str(self._core.lk1(row.object_id))
         if rule.after is Held.ABSENT:
             unit.delete_outbound(row)
             unit.relayed.pop(str(row.lk0), None)
             self._released.append(row)
             unit.ledger.append(self._core.line(Side.HUB, Event.RELEASED, row, detail, lk1=lk1))
-        elif rule.after is not HELD[before]:
+        elif rule.after is not standing_of(row):
             row.ss_status = STATUS[rule.after]
             unit.change_outbound(row, before)
             self._wake.append(row)
@@ -90,7 +96,7 @@ class HearAcks(OnCopies):
             if str(row.lk0) == ident and row.target.node == self._source:
                 self._hear(unit, row, HubHeard.ack)
             else:
-                HUB.step(HELD[row.ss_status], HubHeard.ack_other)
+                HUB.step(standing_of(row), HubHeard.ack_other)
                 self._core.count("ack_other")
                 unit.ledger.append(
                     LedgerLine(
@@ -108,6 +114,25 @@ class HearAcks(OnCopies):
                 ack_flag=AckFlag.TRANSPORT, ident=ident,
             )  # fmt: skip
             self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+
+
+class HearNoted(OnCopies):
+    """H17: a sender knows that its copies were refused; others, and other rows, are none of its business."""
+
+    def __init__(self, holding: "Holding", source: Address, noted: Sequence[tuple[LK1, str]]) -> None:
+        super().__init__(holding, source)
+        self._noted = noted
+        for lk1, _ in noted:
+            self._want(lk1)
+
+    def decide(self, unit: Unit) -> None:
+        self._begin()
+        for lk1, ident in self._noted:
+            row = self._row(unit, lk1)
+            if row is None or str(row.lk0) != ident or row.lk0.node != self._source:
+                HUB.step(Held.ABSENT, HubHeard.noted)
+            else:
+                self._hear(unit, row, HubHeard.noted, "its sender has noted the refusal")
 
 
 class _OnNamedCopies(OnCopies):
@@ -145,13 +170,16 @@ class AnswerCustody(_OnNamedCopies):
 
     def decide(self, unit: Unit) -> None:
         self._answers: list[tuple[Inquiry, Answer, LK1, bool]] = []
+        self._refused: list[Outbound] = []
         for lk1, record in self._records:
             row = self._row(unit, lk1)
             if self._core.lk1(lk1.object_id) != lk1:
                 self._answers.append((record, Answer.UNAVAIL, lk1, False))
             elif row is not None and str(row.lk0) == record.ident:
-                HUB.step(HELD[row.ss_status], HubHeard.inquired)
-                self._answers.append((record, Answer.CUSTODY, lk1, row.void))
+                if HUB.step(standing_of(row), HubHeard.inquired).deed is HubDeed.refuse:
+                    self._refused.append(row)
+                else:
+                    self._answers.append((record, Answer.CUSTODY, lk1, row.void))
             else:
                 HUB.step(Held.ABSENT, HubHeard.inquired)
                 self._answers.append((record, Answer.GONE, lk1, False))
@@ -159,6 +187,8 @@ class AnswerCustody(_OnNamedCopies):
     def committed(self) -> None:
         for record, answer, lk1, void in self._answers:
             self._holding.answer(self._source, record, answer, lk1, void=void)
+        for row in self._refused:
+            self._holding.tell_refused(row)
 
 
 class AnswerOrPassOn(Step):
@@ -174,11 +204,14 @@ class AnswerOrPassOn(Step):
 
     def decide(self, unit: Unit) -> None:
         self._held: list[tuple[Inquiry, int, bool]] = []
+        self._refused: list[Outbound] = []
         self._rest: list[Inquiry] = []
         for record in self._records:
             row = unit.relayed.get(record.ident)
             if row is None:
                 self._rest.append(record)
+            elif HUB.step(standing_of(row), HubHeard.inquired).deed is HubDeed.refuse:
+                self._refused.append(row)
             else:
                 self._held.append((record, row.object_id, row.void))
 
@@ -186,5 +219,7 @@ class AnswerOrPassOn(Step):
         holding = self._holding
         for record, object_id, void in self._held:
             holding.answer(self._source, record, Answer.CUSTODY, holding.core.lk1(object_id), void=void)
+        for row in self._refused:
+            holding.tell_refused(row)
         if self._rest:
             holding.pass_on(self._source, self._target, self._rest)

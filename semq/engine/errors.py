@@ -90,6 +90,16 @@ class TooFast(Unavailable):
     remedy = "Hand it over again a little later; the same client token makes a repeat safe."
 
 
+class Returned(BadInput):
+    """An operator of the platform has refused this document after the platform had stored it; the text says why."""
+
+    code = "SEMQ-1214"
+    remedy = (
+        "Ask the platform's operator if the text is not enough. A document whose sender asked for a receipt keeps its "
+        "body (`semq failed list`, `semq msg body`): submit it again if it is still wanted."
+    )
+
+
 class NotYours(ProtocolViolation):
     """A node spoke for another one, or about a message that was not addressed to it."""
 

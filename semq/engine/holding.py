@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from semq.engine.asking import Sweep
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.copies import (
-    HELD,
     STATUS,
     AnswerCustody,
     AnswerOrPassOn,
     HearAcks,
     HearAnswers,
+    HearNoted,
+    standing_of,
 )
 from semq.engine.core import Core, Step
 from semq.engine.expiry import is_expired
@@ -54,10 +55,12 @@ class Holding:
         self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
         self._storing: dict[str, int] = {}  #: on their way into the store
         self.sends: dict[int, int] = {}  #: of a row that its target has not recorded
+        self._first_id = recovered.first_id  #: rows from here on were stored in this life of the process
         self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
         self._asks: list[Outbound] = []
+        self._refused: list[Outbound] = []
         for dest in self.held:
             self.pump.lane(dest).behind = True
         if self.held:
@@ -101,6 +104,10 @@ class Holding:
         """A copy is gone from the store."""
         self._less(self.held, row.dest)
         self._less(self.by_pair, (str(row.lk0.node), row.dest))
+        self.landed(row)
+
+    def landed(self, row: Outbound) -> None:
+        """A copy is not under way any more."""
         self.sends.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
@@ -136,7 +143,7 @@ class Holding:
     # --- the way out
     def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """H5: the attempt is committed, LK1 is set, the transport source is the platform (seed 2.1)."""
-        rule = HUB.step(HELD[row.ss_status], HubHeard.claim)
+        rule = HUB.step(standing_of(row), HubHeard.claim)
         before = row.ss_status
         sends = self.sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
@@ -166,11 +173,13 @@ class Holding:
 
     # --- silence
     def _look(self, unit: Unit, query: Query) -> Iterator[tuple[int, bool]]:
-        """H10: rows sent to a present target that has not acknowledged."""
-        self._asks = []
+        """H10: rows sent to a present target that has not acknowledged; H16: refusals that a sender has not noted."""
+        self._asks, self._refused = [], []
         for row in unit.outbound_found(query):
-            rule = HUB.step(HELD[row.ss_status], HubHeard.ask)
-            if rule.deed is HubDeed.ask_target and row.dest in self.sessions:
+            rule = HUB.step(standing_of(row), HubHeard.ask)
+            if rule.deed is HubDeed.refuse:
+                self._refused.append(row)
+            elif rule.deed is HubDeed.ask_target and row.dest in self.sessions:
                 self._asks.append(row)
             yield row.object_id, False
 
@@ -182,6 +191,9 @@ class Holding:
             )  # fmt: skip
             self.core.count("inquired")
             self.core.mail.add(row.target.node, Function.INQUIRIES, Primitive.REQUEST, inquiry)
+        for row in self._refused:
+            if str(row.lk0.node) in self.sessions:
+                self.tell_refused(row)
 
     # --- what is heard
     def hear_acks(self, source: Address, records: Sequence[Receipt]) -> None:
@@ -195,6 +207,12 @@ class Holding:
         acks = [(LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None]
         if acks:
             self.core.post(HearAcks(self, source, acks))
+
+    def hear_noted(self, source: Address, records: Sequence[Receipt]) -> None:
+        """H17: a sender has noted that copies of its messages were refused."""
+        noted = [(LK1(r.src_semq_id, r.src_semq_db_id, r.src_ref_id), r.ident) for r in records]
+        if noted:
+            self.core.post(HearNoted(self, source, noted))
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H11 and H12: answers to our inquiries."""
@@ -222,7 +240,7 @@ class Holding:
         if session is not None:
             session.link.send(Packet(source, target, Function.INQUIRIES, Primitive.REQUEST, records))
             return
-        is_served = target in self.directory.nodes()
+        is_served = self.directory.serves(target)
         for record in records:
             if is_served or record.sid < 0:
                 self.answer(source, record, Answer.OFFLINE)
@@ -246,6 +264,21 @@ class Holding:
         )  # fmt: skip
         self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
 
+    def tell_refused(self, row: Outbound) -> None:
+        """Mail the refusal of a copy to its sender, who answers that it has noted it (H16, H17)."""
+        lk0 = row.lk0
+        receipt = Receipt(
+            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.REFUSED,
+            ident=str(lk0), lk1=self.core.lk1(row.object_id), void=row.void, reason=row.reason,
+            # A row of an earlier life may have been put back by a backup, after it was sent.
+            unsent=row.att == 0 and row.object_id >= self._first_id,
+        )  # fmt: skip
+        self.core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+    def watch(self, row: Outbound) -> None:
+        """A sender does not know of a refusal yet: tell it again until it has noted it."""
+        self.schedule.add(row.object_id, self.core.now())
+
 
 class _Store(Step):
     def __init__(self, holding: Holding, messages: Sequence[Data]) -> None:
@@ -257,16 +290,16 @@ class _Store(Step):
 
     def decide(self, unit: Unit) -> None:
         self._rows: list[Outbound] = []
+        self._refused: list[Outbound] = []
         self._new: list[str] = []
         self._taken: list[Outbound] = []
         self._again: list[Outbound] = []
         for message in self._messages:
             row = unit.relayed.get(message.envelope.ident)
             if row is None:
-                row = self._insert(unit, message)
+                self._rows.append(self._insert(unit, message))
             else:
                 self._known(unit, row, message)
-            self._rows.append(row)
 
     def _insert(self, unit: Unit, message: Data) -> Outbound:
         HUB.step(Held.ABSENT, HubHeard.store)
@@ -286,12 +319,18 @@ class _Store(Step):
         return row
 
     def _known(self, unit: Unit, row: Outbound, message: Data) -> None:
-        """H1: one identity is stored once; a void marker takes the place of the payload."""
-        envelope = message.envelope
-        news = HubHeard.replace if envelope.void and not row.void else HubHeard.again
+        """H1: one identity is stored once; a void marker takes the place of the payload, or of a refusal."""
+        envelope, standing = message.envelope, standing_of(row)
+        is_new = envelope.void and (not row.void or standing is Held.REFUSED)
+        news = HubHeard.replace if is_new else HubHeard.again
         before = row.ss_status
-        rule = HUB.step(HELD[before], news)
+        rule = HUB.step(standing, news)
+        if rule.deed is HubDeed.refuse:
+            self._refused.append(row)
+            return
+        self._rows.append(row)
         if news is HubHeard.replace:
+            row.held, row.reason = False, None
             row.ss_status, row.void, row.has_payload = STATUS[rule.after], True, False
             row.att += 1
             row.size = 0
@@ -315,6 +354,8 @@ class _Store(Step):
         self._core.count("stored", len(self._new))
         for row in self._rows:
             holding.note_stored(row.lk0.node, row)
+        for row in self._refused:
+            holding.tell_refused(row)
         for row in self._again:
             holding.pump.lane(row.dest).flight.discard(row.object_id)
             holding.pump.wake(row.dest, row.object_id)

@@ -49,8 +49,11 @@ def _receipt(record: Any, speaker: str, other: str, to_hub: bool) -> str:
 
 
 def _receipt_noted(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """ReAck2 is the sender's, about its own message; ReAck is the hub's."""
-    if to_hub or record.ack_flag is not AckFlag.END_TO_END:
+    """ReAck2 is the sender's, about its own message, and so is a refusal that it has noted; ReAck is the hub's."""
+    if to_hub:
+        is_own = record.ack_flag is AckFlag.TRANSPORT and record.ident.startswith(speaker)
+        return "" if is_own else "a sender notes refusals of its own messages"
+    if record.ack_flag is not AckFlag.END_TO_END:
         return "only the hub notes an Ack"
     return "" if record.ident.startswith(speaker) else "a ReAck2 for another node's message"
 

@@ -15,6 +15,7 @@ from semq.engine.errors import NotYours
 from semq.engine.holding import Holding
 from semq.engine.honesty import faults, record_name
 from semq.engine.ports import Link, NoEvents, runs
+from semq.engine.refusing import Refusing
 from semq.engine.relaying import Relay, Session
 from semq.engine.rewrapping import Remember
 from semq.engine.settings import EngineSettings
@@ -33,6 +34,9 @@ class Directory(Protocol):
 
     def nodes(self) -> Sequence[Address]:
         """All institutions."""
+
+    def serves(self, node: Address) -> bool:
+        """Whether it is one of them."""
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether an agreement allows it."""
@@ -67,6 +71,7 @@ class HubEngine:
         self.directory = directory
         self.sessions: dict[str, Session] = {}
         self.holding = Holding(core, recovered, self.sessions, directory)
+        self.refusing = Refusing(self.holding)
         self.relay = Relay(core, self.sessions, self.holding, directory)
 
     # --- sessions
@@ -163,6 +168,8 @@ class HubEngine:
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
                 self.holding.hear_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
+            case Function.RECEIPTS, Primitive.RESPONSE:
+                self.holding.hear_noted(peer, packet.records)
             case Function.INQUIRIES, Primitive.REQUEST:
                 self.holding.hear_role_r(peer, [r for r in packet.records if r.role is Role.R])
                 self.holding.hear_custody(peer, [r for r in packet.records if r.role is Role.S])

@@ -13,10 +13,13 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
+from semq.engine.errors import BodyUnreadable
 from semq.engine.expiry import says_expired
 from semq.engine.pump import Pump
+from semq.engine.returned import is_kept, says_returned
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import Recovered, Unit
+from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.floor import Floor
 from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
 from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
@@ -112,7 +115,7 @@ class OutboundRows:
         after = rule.after
         if after is Standing.CANCELLED and row.lost:
             after = Standing.LOST
-        elif after is Standing.CANCELLED and ((row.void and row.has_payload) or says_expired(row.reason)):
+        elif after is Standing.CANCELLED and ((row.void and row.has_payload) or is_refused(row.reason)):
             after = Standing.REJECTED  # the marker of a document that was refused, by the platform or by its time
         if after is not standing:
             self._move(unit, row, after, effects, detail or news.name, reason)
@@ -168,7 +171,10 @@ class OutboundRows:
             effects.wake.append(row)
         elif deed is SenderDeed.refuse:
             row.reason = reason
-            self._mark_void(unit, row, unit.bodies[row.object_id].payload)
+            stored = unit.bodies.get(row.object_id)
+            row.has_payload = row.has_payload and stored is not None
+            self._mark_void(unit, row, stored.payload if stored is not None else b"")
+            unit.change_outbound(row, before)
             effects.wake.append(row)
         elif deed is SenderDeed.ask_target or deed is SenderDeed.ask_custodian:
             effects.asks.append((row, deed))
@@ -178,18 +184,32 @@ class OutboundRows:
 
         What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
         """
-        kept = unit.bodies[row.object_id].payload if row.has_payload and says_expired(row.reason) else b""
+        stored = unit.bodies.get(row.object_id)
+        kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
         row.has_payload = row.has_payload and says_expired(row.reason)
         row.lost = row.lost or lost
         if not lost:
             row.att += 1
         self._mark_void(unit, row, kept)
 
-    @staticmethod
-    def _mark_void(unit: Unit, row: Outbound, payload: bytes) -> None:
+    def _mark_void(self, unit: Unit, row: Outbound, payload: bytes) -> None:
         row.void = True
-        envelope = decode_envelope(unit.bodies[row.object_id])
+        try:
+            envelope = decode_envelope(unit.bodies.get(row.object_id))
+        except BodyUnreadable:  # a marker says no more than the row
+            envelope = self._envelope_of(row)
         unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), payload))
+
+    def _envelope_of(self, row: Outbound) -> Envelope:
+        """What a marker needs of an envelope that cannot be read any more."""
+        attributes = Attributes(
+            save_fwd=row.save_fwd, ack2=row.ack2, app_key=row.app_key, order_key=row.order_key,
+            expires_at=row.expires_at,
+        )  # fmt: skip
+        return Envelope(
+            source=self.core.address, target=row.target, lk0=row.lk0, attributes=attributes, sid=row.sid, prev=row.prev,
+            digest=row.digest,
+        )  # fmt: skip
 
     def apply(self, effects: Effects) -> None:
         """After the commit: floors, lanes, doubts, inquiries and events follow what is now true."""
@@ -226,8 +246,13 @@ class OutboundRows:
         self.pump.lane(row.dest).flight.discard(row.object_id)
         self.gone(row)
         self.core.count(ENDS_COUNTED[row.outcome] if row.outcome else "settled")
-        if row.outcome is not Outcome.REJECTED or not self.core.settings.keep_rejected:
+        if not (is_kept(row) and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
+
+
+def is_refused(reason: Reason | None) -> bool:
+    """Whether a message is to be refused although its marker travels like that of a cancelled one."""
+    return says_expired(reason) or says_returned(reason)
 
 
 ENDS_COUNTED = {outcome: outcome.name.lower() for outcome in Outcome}

@@ -96,7 +96,7 @@ class Relay:
 
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope
-        if envelope.void and not message.dropped and envelope.target.node in self.directory.nodes():
+        if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
             return None  # a marker has to reach the receiver's ledger, whatever was wrong with its document
         reason = self.directory.refuse(envelope, message.size)
         size, most = document_size(message), self.core.settings.max_document

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
-from semq.engine.errors import Cancelled, Mismatch, NotYours, UnknownTarget
+from semq.engine.errors import Cancelled, Mismatch, NotYours, Returned, UnknownTarget
 from semq.engine.outbound import NEWS, Effects, OutboundRows
 from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
+from semq.engine.returned import news_of, says_returned
 from semq.engine.rewrapping import REFUSALS
 from semq.errors import SemqError
 from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
@@ -22,7 +23,8 @@ from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
-NO_TARGET = "Cancelled, and the platform knows no such target any more: nobody can tell whether it had arrived."
+NOBODY_KNOWS = "The platform knows no such target any more: nobody can tell whether it had arrived."
+NO_TARGET = f"Cancelled. {NOBODY_KNOWS}"
 # Notes of the platform, as news; each must name the attempt that it speaks of.
 NOTES = {
     Note.FORWARDED: Heard.fwd,
@@ -243,10 +245,13 @@ class _HearReceipts(_ReAck2):
     def decide(self, unit: Unit) -> None:
         self._begin(unit)
         self._receipts: KeptReceipts | None = None
+        self._noted: list[tuple[LK0, LK1]] = []
         for place, lk0, record in self._records:
             row = self._row(unit, lk0)
             if record.ack_flag is AckFlag.END_TO_END:
                 self._ack2(unit, row, lk0, record, place)
+            elif record.flag is Note.REFUSED and record.lk1 is not None:
+                self._returned(unit, row, lk0, record, LK1(*record.lk1))
             elif row is not None and record.flag is not None:
                 self._note(unit, row, record)
 
@@ -283,6 +288,17 @@ class _HearReceipts(_ReAck2):
         elif record.flag is not None and record.att == row.att:
             self._hear(unit, row, NOTES[record.flag], reason=record.reason)
 
+    def _returned(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
+        """S15: always answered, also when the row is gone, so that the platform may forget its copy."""
+        if row is not None:
+            if not self._is_platform(unit, row):
+                return
+            news = news_of(self._core, row, self._sender.rows.standing(row), record)
+            if news is not None:
+                reason = record.reason or (Returned.code, "refused at the platform")
+                self._hear(unit, row, news, detail=" ".join(reason), reason=reason)
+        self._noted.append((lk0, lk1))
+
     def _refused(self, unit: Unit, row: Outbound, record: Receipt, reason: Reason) -> None:
         """Section 18: the refusal ends the only copy ever sent; before a later one an earlier may have arrived.
 
@@ -291,7 +307,7 @@ class _HearReceipts(_ReAck2):
         target that comes back can contradict.
         """
         if record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
-            self._hear(unit, row, Heard.give_up, reason=(UnknownTarget.code, NO_TARGET))
+            self._hear(unit, row, Heard.give_up, reason=no_target(row))
         elif record.att != row.att or row.void:
             unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
         elif self._is_only_copy(row, reason):
@@ -314,11 +330,24 @@ class _HearReceipts(_ReAck2):
     def committed(self) -> None:
         super().committed()
         self._reply()
+        for lk0, lk1 in self._noted:
+            receipt = Receipt(
+                src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id,
+                ack_flag=AckFlag.TRANSPORT, ident=str(lk0),
+            )  # fmt: skip
+            self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+
+
+def no_target(row: Outbound) -> Reason:
+    """Why a message that a person has given up ends UNKNOWN."""
+    if row.reason is not None and says_returned(row.reason):
+        return row.reason[0], f"{row.reason[1]}. {NOBODY_KNOWS}"
+    return UnknownTarget.code, NO_TARGET
 
 
 def is_given_up(row: Outbound) -> bool:
-    """Whether a person has cancelled a message and its marker is on the way."""
-    cancelled = row.void and row.reason is not None and row.reason[0] == Cancelled.code
+    """Whether a person here or at the platform has given a message up, and its marker is on the way."""
+    cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, Returned.code)
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 

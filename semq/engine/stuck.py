@@ -11,48 +11,93 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from semq.engine.errors import BodyUnreadable
+from semq.engine.errors import BodyUnreadable, Returned
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 
 class Cause(Enum):
-    """Why a message does not move: what it means, and what a person can do."""
+    """Why a message does not move: what it means, and what a person can do; at the platform too, where that differs.
 
-    HELD = "a person holds it back", "release it (`semq msg release`), or cancel it"
-    REFUSED = "it was refused", "read the reason; mend what it names, then submit the document again"
-    CANNOT_OPEN = "the receiver cannot open it", "compare the certificates of both nodes; then send it again"
+    Commands are those of the node that says so; ``{id}`` and ``{node}`` are the number of the row and the other end.
+    """
+
+    HELD = "a person holds it back", "`semq msg release {id}` lets it go, `semq msg cancel {id}` ends it"
+    REFUSED = (
+        "it was refused",
+        "mend what `semq msg show {id}` names, submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
+    )
+    CANNOT_OPEN = (
+        "the receiver cannot open it",
+        "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
+    )
     LINK_DOWN = "this node has no link to the platform", "look at `semq node status`: address, password, network"
     TARGET_UNKNOWN = (
         "the platform knows no such target (any more)",
-        "ask the platform's operator: it goes on when the target is there again; `semq msg cancel` ends it as UNKNOWN",
+        "ask the platform's operator: put back, it goes on; `semq msg cancel {id}` ends it as UNKNOWN",
+        "put it back (`semq definitions import`) and it goes on, or `semq held refuse --target {node} --dry-run`",
     )
-    TARGET_OFFLINE = "its target is not online", "nothing is lost: call the partner if this is unusual"
-    NOT_SENT = "it waits for its turn", "look at the rows before it, and at the window of its partner"
-    NO_TRANSPORT_ACK = "neither Ack-Fwd nor Ack-Save was heard", "inquiry goes on by itself; look at the platform"
-    NO_ACK2 = "its target has not confirmed it", "inquiry goes on by itself; look at the target's node and its store"
-    INQUIRY_SILENT = "several inquiries were not answered", "look at the platform and at the target: one of them is ill"
+    TARGET_OFFLINE = (
+        "its target is not online",
+        "nothing is lost: call the partner if this is unusual; `semq msg cancel {id}` if it is not wanted any more",
+        "nothing is lost: call the institution; if it has left for good, `semq held refuse --target {node} --dry-run`",
+    )
+    NOT_SENT = (
+        "it waits for its turn",
+        "look at the rows before it: `semq msg list --side outbound --partner {node} --state SS_SENT`",
+    )
+    NO_TRANSPORT_ACK = (
+        "neither Ack-Fwd nor Ack-Save was heard",
+        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the platform",
+    )
+    NO_ACK2 = (
+        "its target has not confirmed it",
+        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the target's node and its store",
+    )
+    INQUIRY_SILENT = (
+        "several inquiries were not answered",
+        "look at the platform and at the target: one of them is ill; `semq msg inquire {id}` asks now",
+    )
     NOT_CONSUMED = (
         "no application has taken it",
-        "start the consumer of semq.inbox, or look why it does not acknowledge",
+        "start the consumer of semq.inbox, or look why it does not acknowledge; `semq failed park {id}` sets it aside",
     )
-    BLOCKED_BY_ORDER = "it waits for a document before it", "trace the document before it at its sender"
-    UNREADABLE = "what is stored beside it cannot be read", "put the database back, or have the document sent anew"
-    PARKED = "the application failed on it too often", "mend the application, then requeue it (`semq failed requeue`)"
+    BLOCKED_BY_ORDER = (
+        "it waits for a document before it",
+        "look for that one: `semq msg list --side inbound --partner {node}`, and `semq stuck list` at its sender",
+    )
+    UNREADABLE = (
+        "what is stored beside it cannot be read",
+        "put the database back and `semq msg release {id}`, or `semq msg cancel {id}` and submit the document anew",
+        "put the database back and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
+    )
+    PARKED = (
+        "the application failed on it too often",
+        "mend the application, then `semq failed requeue {id}`; or `semq failed remove {id}`",
+    )
     NEVER_RECORDED = (
         "the platform sent it often and the target never recorded it",
-        "look at the ledger and the log of the target's node; it is sent again when that node links anew",
+        "look at the log of the target's node; then `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
-    REACK_MISSING = "our acknowledgement is not known to be noted", "inquiry goes on by itself; look at the other side"
+    RETURNED = (
+        "an operator has refused it, and its sender does not know yet",
+        "its sender hears of it when online (`semq node list`); not served now: `semq held refuse {id} --why TEXT`",
+    )
+    REACK_MISSING = (
+        "our acknowledgement is not known to be noted",
+        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the other side",
+    )
 
     @property
     def meaning(self) -> str:
         """What it means, in words."""
-        return self.value[0]
+        return str(self.value[0])
 
-    @property
-    def next_step(self) -> str:
-        """What a person can do."""
-        return self.value[1]
+    def next_step(self, row: "Facts") -> str:
+        """What a person can do about a row, at the node where it is."""
+        at_hub = row.get("direction") == Direction.RELAYED.name
+        step = str(self.value[-1] if at_hub else self.value[1])
+        other = row["source"] if row["side"] == "inbound" else row["target"]
+        return step.format(id=row["id"], node=str(other).partition("/")[0].removeprefix("1."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +115,7 @@ class Surroundings:
 
 SILENT_AFTER = 3  # so many inquiries without an answer are no chance
 CANNOT_OPEN_CODES = "SEMQ-5"  # codes 5000–5999: identity and secrecy
+HELD_FOR = {BodyUnreadable.code: Cause.UNREADABLE, Returned.code: Cause.RETURNED}
 Facts = Mapping[str, Any]  # a row as ``semq.store.reading`` shows it
 
 
@@ -87,13 +133,15 @@ def is_overdue(row: Facts, around: Surroundings) -> bool:
 
 
 def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
+    if row["outcome"] == Outcome.UNKNOWN.name and _code(row) == Returned.code:
+        return Cause.REFUSED  # kept for a person, as any other refusal
     if row["outcome"] == Outcome.REJECTED.name:
-        cannot_open = row["reason"] and str(row["reason"][0]).startswith(CANNOT_OPEN_CODES)
+        cannot_open = _code(row).startswith(CANNOT_OPEN_CODES)
         return Cause.CANNOT_OPEN if cannot_open else Cause.REFUSED
     if row["outcome"] is not None:
         return None
-    if row["held"] and row["reason"] and row["reason"][0] == BodyUnreadable.code:
-        return Cause.UNREADABLE
+    if row["held"] and _code(row) in HELD_FOR:
+        return HELD_FOR[_code(row)]
     if row["held"]:
         return Cause.HELD
     if row["parked"]:
@@ -101,8 +149,15 @@ def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
     if not is_overdue(row, around):
         return None
     if row["direction"] == Direction.RELAYED.name:
+        if around.nodes is not None and _node(row) not in around.nodes:
+            return Cause.TARGET_UNKNOWN
         return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
     return _why_own(row, around)
+
+
+def _code(row: Facts) -> str:
+    """The code of its reason, if it has one."""
+    return str(row["reason"][0]) if row["reason"] else ""
 
 
 def _why_own(row: Facts, around: Surroundings) -> Cause:

@@ -127,8 +127,11 @@ class AdminExchange(AskedExchange):
 
     __slots__ = ()
 
-    def __init__(self, vhost: VirtualHost, handlers: Mapping[str, Handler]) -> None:
-        super().__init__(ADMIN, vhost, {name: _for_anybody(handler) for name, handler in handlers.items()})
+    def __init__(
+        self, vhost: VirtualHost, handlers: Mapping[str, Handler], acts: Mapping[str, AskedHandler] | None = None
+    ) -> None:
+        """``acts``: handlers that note who asks."""
+        super().__init__(ADMIN, vhost, {name: _for_anybody(one) for name, one in handlers.items()} | dict(acts or {}))
 
 
 def _for_anybody(handler: Handler) -> AskedHandler:

@@ -47,8 +47,9 @@ COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "H3-line": (Side.HUB, (Event.FORWARDED,)),  # only the ledger: the hub takes no custody here
     "H4": (Side.HUB, (Event.STORED,)),
     "H5": (Side.HUB, (Event.SENT,)),
-    "H6": (Side.HUB, (Event.RELEASED,)),  # H11 too
+    "H6": (Side.HUB, (Event.RELEASED,)),  # H11 and H17 too
     "H12": (Side.HUB, (Event.AGAIN,)),
+    "H16": (Side.HUB, (Event.OPERATOR,)),  # H18 too
     "R1": (Side.RECEIVER, (Event.RECEIVED,)),
     "R1-again": (Side.RECEIVER, (Event.DUPLICATE,)),
     "R3": (Side.RECEIVER, (Event.PLATFORM_ACKED,)),
@@ -78,6 +79,7 @@ SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
     "Ack-Fwd": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag in (Note.FORWARDED, Note.FORWARD_FAILED)),
     "Ack-Save": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is Note.STORED),
+    "Refusal": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is Note.REFUSED),
     "Ack": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.TRANSPORT),
     "Ack2": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.END_TO_END),
     "ReAck": lambda f: _receipts(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.TRANSPORT),

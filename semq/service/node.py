@@ -30,7 +30,7 @@ from semq.errors import Misconfigured, SemqError, Unavailable
 from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
-from semq.service.admin import AdminExchange, Handler
+from semq.service.admin import AdminExchange, AskedHandler, Handler
 from semq.service.alerting import Alerts
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
@@ -124,6 +124,10 @@ class Node(Generic[E]):
         """The operations of ``semq.admin``."""
         raise NotImplementedError
 
+    def acts(self) -> Mapping[str, AskedHandler]:
+        """Operations of ``semq.admin`` that note who asks."""
+        return {}
+
     async def began(self) -> None:
         """A new engine is in place: begin or renew sessions."""
 
@@ -183,7 +187,7 @@ class Node(Generic[E]):
         )
         self.register()
         vhost = self.server.vhosts[APPLICATIONS]
-        vhost.register(AdminExchange(vhost, self.handlers()))
+        vhost.register(AdminExchange(vhost, self.handlers(), self.acts()))
         try:
             await self.server.start()
         except OSError as error:

@@ -68,7 +68,7 @@ class Reading:
         around = self._node.surroundings()
         cause = why(row, around)
         overdue = {"overdue": is_overdue(row, around)}
-        return row | overdue | ({"stuck": _told(cause)} if cause else {})
+        return row | overdue | ({"stuck": _told(cause, row)} if cause else {})
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Every line of the ledger about one message; of several with one key the newest, the ``others`` named."""
@@ -109,7 +109,7 @@ class Reading:
             after = _last(rows, "outbound", after[0]), _last(rows, "inbound", after[1])
             told = ((row, why(row, around)) for row in rows)
             found += [
-                row | {"stuck": _told(cause)}
+                row | {"stuck": _told(cause, row)}
                 for row, cause in told
                 if cause is not None and (wanted is None or cause.name == str(wanted).upper())
             ]
@@ -120,7 +120,7 @@ class Reading:
         row = await self._one(str(arguments["id"]))
         events = await self._node.store.read(reading.trace, row["lk0"])
         cause = why(row, self._node.surroundings())
-        return {"message": row, "stuck": _told(cause) if cause else None, "last_events": events[-5:]}
+        return {"message": row, "stuck": _told(cause, row) if cause else None, "last_events": events[-5:]}
 
     async def _one(self, name: str) -> dict[str, Any]:
         found = await self._node.store.read(reading.find_messages, name)
@@ -133,8 +133,8 @@ def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
     return max((int(row["id"]) for row in rows if row["side"] == side), default=before)
 
 
-def _told(cause: Cause) -> dict[str, str]:
-    return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step}
+def _told(cause: Cause, row: Mapping[str, Any]) -> dict[str, str]:
+    return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 
 
 def _newest(name: str, lk0s: Sequence[str]) -> list[str]:

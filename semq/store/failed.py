@@ -10,11 +10,16 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from semq.store.reading import Filter, find_messages, list_messages
+from semq.store.reading import RETURNED, Filter, find_messages, list_messages
 from semq.store.rows import Event
 from semq.store.tables import semq_ledger
 
-FAILED = {"inbound": ("app_status", "PARKED"), "outbound": ("outcome", "REJECTED")}
+# side | column | what it says | code of the reason that it needs
+FAILED = (
+    ("inbound", "app_status", "PARKED", ""),
+    ("outbound", "outcome", "REJECTED", ""),
+    ("outbound", "outcome", "UNKNOWN", RETURNED),
+)
 
 
 def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[dict[str, Any]]:
@@ -26,9 +31,9 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
         rows = [row for row in find_messages(connection, name, wanted.limit) if _has_failed(row)]
     else:
         rows = []
-        for side, (_, state) in FAILED.items():
+        for side, _, state, code in FAILED:
             if wanted.side in ("all", side):
-                rows += list_messages(connection, replace(wanted, side=side, state=state))
+                rows += list_messages(connection, replace(wanted, side=side, state=state, code=code or None))
         rows = sorted((row for row in rows if _has_failed(row)), key=lambda row: row["at"], reverse=True)
     rows = rows[: wanted.limit]
     told = _last_words(connection, [row["lk0"] for row in rows])
@@ -36,14 +41,18 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
 
 
 def _has_failed(row: Mapping[str, Any]) -> bool:
-    column, state = FAILED[row["side"]]
-    return bool(row.get(column) == state)
+    code = (row.get("reason") or [""])[0]
+    return any(
+        row["side"] == side and row.get(column) == state and needed in ("", code)
+        for side, column, state, needed in FAILED
+    )
 
 
 def _last_words(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
     """What the ledger says last of each: side and LK0 to the error and its time."""
     c = semq_ledger.c
-    events = {Event.PARKED: "inbound", Event.REJECTED: "outbound", Event.REFUSED: "outbound"}
+    sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
+    events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}
     lines = connection.execute(
         select(c.lk0, c.event, c.at, c.detail).where(c.lk0.in_(lk0s), c.event.in_(events)).order_by(c.at, c.number)
     )

@@ -29,6 +29,7 @@ NAMES: dict[str, Any] = {
     "app_status": AppStatus,
     "status": Arrival,
 }
+RETURNED = "SEMQ-1214"  # ``semq.engine.errors.Returned``: rows that end for it wait for a person
 TRACE_MAX = 10_000  # lines of one trace
 
 
@@ -41,6 +42,7 @@ class Filter:
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
+    code: str | None = None  #: of its reason
     since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None
     limit: int = 50
 
@@ -170,7 +172,9 @@ def stuck_candidates(
     """
     late = func.to_timestamp(before_ms / 1000)
     out = or_(
-        and_(OUT.outcome.is_(None), or_(OUT.accepted_at < late, OUT.held, OUT.parked)), OUT.outcome == Outcome.REJECTED
+        and_(OUT.outcome.is_(None), or_(OUT.accepted_at < late, OUT.held, OUT.parked)),
+        OUT.outcome == Outcome.REJECTED,
+        and_(OUT.outcome == Outcome.UNKNOWN, OUT.reason_code == RETURNED),
     )
     owes = or_(
         and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT),
@@ -216,6 +220,8 @@ def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
         yield OUT.accepted_at >= func.to_timestamp(wanted.since_ms / 1000)
     if wanted.state is not None:
         yield _has_state(wanted.state, {"ss_status": SendStatus, "outcome": Outcome}, OUT)
+    if wanted.code:
+        yield OUT.reason_code == wanted.code
     yield from _key_conditions(wanted, OUT)
 
 

@@ -47,6 +47,9 @@ class Heard(Word):
     settled = "S5: the receiver has forgotten it, as one does below the floor"
     refused = "section 18: the platform refused the only copy ever sent"
     refused_again = "section 18: the platform refused it, and an earlier copy may have arrived, or an order be kept"
+    returned = "S15: the platform's operator has refused the copy that it held, and a copy may have arrived"
+    returned_only = "S15: the platform's operator has refused the only copy ever sent, and it had not left the platform"
+    returned_marker = "S15: the platform's operator has refused our marker: there is no target that could answer it"
     gone = "S6: the custodian has no such copy any more"
     unavail = "S7: the custodian has been out of reach for T_cust"
     not_here = "S8: the receiver has not got it, and we can send it again"
@@ -88,6 +91,9 @@ void            CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:
 settled         UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    .:reack2
 refused         .                 REJECTED          .                 .                 .                 .                 .
 refused_again   .                 SS_INIT:refuse    .                 .                 .                 .                 .
+returned        SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    .
+returned_only   !                 REJECTED          !                 REJECTED          !                 !                 !
+returned_marker UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
 gone            .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
 unavail         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
 not_here        .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
@@ -120,6 +126,9 @@ void            !                 !                 !                 !         
 settled         !                 !                 !                 !                 !
 refused         !                 REJECTED          .                 .                 .
 refused_again   !                 !                 !                 !                 !
+returned        UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
+returned_only   !                 REJECTED          !                 REJECTED          !
+returned_marker !                 !                 !                 !                 !
 gone            !                 !                 !                 !                 !
 unavail         !                 !                 !                 !                 !
 not_here        !                 !                 !                 !                 !
@@ -139,11 +148,15 @@ give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN   
 
 
 class Held(Word):
-    """Where a row of tb_0031 stands in a platform store; it is deleted on the receiver's Ack (rule R12)."""
+    """Where a row of tb_0031 stands in a platform store; it is deleted on the receiver's Ack (rule R12).
+
+    What an operator has refused stays, without its payload, until its sender has noted the refusal.
+    """
 
     ABSENT = "no row for this message"
     SS_INIT = "stored, to be sent when the target is online"
     SS_SENT = "sent to the target, its Ack is awaited"
+    REFUSED = "refused by an operator; its sender has not noted it yet"
 
 
 class HubHeard(Word):
@@ -158,7 +171,10 @@ class HubHeard(Word):
     held = "H11: the receiver answers that it has it"
     not_here = "H12: the receiver answers NOT to this attempt's inquiry"
     inquired = "H7, H8, H9: the sender asks"
-    ask = "H10: the interval has passed and the target is online"
+    ask = "H10, H16: the interval has passed"
+    refuse = "H16: an operator refuses it"
+    noted = "H17: its sender has noted the refusal"
+    resend = "H18: an operator has it sent again now"
 
 
 class HubDeed(Word):
@@ -170,22 +186,26 @@ class HubDeed(Word):
     wake = "look for unsent rows of this destination"
     custody = "answer CUSTODY with the locator of the row"
     pass_on = "relay to the receiver, or answer OFFLINE or GONE"
-    ask_target = "Inquiry P to the receiver"
+    ask_target = "Inquiry P to the receiver, if it is online"
+    refuse = "tell the sender, with the operator's reason"
 
 
 HUB = Grid(
     """
-hub         ABSENT              SS_INIT             SS_SENT
-store       SS_INIT:ack_save    !                   !
-again       !                   .:ack_save          .:ack_save
-replace     !                   SS_INIT:ack_save    SS_INIT:ack_save
-claim       !                   SS_SENT:send        !
-ack         .:reack             ABSENT:reack        ABSENT:reack
-ack_other   !                   .:reack             .:reack
-held        .                   ABSENT              ABSENT
-not_here    .                   .                   SS_INIT:wake
-inquired    .:pass_on           .:custody           .:custody
-ask         !                   .                   .:ask_target
+hub         ABSENT              SS_INIT             SS_SENT             REFUSED
+store       SS_INIT:ack_save    !                   !                   !
+again       !                   .:ack_save          .:ack_save          .:refuse
+replace     !                   SS_INIT:ack_save    SS_INIT:ack_save    SS_INIT:ack_save
+claim       !                   SS_SENT:send        !                   !
+ack         .:reack             ABSENT:reack        ABSENT:reack        ABSENT:reack
+ack_other   !                   .:reack             .:reack             .:reack
+held        .                   ABSENT              ABSENT              ABSENT
+not_here    .                   .                   SS_INIT:wake        .
+inquired    .:pass_on           .:custody           .:custody           .:refuse
+ask         !                   .                   .:ask_target        .:refuse
+refuse      .                   REFUSED:refuse      REFUSED:refuse      .:refuse
+noted       .                   .                   .                   ABSENT
+resend      .                   .:wake              SS_INIT:wake        .
 """,
     Held,
     HubHeard,

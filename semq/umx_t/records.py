@@ -46,7 +46,7 @@ class Note(Word):
     STORED = 2  #: Ack-Save: custody
     DISCARDED = 3  #: class 1 and the target is offline
     FORWARD_FAILED = 4  #: the session ended before the target's Ack2 was seen
-    REFUSED = 5  #: the platform can never deliver it (section 18)
+    REFUSED = 5  #: the platform can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
 
 
 class Role(Word):
@@ -92,6 +92,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     att: Number = 0
     lk1: Copy | None = None
     void: bool = False
+    unsent: bool = False  #: REFUSED of a copy: it certainly never left the platform
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -48,6 +48,7 @@ KINDS: list[tuple[int, str, tuple[str, ...]]] = [
 SECURE_KINDS: list[tuple[int, str, tuple[str, ...]]] = [*KINDS, (6, "renew", NODES), (4, "revoke", SIDES)]
 # failpoints that a kind of node can come to
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
+BY_HAND = frozenset({"H16", "Refusal"})  # no campaign's load comes there: see test_refusing
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
 
 
@@ -71,7 +72,7 @@ def failpoints_by_turn(seed: int) -> Iterator[tuple[str, str]]:
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
         for node in NODES
-        if step in EVERYWHERE or (step in HUB_ONLY) == (node == "hub")
+        if step not in BY_HAND and (step in EVERYWHERE or (step in HUB_ONLY) == (node == "hub"))
     ]
     Random(f"{seed}/failpoints").shuffle(points)
     return cycle(points)

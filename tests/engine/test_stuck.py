@@ -10,12 +10,12 @@ from semq.engine.stuck import SILENT_AFTER, Cause, Surroundings, is_overdue, why
 Row = dict[str, Any]
 ROW: Row = {
     "side": "outbound", "id": 7, "direction": "OWN", "target": "1.56001", "ss_status": "SS_INIT", "outcome": None,
-    "reason": None, "held": False, "parked": False, "accepted_at": 0,
+    "source": "1.10008", "reason": None, "held": False, "parked": False, "accepted_at": 0,
 }  # fmt: skip
 RELAYED = ROW | {"direction": "RELAYED"}
 RECEIVED: Row = {
     "side": "inbound", "id": 9, "save_fwd": 3, "lk1": None, "p_ack_status": "AS_INIT", "s_ack_status": "AS_INIT",
-    "app_status": "NEW", "received_at": 0,
+    "app_status": "NEW", "received_at": 0, "source": "1.10008",
 }  # fmt: skip
 LATE = Surroundings(now_ms=1_000_000, overdue_ms=900_000, online={"1.56001"})
 EARLY = replace(LATE, now_ms=1000)
@@ -41,6 +41,10 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (ROW | FWD, replace(LATE, nodes={"1.56001"}), Cause.NO_ACK2),
         (ROW | ACK, AWAY, Cause.TARGET_OFFLINE),
         (RELAYED, AWAY, Cause.TARGET_OFFLINE),
+        (RELAYED, replace(AWAY, nodes={"1.10008"}), Cause.TARGET_UNKNOWN),
+        (RELAYED | {"held": True, "reason": ["SEMQ-1214", ""]}, EARLY, Cause.RETURNED),
+        (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1214", ""]}, EARLY, Cause.REFUSED),
+        (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1201", ""]}, LATE, None),
         (RELAYED | SENT, LATE, Cause.NO_ACK2),
         (RELAYED | {"parked": True}, EARLY, Cause.NEVER_RECORDED),
     ],
@@ -69,7 +73,12 @@ def test_a_receiver_s_row(row: Row, around: Surroundings, cause: Cause | None) -
 
 
 def test_every_cause_says_what_to_do() -> None:
-    assert all(cause.meaning and cause.next_step for cause in Cause)
+    for row in (ROW, RELAYED, RECEIVED | {"target": "1.56001"}):
+        assert all(cause.meaning and cause.next_step(row) for cause in Cause)
+    assert "held" not in "".join(cause.next_step(ROW) for cause in (Cause.TARGET_OFFLINE, Cause.UNREADABLE))
+    assert "`semq held refuse --target 56001 --dry-run`" in Cause.TARGET_OFFLINE.next_step(RELAYED)
+    assert "`semq held refuse 7 --why TEXT`" in Cause.UNREADABLE.next_step(RELAYED)
+    assert "--partner 10008" in Cause.BLOCKED_BY_ORDER.next_step(RECEIVED)
 
 
 @pytest.mark.parametrize(

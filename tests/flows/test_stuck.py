@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import re
 from dataclasses import replace as other_numbers
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.flows.losing import LosingProxy
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
 
+KNOWN: set[tuple[str, ...]] = set()  #: commands that were found to exist
 OVERDUE = "overdue_s = 0.001\n"
 
 
@@ -61,7 +63,21 @@ class Scene:
         assert all(row["stuck"]["next_step"] for row in listed)
         told = await self.semq("stuck", "explain", lk0)
         if await is_so():  # a slow machine may have come to the next cause while the command started
-            assert f"{cause}: {Cause[cause].meaning}. {Cause[cause].next_step}" in told
+            next_step = (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]["next_step"]
+            assert f"{cause}: {Cause[cause].meaning}. {next_step}" in told
+            await self._has_commands(next_step)
+
+    async def _has_commands(self, next_step: str) -> None:
+        """Each command that is named exists, with these options."""
+        for command in re.findall("`semq ([^`]+)`", next_step):
+            words = [word for word in command.split() if not word.isdecimal()]
+            name, options = words[:2], {word for word in words if word.startswith("--")}
+            if (*name,) in KNOWN:
+                continue
+            told = await asyncio.to_thread(semq_process, *name, "--help")
+            assert told.status == 0, command
+            assert all(option in told.out for option in options), command
+            KNOWN.add((*name,))
 
     async def act(self, operation: str, lk0: str) -> Any:
         return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")

@@ -116,6 +116,9 @@ class Directory:
         self.forbidden: set[Address] = set()
         self.known: dict[Address, tuple[str, ...]] = {}
 
+    def serves(self, node: Address) -> bool:
+        return node in self.nodes()
+
     def nodes(self) -> Sequence[Address]:
         return self.addresses
 

@@ -203,6 +203,7 @@ FRAMES: dict[str, Frame] = {
     "MSG-stored": message(LK1(1, 1, 4)),
     "Ack-Fwd": receipt(Primitive.INDICATION, flag=Note.FORWARDED),
     "Ack-Save": receipt(Primitive.INDICATION, flag=Note.STORED),
+    "Refusal": receipt(Primitive.INDICATION, flag=Note.REFUSED),
     "Ack": receipt(Primitive.INDICATION, ack_flag=AckFlag.TRANSPORT),
     "Ack2": receipt(Primitive.INDICATION, ack_flag=AckFlag.END_TO_END),
     "ReAck": receipt(Primitive.RESPONSE, ack_flag=AckFlag.TRANSPORT),

@@ -14,7 +14,7 @@ from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.records import Answer, Note
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
-from tests.simulation.rumours import Hint, harmless, said, truth, truth_said
+from tests.simulation.rumours import Hint, harmless, refused_copy, said, truth, truth_said
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -25,21 +25,24 @@ Goal = tuple[str, Standing, Heard]  # grid, where a row stands, what it hears
 # Drills of a round, grid and standing: what is heard there.
 TABLE = """
 1  class3   AWAY        void save unavail fwd fwd_failed
-1  class3   AWAY        refused refused_again gone cancel ask offline
+1  class3   AWAY        refused refused_again gone cancel ask offline returned returned_marker
 3  class3   AWAY        recv rej settled resend
-1  class3   GONE        settled unavail refused refused_again gone resend cancel
-1  class3   SS_INIT     settled unavail refused refused_again gone
-1  class3   SS_SENT     settled unavail gone give_up
-1  class3   SS_ACK_FWD  unavail gone
+1  class3   GONE        settled unavail refused refused_again gone resend cancel returned returned_marker
+1  class3   SS_INIT     settled unavail refused refused_again gone returned returned_marker
+1  class3   SS_SENT     settled unavail gone give_up returned returned_marker
+3  class3   SS_SENT     returned_only
+1  class3   SS_ACK_FWD  unavail gone returned returned_marker
 3  class3   SS_ACK_FWD  settled
 1  class3   SS_ACK      settled not_here not_here_bare claim
-1  class3   FINAL       unavail not_here not_here_bare offline gone refused
+1  class3   FINAL       unavail not_here not_here_bare offline gone refused returned returned_marker
 4  class12  SS_INIT     recv rej save
+1  class12  SS_INIT     returned
+3  class12  SS_SENT     returned_only
 1  class12  SS_ACK      discarded fwd_failed
 4  class12  SS_ACK      claim
 1  class12  FINAL       save discarded refused fwd_failed rej
 4  class12  FINAL       claim
-1  class12  SS_ACK_FWD  discarded
+1  class12  SS_ACK_FWD  discarded returned
 """
 GOALS: tuple[Goal, ...] = tuple(
     (grid, Standing[standing], Heard[news])
@@ -59,6 +62,7 @@ HINT_OF: dict[Heard, Hint] = {
     Heard.not_here_bare: Answer.NOT,
     Heard.offline: Answer.OFFLINE,
 }
+RETURNS = (Heard.returned, Heard.returned_marker)  # said of a copy that an operator has refused
 TRUTHS = {Heard.recv: Answer.RECV, Heard.rej: Answer.REJ, Heard.void: Answer.VOID, Heard.settled: Answer.SETTLED}
 # From a standing towards another: what is said.
 WAY: dict[Standing, dict[Standing, Hint]] = {
@@ -97,6 +101,8 @@ def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
         standing = engine.rows.standing(row)
         if news is Heard.claim:
             frames += _while_it_waits(link, row, aim) if standing is Standing.SS_INIT else []
+        elif news in RETURNS and (standing is aim or aim is Standing.FINAL):
+            frames += _returned(link, row, news, ends=aim is Standing.FINAL)
         elif aim is Standing.FINAL:
             frames += _after_its_end(link, row, news)
         elif standing is aim:
@@ -137,6 +143,18 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     if hint is Answer.NOT:  # true, and without harm while the copy is where the row says
         return [said(link, row, hint)] if _is_in_custody(link.owner.world, row) else []
     return [said(link, row, hint)] if hint is not None and hint in _hints(row) else []
+
+
+def _returned(link: "SimLink", row: Outbound, news: Heard, *, ends: bool) -> list[Frame]:
+    """An operator has refused a copy of it, wherever that lay: of a marker only where a marker has left."""
+    is_marker = news is Heard.returned_marker
+    known = truth(link.owner.world, row) if ends else None
+    may_have_left = row.att > 0 or row.sid < 0
+    if row.void is not is_marker or not may_have_left or (ends and known is None):
+        return []
+    link.owner.world.oracle.returns(row.lk0)
+    refusal = refused_copy(link, row)
+    return [refusal] if known is None else [truth_said(link, row, known), refusal]
 
 
 def _is_in_custody(world: "World", row: Outbound) -> bool:

@@ -8,6 +8,7 @@ back, platform stores lost.
 from random import Random
 from typing import TYPE_CHECKING
 
+from semq.engine.refusing import Act
 from semq.store.memory import Fault, Tables
 from semq.umx_t.envelope import Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing
@@ -43,6 +44,8 @@ KINDS: dict[str, float] = {
     "poison": 0.0,
     "refusal": 0.0,
     "operator": 0.0,  # a person asks for another copy
+    "act_on_copies": 2.0,  # an operator of the platform refuses stored copies, or has them sent again
+    "strike_off": 0.5,  # the platform serves an institution no longer, for a while
     "loop": 0.0,  # documents for the node itself
     "stutter": 0.0,  # applications answer twice
     "rumours": 0.0,  # hell only: false hints of the platform
@@ -186,6 +189,26 @@ class Faults:
     def refuses(self) -> bool:
         """Whether the platform refuses now what it refuses at times."""
         return self.active and self.chance.random() < 0.5
+
+    # --- operators of the platform
+    def act_on_copies(self) -> None:
+        """At either store, at any time; also again, and about what is not there any more."""
+        host = self.chance.choice(self.world.sites).host
+        if host.engine is None:
+            return
+        held = [row.object_id for row in host.tables.outbound.values()]
+        ids = self.chance.sample(held, self.chance.randint(0, len(held))) + [7] * self.chance.randint(0, 1)
+        act = Act("ops", "asked to", lambda counts: None, lambda error: None)
+        if self.chance.random() < 0.7:
+            host.engine.refusing.refuse(ids, act, only_copies=self.chance.random() < 0.5)
+        else:
+            host.engine.refusing.resend(ids, act)
+        host.turn()
+
+    def strike_off(self) -> None:
+        name = self._some_local().name
+        self.world.struck_off.add(name)
+        self.world.time.after(self.chance.choice((1.0, 20.0, 60.0)), self.world.struck_off.discard, name)
 
     # --- the network of hell
     def fate(self, frame: Frame) -> tuple[bool, list[float]]:

@@ -8,6 +8,7 @@ gone.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from semq.engine.errors import UnknownTarget
 from semq.engine.hub import HubEngine
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Submission
@@ -376,13 +377,19 @@ def flying(lanes: dict[str, Lane]) -> set[int]:
 
 
 class SimDirectory:
-    """Everybody may send to everybody; what carries a forbidden type is refused, always or at times."""
+    """Everybody may send to everybody; what carries a forbidden type is refused, always or at times.
+
+    An institution that was struck off is served no longer: what is left for it has nobody who could answer.
+    """
 
     def __init__(self, world: "World") -> None:
         self._world = world
 
     def nodes(self) -> Sequence[Address]:
         return [host.address for host in self._world.locals]
+
+    def serves(self, node: Address) -> bool:
+        return node.id not in self._world.struck_off
 
     def may_send(self, source: Address, target: Address) -> bool:
         return True
@@ -397,6 +404,8 @@ class SimDirectory:
         return None
 
     def refuse(self, envelope: Envelope, size: int) -> Reason | None:
+        if envelope.void and not self.serves(envelope.target.node):
+            return UnknownTarget.code, "no such institution"
         refused = envelope.attributes.content_type
         if refused == REFUSED or (refused == REFUSED_AT_TIMES and self._world.faults.refuses()):
             return "SEMQ-1203", "too large"

@@ -28,6 +28,8 @@ class Message:
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     poison: bool = False  #: its receiver cannot read it
     refused: bool = False  #: the platform refuses to carry it, always or at times
+    returned: bool = False  #: an operator of the platform has refused a stored copy
+    untold: bool = False  #: and its source was not served any more
     recorded: Arrival | None = None  #: in the receiver's store as it is now
     ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store
     status: SendStatus = SendStatus.SS_INIT
@@ -51,13 +53,21 @@ class Message:
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether a disaster took what may have been the only copy: its payload is given away for custody if Ack2=0."""
-        return self.must and not self.ack2 and (self.copy_lost or self.dest_restored)
+        """Whether what may have been the only copy was taken, by a disaster or by an operator who had nobody to tell.
+
+        The payload is given away for custody if Ack2=0.
+        """
+        return self.must and not self.ack2 and (self.copy_lost or self.dest_restored or self.untold)
 
     @property
     def excused(self) -> bool:
         """Whether a declared disaster may have taken it (PROTOCOL.md section 19)."""
         return self.forgotten or self.dest_restored or self.outcome is Outcome.LOST
+
+    @property
+    def leaves_a_hole(self) -> bool:
+        """Whether it ended without its receiver's ledger, so that no order is promised across it (section 11)."""
+        return self.outcome is Outcome.UNKNOWN
 
     @property
     def makes_way(self) -> bool:

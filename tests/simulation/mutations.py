@@ -10,12 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from semq.engine import handing, noting, receiving, sending
+from semq.engine import handing, noting, receiving, returned, sending
 from semq.engine.copies import HearAcks
 from semq.engine.holding import Holding
 from semq.engine.outbound import OutboundRows
 from semq.engine.pump import _Claim
 from semq.engine.receiving import Receiver, _Record
+from semq.engine.refusing import _Refuse
 from semq.engine.sending import _HearAnswers, _ReAck2
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
@@ -207,6 +208,21 @@ def recv_below_the_floor(known: Any) -> Any:
     return staticmethod(knows)
 
 
+def always_the_only_copy(is_only_copy: Any) -> Any:
+    """What an operator of the platform refuses is taken for the only copy that ever was."""
+    return lambda core, row, standing, record: standing in returned.ONLY_FROM
+
+
+def forget_at_once(refuse: Any) -> Any:
+    """The platform forgets what it has refused when it has told it once."""
+
+    def refuses(work: _Refuse, unit: Any, row: Any) -> None:
+        refuse(work, unit, row)
+        unit.delete_outbound(row)
+
+    return refuses
+
+
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "dedup": (swap(Receiver, "recorded_at", forgetful), swap(Receiver, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
@@ -240,6 +256,8 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "order": (swap(handing, "_may_follow", lambda may: lambda unit, row: True),),
     "order_skip": (swap(_Record, "_insert", done_at_once),),
+    "returned_only": (swap(returned, "_is_only_copy", always_the_only_copy),),
+    "refusal_kept": (swap(_Refuse, "_refuse", forget_at_once),),
     "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
@@ -262,6 +280,8 @@ gone_reply       R16    30  half_open,stall,cut                         rows tha
 class12_giveup   R22    60  stall,half_open,cut,offline                 classes 1 and 2 sent again
 order            R23   120  cut,half_open,offline                       given out of order
 order_skip       R24   150  cancel,poison,cut,half_open,offline         given past a gap
+returned_only    S15   150  act_on_copies,offline,cut,crash_hub         refused although it had arrived
+refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 """
 

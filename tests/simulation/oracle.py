@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from semq.engine.errors import Expired, UnknownTarget
 from semq.engine.ports import AppEvent, Delivery
+from semq.engine.refusing import NOBODY
+from semq.engine.returned import says_returned
 from semq.errors import BadInput
 from semq.store.memory import Tables
-from semq.store.rows import Outbound, OutStreamKey, Pending
+from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, parse_lk0
@@ -116,15 +118,20 @@ class Oracle:
     def _check_order(self, message: Message) -> None:
         if message.forgotten:
             return
+        missing: list[Message] = []
         for earlier in self.orders[message.source, message.dest, message.order_key]:
             if earlier is message:
-                return
-            fine = (earlier.given > 0 and earlier.done) or earlier.makes_way
-            self._demand(fine, "ORDER", f"{message.lk0} given before {earlier.lk0}")
+                break
+            if earlier.leaves_a_hole:
+                missing.clear()
+            elif not ((earlier.given > 0 and earlier.done) or earlier.makes_way):
+                missing.append(earlier)
+        self._demand(not missing, "ORDER", f"{message.lk0} given before {[str(m.lk0) for m in missing]}")
 
     # --- what is about to be durable
     def commits(self, host: "Host", unit: Unit) -> None:
         """A store is about to write a unit."""
+        self._acted(unit)
         for row in unit.new_outbound.values():
             if row.direction is Direction.OWN:
                 self._accepted(host, row, unit)
@@ -242,6 +249,8 @@ class Oracle:
 
     def _is_given_up(self, message: Message, row: Outbound) -> bool:
         """Whether somebody cancelled it, and the platform knew no target that could say what became of it."""
+        if says_returned(row.reason):
+            return message.returned
         return message.may_void and row.reason is not None and row.reason[0] == UnknownTarget.code
 
     def _has_expired(self, message: Message, row: Outbound) -> bool:
@@ -259,12 +268,33 @@ class Oracle:
             return
         if row.direction is Direction.RELAYED:
             # Its receiver says SETTLED when an earlier life of its sender, put back since, saw its only copy refused.
-            refused = message.source_restored and Outcome.REJECTED in message.ends
-            known = bool(message.ever) or refused
+            # So it does of a copy that was left when its sender gave the message up without it.
+            refused = message.source_restored or message.returned
+            refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
+            known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
             self._demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
         self._demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")
+
+    def _acted(self, unit: Unit) -> None:
+        """An operator of the platform refuses a stored copy. Whoever is not served needs not be told."""
+        for line in unit.ledger:
+            if line.side is Side.HUB and line.lk1 and line.event is Event.REFUSED:
+                self.returns(parse_lk0(line.lk0))
+            if line.side is Side.HUB and line.event is Event.RELEASED and line.detail == NOBODY:
+                self._message(parse_lk0(line.lk0)).untold = True
+
+    def returns(self, lk0: LK0) -> None:
+        """An operator of the platform refuses a copy of a message."""
+        message = self._message(lk0)
+        message.refused = message.returned = True
+
+    def _is_returned(self, message: Message, row: Outbound) -> bool:
+        """Whether an operator has refused the copy, and its sender has that on its disk: nobody is left uninformed."""
+        source = self.world.host(message.source).tables.outbound.get(row.lk0.object_id)
+        knows = source is None or source.lk0 != row.lk0 or source.outcome is not None or source.void
+        return says_returned(row.reason) and (knows or message.source_restored)
 
     def _recorded(self, host: "Host", row: Pending, unit: Unit) -> None:
         """I1: recorded exactly once, with the right bytes, and as what it is."""
@@ -324,7 +354,7 @@ class Oracle:
             message = self._register(
                 envelope.lk0, host.name, envelope.target.id, a.save_fwd, a.ack2, a.order_key, bytes(frame.body)
             )
-            message.refused = a.content_type in (REFUSED, REFUSED_AT_TIMES)
+            message.refused = message.returned or a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.may_void = message.may_void or a.expires_at > 0
             message.expires_at = a.expires_at
             message.sent += 1

@@ -10,6 +10,7 @@ heard again at any time.
 from random import Random
 from typing import TYPE_CHECKING
 
+from semq.engine.errors import Returned
 from semq.engine.noting import refused_mark
 from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
@@ -64,13 +65,20 @@ def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") ->
     """
     here, ident = link.owner.address, str(row.lk0)
     if isinstance(hint, Note):
-        note = Receipt(flag=hint, ident=ident, att=row.att, reason=(code, "too late"), lk1=NOBODY)
+        lk1 = NOBODY if hint is Note.STORED else None
+        note = Receipt(flag=hint, ident=ident, att=row.att, reason=(code, "too late"), lk1=lk1)
         return Packet(link.peer, here, Function.RECEIPTS, Primitive.INDICATION, [note])
     nonce = link.owner.engine.sender.nonces.get(row.object_id, 0)
-    lk1 = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
-    answer = Inquiry(role=Role.S, ident=ident, nonce=nonce, lk1=lk1, answer=hint)
+    copy = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
+    answer = Inquiry(role=Role.S, ident=ident, nonce=nonce, lk1=copy, answer=hint)
     source = row.target.node if hint is Answer.NOT else link.peer
     return Packet(source, here, Function.INQUIRIES, Primitive.CONFIRMATION, [answer])
+
+
+def refused_copy(link: "SimLink", row: Outbound) -> Packet:
+    """The refusal of a copy by an operator of the platform."""
+    note = Receipt(flag=Note.REFUSED, ident=str(row.lk0), lk1=NOBODY, void=row.void, reason=(Returned.code, "asked to"))
+    return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [note])
 
 
 def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:

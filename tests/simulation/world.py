@@ -68,6 +68,7 @@ class World:
         self._trace = trace
         self.in_transit = 0  #: frames
         self.ending = 0  #: ends of sessions that are over and still believed in
+        self.struck_off: set[str] = set()  #: institutions that the platform serves no longer, for a while
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
@@ -175,6 +176,7 @@ class World:
         self.trace("HEAL", "", "")
         self.faults.active = False
         self.faults.disk_factor = 1.0
+        self.struck_off.clear()
         for site in self.sites:
             site.host.start()
         for host in self.locals:

@@ -94,11 +94,9 @@ def _scope(lines: list[Line], world: World) -> str:
 
 
 def _verdict(lines: list[Line], world: World) -> str:
-    if any(not _readable(x) or x.seq in world.outside for x in lines):
-        return "QUARANTINED"
-    sender_node = ".".join(lines[0].lk0.split(".")[:2])
     parts = lines[0].lk0.split(".")
-    if len(parts) != 6 or not all(parts):
+    sender_node = ".".join(parts[:2])
+    if any(not _readable(x) or x.seq in world.outside for x in lines) or len(parts) != 6 or not all(parts):
         return "QUARANTINED"
     told_targets = {x.target.split("/")[0] for x in lines if x.target and x.event not in REMARKS}
     if len(told_targets) > 1:
@@ -123,8 +121,10 @@ def _verdict(lines: list[Line], world: World) -> str:
     torn = len(fates) > 1 and not operator
 
     let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
-    hub_refused = not direct and E.REFUSED in hub and not let_through
-    hub_dropped = not direct and E.DROPPED in hub and not let_through and not hub_refused
+    # An operator of the hub refused the copy that it had stored.
+    given_up = not direct and E.REFUSED in hub and bool(_of(lines, H, E.OPERATOR))
+    hub_refused = not direct and E.REFUSED in hub and not let_through and not given_up
+    hub_dropped = not direct and E.DROPPED in hub and not let_through and not hub_refused and not given_up
     hub_knows = bool(hub) or direct
     young = _is_young(lines, world, sender_node, receiver_node)
 
@@ -133,7 +133,7 @@ def _verdict(lines: list[Line], world: World) -> str:
     hub_away = not hub_knows and world.hub_mark is None
 
     if says and not got and not torn:  # a sender that says nothing settled nothing
-        early = _settled_early(says, fate, hub, direct, young, promised, receipt)
+        early = _settled_early(says, fate, hub, direct or given_up, young, promised, receipt, bool(hub) and not direct)
         if early:
             return early
     if sender_away or hub_away or receiver_away:
@@ -159,22 +159,24 @@ def _verdict(lines: list[Line], world: World) -> str:
     ):
         return "STATE_CONTRADICTION"
 
+    if given_up:
+        return _given_up(kinds, lines, fate, hub, young, best_effort, receipt, got)
     if kinds:
         return _recorded(next(iter(kinds)), lines, fate, hub, direct, hub_refused, young, best_effort, receipt, got)
     return _not_recorded(says, fate, hub, direct, young, best_effort, hub_refused)
 
 
 def _settled_early(
-    says: set[E], fate: E | None, hub: set[E], direct: bool, young: bool, promised: bool, receipt: bool
+    says: set[E], fate: E | None, hub: set[E], aside: bool, young: bool, promised: bool, receipt: bool, seen: bool
 ) -> str:
     """Settled before it could reach a receiver, whose ledger is then not needed; empty if it was not."""
     let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
-    refused = not direct and E.REFUSED in hub and not let_through
-    dropped = not direct and E.DROPPED in hub and not let_through and not refused
+    refused = not aside and E.REFUSED in hub and not let_through
+    dropped = not aside and E.DROPPED in hub and not let_through and not refused
     only_sent = fate is None and not says & {E.FORWARDED, E.STORED}
     turned_away = fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
     if turned_away:
-        return "REFUSED" if not hub or direct else ""
+        return "" if seen else "REFUSED"
     if refused and (fate is E.REJECTED or (only_sent and not receipt)):
         return "REFUSED"
     if refused and fate is None:
@@ -219,6 +221,26 @@ def _recorded(
     if told and hub_done:
         return "REACK_NOT_RETURNED"
     return "ACK_NOT_RETURNED" if hub or direct else "STATE_CONTRADICTION"
+
+
+def _given_up(
+    kinds: set[E], lines: list[Line], fate: E | None, hub: set[E], young: bool, best_effort: bool, receipt: bool,
+    got: set[E],
+) -> str:  # fmt: skip
+    """An operator of the hub refused it after it was stored."""
+    noted = E.RELEASED in hub
+    if kinds and not (fate is E.UNKNOWN and E.CANCELLED in kinds):
+        hub = hub if noted else hub | {E.STORED}  # it is still there
+        return _recorded(next(iter(kinds)), lines, fate, hub, False, False, young, best_effort, receipt, got)
+    if fate is E.LOST:
+        return "NOT_DELIVERED"
+    if fate in (E.REJECTED, E.UNKNOWN) or (fate is None and not receipt):
+        return "REFUSED"
+    if fate is None and noted:
+        return "WAITING_OFFLINE"  # a marker asks its receiver
+    if young:
+        return "IN_FLIGHT"
+    return "ACK_NOT_RETURNED" if fate is None else "STATE_CONTRADICTION"
 
 
 def _not_recorded(

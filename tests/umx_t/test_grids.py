@@ -72,6 +72,7 @@ BACK: dict[Heard, tuple[Standing, ...]] = {
     Heard.not_here_bare: (Standing.GONE,),  # S8: as a void marker
     Heard.offline: (*FORWARD, Standing.AWAY),  # S9
     Heard.refused_again: (Standing.SS_SENT,),  # section 18: as a void marker
+    Heard.returned: UNSETTLED,  # S15: as a void marker
     Heard.cancel: UNSETTLED,  # S10: as a void marker
     Heard.resend: (*FORWARD, Standing.SS_ACK, Standing.GONE, Standing.AWAY),  # a person: another copy is always safe
 }
@@ -159,6 +160,17 @@ def test_a_refusal_ends_only_what_was_sent_and_nowhere_taken() -> None:
     assert ended == {Standing.SS_SENT}
 
 
+def test_an_operator_of_the_platform_ends_only_what_was_sent_once() -> None:
+    ended = {standing for standing, on in SENDER.cells() if on is Heard.returned_only}
+    assert ended == {Standing.SS_SENT, Standing.SS_ACK}
+
+
+def test_what_was_refused_is_told_whenever_anybody_asks() -> None:
+    rules = {on: HUB.step(standing, on) for standing, on in HUB.cells() if standing is Held.REFUSED}
+    told = {on for on, rule in rules.items() if rule.deed is HubDeed.refuse}
+    assert told == {HubHeard.again, HubHeard.inquired, HubHeard.ask, HubHeard.refuse}
+
+
 def test_in_custody_a_no_of_the_receiver_sends_nothing_again() -> None:
     rule = SENDER.step(Standing.SS_ACK, Heard.not_here)
     assert (rule.after, rule.deed) == (Standing.SS_ACK, None)
@@ -206,10 +218,10 @@ def test_no_row_waits_for_ever(standing: Standing) -> None:
     assert ENDS & reach(SENDER, standing)
 
 
-def test_the_platform_deletes_only_on_word_of_the_receiver() -> None:
+def test_the_platform_deletes_only_on_word_of_the_receiver_or_of_a_sender_that_knows_of_a_refusal() -> None:
     for standing, on in HUB.cells():
         if standing is not Held.ABSENT and HUB.step(standing, on).after is Held.ABSENT:
-            assert on in (HubHeard.ack, HubHeard.held)
+            assert on in (HubHeard.ack, HubHeard.held) or (standing, on) == (Held.REFUSED, HubHeard.noted)
 
 
 def test_every_ack_about_a_stored_copy_is_answered() -> None:

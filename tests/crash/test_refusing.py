@@ -1,0 +1,127 @@
+"""An operator's refusal of stored copies, killed at every durable step of it: real processes, SIGKILL exactly there.
+
+The act is given again until it is answered, as an operator would. Then the receiver comes, and every document has ended
+once: refused, with the operator's words; no copy is left, and nothing was delivered that was refused.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from semq.store.rows import Event, Side
+from semq.umx_t.status import Direction
+from tests.crash.certificates import insist
+from tests.crash.world import HUB, A, B, World
+
+# node | failpoint, while one more document is refused
+POINTS = (
+    (HUB, "H16:before:1"),
+    (HUB, "H16:amid:1"),
+    (HUB, "H16:after:1"),
+    (HUB, "Refusal:after:1"),
+    (A, "S5:before:1"),
+    (A, "S5:amid:1"),
+    (A, "ReAck:before:1"),
+    (HUB, "H6:amid:1"),
+    (HUB, "H6:after:1"),
+)
+PATIENCE_S = 120.0
+WORDS = "SEMQ-1214 refused at the platform by guest: it has closed"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path, 1)
+    for proxy in world.proxies.values():
+        await proxy.start()
+    world._configure()
+    world._wire(HUB, "link-a", "link-b")
+    yield world
+    await world.remove()
+
+
+async def test_a_refusal_survives_every_kill(world: World) -> None:
+    for name in (HUB, A):
+        world.nodes[name].start()
+        await world.nodes[name].ready()
+    lk0s = [await _refused_while(world, name, point) for name, point in POINTS]
+    assert world.nodes[HUB].fired == [point for name, point in POINTS if name == HUB]
+    assert world.nodes[A].fired == [point for name, point in POINTS if name == A]
+    world.nodes[B].start()  # what may have left the platform is asked of its receiver
+    await _until(world, HUB, f"SELECT count(*) = 0 FROM tb_0031 WHERE direction = {Direction.RELAYED:d}")
+    ended = f"side = {Side.SENDER:d} AND event = {Event.REJECTED:d}"
+    await _until(world, A, f"SELECT count(DISTINCT lk0) = {len(lk0s)} FROM semq_ledger WHERE {ended}")
+    with psycopg.connect(_url(world, A)) as connection:
+        query = "SELECT lk0, detail FROM semq_ledger WHERE side = %s AND event = %s ORDER BY number"
+        found = connection.execute(query, (Side.SENDER, Event.REJECTED)).fetchall()
+        assert sorted(lk0 for lk0, _ in found) == sorted(lk0s)  # each once
+        assert {detail for _, detail in found} == {WORDS}
+        kept = connection.execute("SELECT count(*) FROM tb_0031_body WHERE payload = 'x'").fetchone()
+        assert kept == (len(lk0s),)
+    with psycopg.connect(_url(world, B)) as connection:
+        query = "SELECT count(*) FROM semq_ledger WHERE event = %s"
+        assert connection.execute(query, (Event.RECEIVED,)).fetchone() == (0,)
+    assert world.complaints == []
+
+
+async def _refused_while(world: World, name: str, point: str) -> str:
+    """One more document is stored and refused; a node dies at the failpoint meanwhile."""
+    node = world.nodes[name]
+    node.kill(0.0, point)
+    await world.nodes[HUB].ready()
+    await node.ready()
+    body = {"target": ADDRESS, "body_base64": "eA==", "token": point.replace(":", "-")}
+    lk0 = str((await insist(lambda: world.node_url(A), "msg.submit", **body))["lk0"])
+    await _until(world, HUB, f"SELECT count(*) = 1 FROM tb_0031 WHERE lk0 = '{lk0}'")
+    dies = len(node.fired) + 1
+    async with asyncio.timeout(PATIENCE_S):
+        while len(node.fired) < dies or not await _is_settled(world, lk0):
+            await insist(lambda: _hub_url(world), "held.refuse", target=ADDRESS, why="it has closed")
+            await asyncio.sleep(0.1)
+    await node.ready()
+    return lk0
+
+
+ADDRESS = "56001"
+
+
+def _hub_url(world: World) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{world.nodes[HUB].port}/"
+
+
+async def _is_settled(world: World, lk0: str) -> bool:
+    """Whether its sender has it from the platform: it has ended, or its marker waits for the receiver."""
+    url = world.nodes[A].postgres.running_url()
+    if url is None:
+        return False
+    try:
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            cursor = await connection.execute("SELECT outcome IS NOT NULL OR void FROM tb_0031 WHERE lk0 = %s", (lk0,))
+            row = await cursor.fetchone()
+    except psycopg.OperationalError:
+        return False
+    return row is not None and bool(row[0])
+
+
+async def _until(world: World, name: str, query: str) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            url = world.nodes[name].postgres.running_url()
+            if url is not None:
+                try:
+                    async with await psycopg.AsyncConnection.connect(url) as connection:
+                        row = await (await connection.execute(query.encode())).fetchone()
+                        if row is not None and row[0]:
+                            return
+                except psycopg.OperationalError:
+                    pass
+            await asyncio.sleep(0.1)
+
+
+def _url(world: World, name: str) -> str:
+    url = world.nodes[name].postgres.running_url()
+    assert url is not None
+    return url

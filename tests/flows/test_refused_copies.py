@@ -1,0 +1,365 @@
+"""An operator of the platform refuses what is stored, or has it sent again: who hears of it, and who was first.
+
+PROTOCOL.md S15, H16 to H18; `semq held refuse` and `resend` at the hub.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from semq.engine.errors import Cancelled, Returned, UnknownTarget
+from semq.engine.refusing import Act
+from semq.store.rows import Event, Outbound, Stored
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Note, Receipt
+from semq.umx_t.status import Outcome, SendStatus
+from tests.flows.trio import CLEAN, PLATFORM, Trio, Wire, records
+
+B = Address(1, "56001")
+
+
+def stored(*bodies: bytes, **attributes: Any) -> Trio:
+    """B is away, and the platform has taken custody."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(*(bodies or (b"x",)), **attributes)
+    trio.settle()
+    assert trio.held == len(bodies or (b"x",))
+    return trio
+
+
+def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
+    """The operator refuses all that is stored; what was counted, once that is committed."""
+    return act(trio, "refuse", only_copies=only_copies)
+
+
+def act(trio: Trio, what: str, rows: Sequence[int] | None = None, **more: Any) -> Counter[str]:
+    told: list[Counter[str]] = []
+    ids = list(trio.hub_store.tables.outbound) if rows is None else rows
+    getattr(trio.hub.refusing, what)(ids, Act("ops", "it has closed", told.append, fail), **more)
+    assert told == []  # nothing is answered before the commit
+    trio.settle()
+    return told[0]
+
+
+def fail(error: Exception) -> None:
+    raise AssertionError(error)
+
+
+def row_of(trio: Trio) -> Outbound:
+    (row,) = trio.a.store.tables.outbound.values()
+    return row
+
+
+def lines(trio: Trio, event: Event) -> list[str]:
+    return [line.detail for line in trio.hub_store.tables.ledger if line.event is event]
+
+
+def took_off(trio: Trio, wire: Wire) -> list[Frame]:
+    return [frame for frame in wire.sent if not isinstance(frame, Packet)]
+
+
+def test_what_never_left_the_platform_ends_rejected_at_once() -> None:
+    trio = stored()
+    assert refuse(trio) == {"refused": 1}
+    assert trio.held == 0
+    row, (code, text) = row_of(trio), trio.a.told.events[-1].reason or ("", "")
+    assert (row.outcome, row.has_payload) == (Outcome.REJECTED, True)
+    assert (code, text) == (Returned.code, "refused at the platform by ops: it has closed")
+    assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
+    assert lines(trio, Event.OPERATOR) == ["refused by ops: it has closed"]
+    assert lines(trio, Event.RELEASED) == ["its sender has noted the refusal"]
+    trio.connect(trio.b)
+    trio.later(60)
+    assert trio.b.app.payloads == []
+    trio.a.send(b"y")
+    trio.settle()
+    assert trio.b.app.payloads == [b"y"]
+    assert lines(trio, Event.FORWARDED) == [""]  # the direct path is open
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["the platform lives on", "the platform starts anew"])
+def test_a_sender_that_is_away_hears_of_it_when_it_comes(restart: bool) -> None:
+    trio = stored()
+    trio.cut(trio.a)
+    assert refuse(trio) == {"refused": 1}
+    assert act(trio, "refuse") == {"repeated": 1}
+    if restart:
+        trio.crash_hub()
+    assert trio.held == 1
+    assert trio.hub_store.tables.bodies == {
+        row: trio.hub_store.tables.bodies[row] for row in trio.hub_store.tables.outbound
+    }
+    assert all(not stored.payload for stored in trio.hub_store.tables.bodies.values())
+    trio.connect(trio.a)
+    trio.later(60)
+    if restart:  # the row may have been put back by a backup, after it was sent: its receiver has to be asked
+        assert row_of(trio).void
+        trio.connect(trio.b)
+        trio.later(60)
+    assert row_of(trio).outcome is Outcome.REJECTED
+    assert trio.b.app.payloads == []
+    assert trio.held == 0
+
+
+@pytest.mark.parametrize("lost", ["the refusal", "that it is noted"])
+def test_what_is_lost_on_the_way_is_said_again(lost: str) -> None:
+    trio = stored()
+    count = 0
+
+    def lose(wire: Wire, frame: Frame) -> bool:
+        nonlocal count
+        said = [r for r in records([frame]) if getattr(r, "flag", None) is Note.REFUSED or _notes(frame)]
+        if said and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
+            count += 1
+            return True
+        return False
+
+    trio.lose = lose
+    refuse(trio)
+    assert trio.held == 1
+    trio.later(120)
+    assert count == 2
+    assert trio.held == 0
+    assert row_of(trio).outcome is Outcome.REJECTED
+    assert len(trio.a.told.kinds) == len(set(trio.a.told.kinds))
+
+
+def _notes(frame: Frame) -> bool:
+    to_hub = isinstance(frame, Packet) and frame.target.node == PLATFORM
+    return to_hub and isinstance(frame, Packet) and frame.primitive is Primitive.RESPONSE
+
+
+def test_a_target_that_comes_back_first_has_it() -> None:
+    """Its Ack is on its way when the operator acts: the sender's marker finds that it was recorded."""
+    trio = stored()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
+    assert refuse(trio) == {"refused": 1}
+    trio.lose = lambda wire, frame: False
+    trio.later(120)
+    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.is_clean()
+
+
+def test_a_target_that_comes_back_later_finds_a_marker() -> None:
+    """The copy had been sent, and got lost: B's ledger says which it is."""
+    trio = stored()
+    trio.lose = lambda wire, frame: wire is trio.b.down
+    trio.connect(trio.b)
+    trio.settle()
+    trio.cut(trio.b)
+    assert refuse(trio) == {"refused": 1}
+    assert trio.a.told.kinds[-1] == "stored"  # nobody knows yet: B is served, and may come
+    trio.lose = lambda wire, frame: False
+    trio.connect(trio.b)
+    trio.later(120)
+    assert trio.b.app.payloads == []
+    assert trio.a.told.events[-1].reason == (Returned.code, "refused at the platform by ops: it has closed")
+    assert row_of(trio).outcome is Outcome.REJECTED
+    assert (trio.held, trio.b.rows) == (0, CLEAN)
+
+
+def test_the_order_is_kept_around_a_refused_document() -> None:
+    trio = stored(b"1", b"2", b"3", order_key="k")
+    second = sorted(trio.hub_store.tables.outbound)[1]
+    assert act(trio, "refuse", [second]) == {"refused": 1}
+    trio.connect(trio.b)
+    trio.later(120)
+    assert trio.b.app.payloads == [b"1", b"3"]
+    assert row_of(trio).outcome is Outcome.REJECTED
+
+
+def test_the_only_copy_is_left_alone_unless_that_is_said() -> None:
+    trio = stored(ack2=False)
+    assert refuse(trio) == {"only_copy": 1}
+    assert refuse(trio, only_copies=True) == {"refused": 1}
+    assert row_of(trio).outcome is Outcome.REJECTED
+    assert not row_of(trio).has_payload
+    assert trio.held == 0
+
+
+def test_a_marker_is_refused_only_where_nobody_could_answer_it() -> None:
+    """10008 has cancelled its document; 56001 is taken out of the definitions afterwards."""
+    trio = stored()
+    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
+    trio.settle()
+    assert refuse(trio) == {"marker": 1}
+    trio.directory.addresses.remove(B)
+    assert refuse(trio) == {"refused": 1}
+    assert trio.a.told.events[-1].outcome == "UNKNOWN"
+    trio.later(60)
+    assert (trio.held, trio.a.rows["tb_0031"]) == (0, 0)
+
+
+def test_what_may_have_arrived_at_a_target_that_has_left_ends_unknown_with_its_body() -> None:
+    trio = stored()
+    trio.lose = lambda wire, frame: wire is trio.b.down
+    trio.connect(trio.b)
+    trio.settle()
+    trio.cut(trio.b)
+    trio.directory.addresses.remove(B)
+    assert refuse(trio) == {"refused": 1}
+    row = row_of(trio)
+    assert (row.outcome, row.has_payload) == (Outcome.UNKNOWN, True)
+    assert row.reason is not None
+    assert row.reason[0] == Returned.code
+    assert "it has closed. The platform knows no such target any more" in row.reason[1]
+    trio.later(60)
+    assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
+    assert trio.held == 0
+
+
+def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
+    """The marker was refused for want of a target, and the copy stayed (DECISIONS.md 55 and 56)."""
+    trio = stored()
+    trio.directory.addresses.remove(B)
+    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
+    trio.later(60)
+    assert trio.a.told.events[-1].reason == (UnknownTarget.code, trio.a.told.events[-1].reason[1])  # type: ignore[index]
+    assert (trio.held, trio.a.rows["tb_0031"]) == (1, 0)
+    assert refuse(trio) == {"refused": 1}
+    assert trio.held == 0
+    trio.directory.addresses.append(B)
+    trio.connect(trio.b)
+    trio.later(60)
+    assert trio.b.app.payloads == []
+
+
+def test_whoever_is_not_served_need_not_be_told() -> None:
+    trio = stored()
+    trio.cut(trio.a)
+    refuse(trio)
+    assert trio.held == 1
+    trio.directory.addresses.remove(trio.a.address)
+    assert refuse(trio) == {"repeated": 1}
+    assert trio.held == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "outcome"), [(False, "REJECTED"), (True, "UNKNOWN")], ids=["never left", "was sent once"]
+)
+def test_a_document_that_is_stored_once(sent: bool, outcome: str) -> None:
+    """Class 2: there are no markers that could ask."""
+    trio = stored(save_fwd=2)
+    if sent:
+        trio.lose = lambda wire, frame: wire is trio.b.down
+        trio.connect(trio.b)
+        trio.settle()
+        trio.cut(trio.b)
+    assert refuse(trio) == {"refused": 1}
+    assert trio.a.told.events[-1].outcome == outcome
+    trio.later(60)
+    assert trio.held == 0
+
+
+def test_a_sender_that_sends_it_again_is_told_again() -> None:
+    trio = stored()
+    trio.lose = lambda wire, frame: any(getattr(r, "flag", None) is Note.REFUSED for r in records([frame]))
+    refuse(trio)
+    trio.lose = lambda wire, frame: False
+    trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
+    trio.settle()
+    assert row_of(trio).void  # a second copy had left: the receiver has to be asked
+    assert [frame.envelope.void for frame in took_off(trio, trio.a.up)] == [False, False, True]  # type: ignore[union-attr, arg-type]
+    trio.connect(trio.b)
+    trio.later(60)
+    assert row_of(trio).outcome is Outcome.REJECTED
+    assert trio.held == 0
+
+
+def test_only_the_sender_notes_a_refusal() -> None:
+    trio = stored()
+    trio.cut(trio.a)
+    refuse(trio)
+    (row,) = trio.hub_store.tables.outbound.values()
+    trio.connect(trio.b)
+    for ident in (str(row.lk0), str(row.lk0._replace(id="56001")), "1.56001.1.1.5.9"):
+        noted = Receipt(src_ref_id=row.object_id, ack_flag=AckFlag.TRANSPORT, ident=ident)
+        packet = Packet(trio.b.address, PLATFORM, Function.RECEIPTS, Primitive.RESPONSE, [noted])
+        assert trio.b.down is not None
+        trio.hub.hear(trio.b.down, [packet])
+        trio.settle()
+        assert trio.held == 1
+
+
+def test_a_parked_copy_is_sent_again_at_once() -> None:
+    trio = stored()
+    trio.lose = lambda wire, frame: wire is trio.b.down
+    trio.connect(trio.b)
+    trio.settle()
+    (row,) = trio.hub_store.tables.outbound.values()
+    row.parked, row.ss_status = True, SendStatus.SS_INIT
+    trio.lose = lambda wire, frame: False
+    assert act(trio, "resend", [row.object_id, 7]) == {"resent": 1, "gone": 1}
+    trio.later(1)
+    assert trio.b.app.payloads == [b"x"]
+    assert lines(trio, Event.OPERATOR) == ["sent again by ops: it has closed"]
+
+
+def test_what_was_refused_is_not_sent_again() -> None:
+    trio = stored()
+    trio.cut(trio.a)
+    refuse(trio)
+    assert act(trio, "resend") == {"refused": 1}
+    trio.connect(trio.b)
+    trio.later(30)
+    assert trio.b.app.payloads == []
+
+
+def test_a_marker_on_its_way_is_no_news_of_a_refused_payload() -> None:
+    """10008 cancels and the platform's operator refuses at the same moment."""
+    trio = stored()
+    trio.cut(trio.a)
+    refuse(trio)
+    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
+    trio.connect(trio.a)
+    trio.later(60)
+    trio.connect(trio.b)
+    trio.later(60)
+    assert trio.a.told.events[-1].outcome == "CANCELLED"
+    assert trio.a.told.events[-1].reason == (Cancelled.code, "not wanted")
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize("what", ["altered", "gone"])
+def test_what_cannot_be_read_can_be_cancelled(what: str) -> None:
+    """A marker says no more than the row, so it needs nothing of what was beside it."""
+    trio = Trio()
+    trio.cut(trio.a)
+    trio.a.send(b"x", order_key="k")
+    trio.settle()
+    row, bodies = row_of(trio), trio.a.store.tables.bodies
+    bodies[row.object_id] = Stored(b"\xff", b"")
+    trio.connect(trio.a)
+    trio.settle()
+    assert row_of(trio).held
+    if what == "gone":
+        del bodies[row.object_id]
+    trio.a.engine.operating.cancel(row.lk0, lambda: None, fail, "cannot be read")
+    trio.later(60)
+    assert trio.a.told.events[-1].outcome == "CANCELLED"
+    assert trio.is_clean()
+
+
+def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
+    trio = stored(b"x", b"y")
+    bodies = trio.hub_store.tables.bodies
+    first, second = sorted(bodies)
+    kept = bodies[second]
+    bodies[first] = bodies[second] = Stored(b"\xff", b"")
+    trio.connect(trio.b)
+    trio.settle()
+    assert [row.held for row in trio.hub_store.tables.outbound.values()] == [True, True]
+    assert act(trio, "refuse", [first]) == {"refused": 1}
+    assert trio.a.told.events[-1].outcome == "REJECTED"
+    bodies[second] = kept  # the database was put back
+    assert act(trio, "resend", [second]) == {"resent": 1}
+    assert trio.b.app.payloads == [b"y"]
+    trio.later(60)
+    assert trio.held == 0
