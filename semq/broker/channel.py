@@ -394,7 +394,7 @@ class Channel:
 
     def confirm(self, sequence: int, is_safe: bool) -> None:
         """One publish has its outcome; told to the client at the end of the turn."""
-        if sequence and self.confirms is not None and self.is_open:
+        if sequence and self.confirms is not None:
             self.confirms.settle(sequence, is_safe)
             self.session.has_confirms(self)
 

@@ -60,7 +60,6 @@ def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
         source.attach(consumer)
     else:
         source.subscribe(consumer, ask.exclusive)
-        source.touch()
         source.pump()
 
 

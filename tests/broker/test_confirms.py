@@ -17,8 +17,11 @@ def test_each_number_is_spoken_for_once_and_truly(steps: list[str], chance: "st.
 
     def write() -> None:
         for number, multiple, is_safe in confirms.take():
-            for spoken in range(1, number + 1) if multiple else (number,):
-                heard.setdefault(spoken, is_safe)
+            covered = range(1, number + 1) if multiple else (number,)
+            news = [spoken for spoken in covered if spoken not in heard]
+            assert news  # no frame says again what was said
+            heard.update(dict.fromkeys(news, is_safe))
+        assert {number: outcome.get(number) for number in heard} == heard
 
     for step in [*steps, "write"]:
         if step == "publish":
@@ -61,3 +64,14 @@ def test_only_refusals_need_no_acknowledgement() -> None:
     confirms.next_number()
     confirms.settle(1, False)
     assert confirms.take() == [Confirm(1, False, False)]
+
+
+def test_a_refusal_ahead_of_its_turn_takes_nothing_from_those_before_it() -> None:
+    confirms = Confirms()
+    for _ in range(3):
+        confirms.next_number()
+    confirms.settle(1, True)
+    confirms.settle(3, False)
+    assert confirms.take() == [Confirm(3, False, False), Confirm(1, False, True)]
+    confirms.settle(2, True)
+    assert confirms.take() == [Confirm(3, True, True)]

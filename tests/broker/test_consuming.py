@@ -1,5 +1,7 @@
 """Taking messages out over real sockets: consume, prefetch, get, settle, recover, priorities, cancel."""
 
+from typing import Any
+
 import pytest
 from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel
@@ -7,6 +9,7 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from semq.amqp import methods as m
 from semq.amqp.events import ChannelClosed, Delivered, MethodReceived
+from semq.broker.channel import Channel
 from semq.broker.memory_store import MemoryStore
 from tests.broker.served import Served, served
 
@@ -320,6 +323,36 @@ def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_wha
     assert taker.until(5).got[4:] == [(b"4", True, 1)]
     channel.basic_ack(0, multiple=True)
     assert channel.queue_declare(queue, passive=True).method.message_count == 0
+
+
+class Asked(dict[int, Any]):
+    """Counts how often it is asked for a key."""
+
+    asked = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.asked += 1
+        return super().__contains__(key)
+
+
+def test_multiples_one_after_the_other_look_at_each_delivery_once(broker: Served, channel: BlockingChannel) -> None:
+    queue = str(channel.queue_declare("", exclusive=True).method.queue)
+    publish(channel, queue, *(b"%d" % number for number in range(50)))
+    taker = Taker(channel, queue).until(50)
+    box: list[Channel] = []
+
+    def watch() -> None:
+        (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
+        one.unacked = Asked(one.unacked)
+        box.append(one)
+
+    broker.call(watch)
+    for tag in taker.tags:
+        channel.basic_ack(tag, multiple=True)
+    taker.settled()
+    asked = box[0].unacked
+    assert isinstance(asked, Asked)
+    assert (len(asked), asked.asked) == (0, 100)  # whether it is known, and whether it is still out
 
 
 def test_a_header_that_just_fits_a_frame_comes_again_without_the_count(broker: Served) -> None:

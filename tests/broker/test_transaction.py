@@ -174,3 +174,18 @@ def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
         while running.call(lambda: running.server.in_transactions.bytes):
             pass
         assert running.call(lambda: running.server.alarm) is None
+
+
+def test_a_rollback_makes_outstanding_again_what_one_multiple_can_settle(channel: BlockingChannel, queue: str) -> None:
+    for body in (b"1", b"2", b"3"):
+        channel.basic_publish("", queue, body)
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tags = [tx.basic_get(queue)[0].delivery_tag for _ in range(3)]
+    tx.basic_ack(tags[1], multiple=True)
+    tx.tx_rollback()
+    tx.basic_ack(tags[1], multiple=True)
+    tx.tx_commit()
+    tx.close()
+    method, _, body = channel.basic_get(queue)
+    assert (body, method.message_count) == (b"3", 0)
