@@ -66,6 +66,19 @@ def test_a_fresh_secret(broker: Served) -> None:
     assert (error.reply_code, error.class_id, error.method_id) == (530, 10, 70)
 
 
+def test_a_secret_of_somebody_else_is_none(monkeypatch: pytest.MonkeyPatch, broker: Served) -> None:
+    async def mistaken(*_: object) -> str:
+        return "narrow"
+
+    with broker.raw().opened() as client:
+        monkeypatch.setattr(broker.server.authenticator, "authenticate", mistaken)
+        client.machine.send(0, ConnectionUpdateSecret(b"guest", "expired"))
+        client.flush()
+        error = client.closed().error
+    assert error is not None
+    assert error.reply_code == 530
+
+
 def refreshed(client: RawClient, secret: bytes) -> None:
     client.machine.send(0, ConnectionUpdateSecret(secret, "expired"))
     client.flush()

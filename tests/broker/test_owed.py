@@ -138,6 +138,14 @@ def test_written_in_the_order_that_loses_nothing() -> None:
     assert not owed
 
 
+def test_nothing_is_kept_of_what_is_settled_and_the_last_word_comes_last() -> None:
+    owed, marked = Owed(), DeclareQueue(1, "/", "q", False, b"")
+    other = DeclareQueue(2, "/", "r", False, b"")
+    owed.owe([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
+    owed.owe([MarkHandedOut(1, 3), marked])
+    assert list(owed.take()) == [[other, marked], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
+
+
 def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIST_OCTETS", 10)
     monkeypatch.setattr(module, "LIST_COUNT", 6)
