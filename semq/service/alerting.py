@@ -118,19 +118,19 @@ class Alerts:
             async with asyncio.timeout(PATIENCE_S):
                 errors = await _converse(process, said)
         except TimeoutError:
-            self.stop()
-            await process.wait()
+            await self.stop()
             return f"it did not end within {PATIENCE_S:.0f} s"
         finally:
             self._process = None
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         return f"status {process.returncode}: {lines[-1][:200] if lines else ''}" if process.returncode else ""
 
-    def stop(self) -> None:
-        """The node stops: what is being told is not waited for."""
+    async def stop(self) -> None:
+        """The node stops: what is being told comes to its end now."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
+            await self._process.wait()
 
 
 async def _converse(process: Process, said: bytes) -> bytes:

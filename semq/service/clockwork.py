@@ -6,6 +6,7 @@ APScheduler is an in-process timer here (its SQL job store would run jobs twice 
 once is guarded by the store's lease.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -79,3 +80,5 @@ async def _run(job: Job) -> None:
             await awaitable
     except Unavailable as error:  # the database is away for now: the job comes again
         log.warning("job_put_off", job=job.name, error=str(error))
+    except asyncio.CancelledError:  # the node stops
+        log.debug("job_cut_short", job=job.name)

@@ -49,6 +49,7 @@ class Nightly:
         self._surroundings = surroundings
         self._due = clock.wall()
         self._process: Process | None = None
+        self._is_stopping = False
         self.last: dict[str, object] = {}  #: how the last one ended, for ``node.status``
 
     def jobs(self) -> list[Job]:
@@ -71,11 +72,13 @@ class Nightly:
         else:
             self._due = now + timedelta(seconds=RETRY_S)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """The node stops: so does an extract that is being written, which is then as if it had not begun."""
+        self._is_stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.terminate()
+            await self._process.wait()
 
     async def _run(self) -> int:
         own = {name: value for name, value in os.environ.items() if name != "SEMQ_NODE"}
@@ -87,5 +90,5 @@ class Nightly:
         lines = said.decode("utf-8", "replace").strip().splitlines()
         status = await process.wait()
         self.last = {"at": self._clock.wall().isoformat(), "exit_status": status, "said": lines[-1] if lines else ""}
-        (log.info if status == 0 else log.error)("extract", exit_status=status, said=lines[-5:])
+        (log.info if status == 0 or self._is_stopping else log.error)("extract", exit_status=status, said=lines[-5:])
         return status

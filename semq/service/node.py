@@ -299,9 +299,9 @@ class Node(Generic[E]):
     async def stop(self) -> None:
         """Drain: say good-bye to peers, commit what was accepted, close the store and its database."""
         self._stopping, self._is_serving = True, False
-        self.nightly.stop()
         self.reloading.stop()
-        self.alerts.stop()
+        await self.nightly.stop()
+        await self.alerts.stop()
         if self._beginning is not None:
             self._beginning.cancel()
         if hasattr(self, "engine"):

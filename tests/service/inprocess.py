@@ -149,7 +149,7 @@ async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Map
     return told
 
 
-async def until(look: Callable[[], Any], patience_s: float = 60.0) -> Any:
+async def until(look: Callable[[], Any], patience_s: float = 180.0) -> Any:
     """Wait until ``look`` (plain or async) gives something true, and give that; for states that no event announces."""
     async with asyncio.timeout(patience_s):
         while True:

@@ -64,3 +64,12 @@ async def test_a_failed_extract_is_repeated_and_leaves_the_node_alone(inprocess:
 
 async def test_without_a_time_nothing_is_extracted(inprocess: InProcess) -> None:
     assert node_with(inprocess, "").nightly.jobs() == []
+
+
+async def test_a_node_that_stops_ends_its_extract(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
+    node = node_with(inprocess, '[extract]\nat = "00:30"\nfolder = "shared"\n')
+    await node.start()
+    process = await until(lambda: node.nightly._process)
+    await node.stop()
+    assert process.returncode is not None
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
