@@ -85,6 +85,10 @@ class HeldOperations:
         return ids, {"after": ids[-1] if ids else wanted.after, "done": len(ids) < wanted.limit}
 
     async def _named(self, name: str) -> int:
+        """The number of the copy that a name means: number, LK0, LK1 or AppKey. Raises NotThere, BadArguments."""
+        store, _, number = name.rpartition(".")
+        if store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal():
+            name = number
         rows = await self._node.store.read(find_messages, name)
         held = [int(row["id"]) for row in rows if row.get("direction") == Direction.RELAYED.name]
         if not held:

@@ -17,7 +17,7 @@ from semq.cli.times import milliseconds_ago
 
 group = typer.Typer()
 BATCH = 500
-Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Locators, numbers or AppKeys.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Locators (LK0, LK1), numbers or AppKeys.")]
 Target = Annotated[str | None, typer.Option(metavar="NODE", help="Stored for this institution.")]
 Source = Annotated[str | None, typer.Option(metavar="NODE", help="Sent by this institution.")]
 OlderThan = Annotated[str | None, typer.Option(metavar="AGE", help="Stored before: 30m, 2h, 7d, or a date.")]

@@ -9,6 +9,7 @@ from dataclasses import replace as other_numbers
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from semq.engine.errors import QuotaReached
 from semq.engine.stuck import Cause
 from semq.seal.errors import KeyUnknown
 from semq.transport.client import ClientLink
+from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import AckFlag, Answer, Receipt, Role
@@ -27,6 +29,7 @@ from tests.flows.losing import LosingProxy
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
 
 KNOWN: set[tuple[str, ...]] = set()  #: commands that were found to exist
+SENDER = Address(1, "88001")
 OVERDUE = "overdue_s = 0.001\n"
 
 
@@ -161,6 +164,42 @@ async def test_what_waits_for_its_turn(inprocess: InProcess, scene: Scene) -> No
     await scene.comes_to(await scene.submit("10008"), "NOT_SENT")
 
 
+async def test_what_cannot_be_read_is_ended_by_the_act_that_is_named(inprocess: InProcess, scene: Scene) -> None:
+    """The envelope of what waits for its turn is altered in the database."""
+    await scene.node.stop()
+    text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
+    settings = inprocess.settings("88001", text + OVERDUE)
+    scene.node = await inprocess.started(settings)
+    scene.admin = await inprocess.client(scene.node)
+    peer = await by_hand(inprocess, scene.hub)
+    await linked(scene.node)
+    await until(lambda: scene.node.engine.partners.online.get("1.10008"))
+    first, second = await scene.submit("10008"), await scene.submit("10008")
+    await scene.comes_to(second, "NOT_SENT")
+    async with await psycopg.AsyncConnection.connect(scene.node.store.url, autocommit=True) as connection:
+        row = "object_id = (SELECT object_id FROM tb_0031 WHERE lk0 = %s)"
+        await connection.execute(f"UPDATE tb_0031_body SET envelope = '\\xff' WHERE {row}", (second,))
+    await received(peer, first)
+    await scene.comes_to(second, "UNREADABLE")
+    await scene.semq("msg", "cancel", second, "--why", "altered on the disk")
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=second, status=Answer.VOID)
+    marker = await until(partial(scene.act, "msg.show", second))
+    assert marker["void"] is True
+    await until(lambda: scene.node.engine.core.counters.counts["unreadable"])
+    await peer.say(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
+
+    async def is_cancelled() -> bool:
+        return "CANCELLED" in await scene.trace(second)
+
+    await until(is_cancelled)
+
+
+async def received(peer: Peer, lk0: str) -> None:
+    """10008 has it, says 10008."""
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.RECV)
+    await peer.say(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
+
+
 async def test_what_its_target_never_records(
     inprocess: InProcess, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +221,13 @@ async def test_what_its_target_never_records(
         return [row["lk0"] for row in rows] == [lk0]
 
     await until(is_shown)
+    [row] = (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"]
+    assert f"`semq held resend {row['id']}`" in row["stuck"]["next_step"]
+    said = await asyncio.to_thread(
+        semq_process, "held", "resend", str(row["id"]), "--node", f"amqp://guest:guest@127.0.0.1:{scene.hub.port}"
+    )
+    assert said.out == "1 sent again, or as soon as their target is online\n", said
+    assert (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"] == []
 
 
 async def test_what_the_application_refuses(inprocess: InProcess, scene: Scene) -> None:

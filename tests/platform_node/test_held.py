@@ -108,7 +108,8 @@ async def test_an_act_says_what_it_left_alone(scene: Scene) -> None:
     said = await scene.semq("held", "refuse", "--all", "--why", "closed")
     assert "1 left alone: the only copy there is" in said.out
     assert "1 left alone: void markers end when their target is back" in said.out
-    said = await scene.semq("held", "refuse", only, "--why", "closed", "--only-copies")
+    [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
+    said = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
     assert said.out == "1 refused; their senders are told\n"
     # 56001 is taken out of the definitions: nobody is left who could answer the marker.
     scene.hub.directory.configure({name: one for name, one in scene.hub.settings.nodes.items() if name != "56001"})
