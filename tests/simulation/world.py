@@ -203,7 +203,8 @@ class World:
         if self.in_transit or self.ending or any(host.tables.outbound or host.tables.pending for host in self._hosts()):
             return False
         known = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
-        return known and all(host.is_idle for host in self._hosts())
+        # A process that is being started again after a commit of unknown fate has nothing to look at.
+        return known and all(host.is_up() and host.is_idle for host in self._hosts())
 
     def _check_end(self, result: Result, at_rest: bool) -> None:
         for message in self.oracle.messages.values():
