@@ -354,3 +354,25 @@ def test_a_message_restored_keeps_its_place_and_its_history() -> None:
     assert entry is not None
     assert (entry.message.body, entry.position, entry.deliveries) == (b"old", 7, 2)
     assert bodies(queue) == [b"new"]
+
+
+def test_what_nobody_will_acknowledge_makes_no_publisher_wait() -> None:
+    model = Model()
+    queue, consumer = model.queue(durable=True), Notes(no_ack=True)
+    queue.subscribe(consumer, False)
+    message = message_of(b"1", "", "q", delivery_mode=2)
+    assert not model.vhost.send(message, [queue]).must_be_stored
+    assert (consumer.bodies, model.memory.bytes) == ([b"1"], 0)
+
+
+def test_what_comes_back_after_its_time_expires_by_itself() -> None:
+    model = Model()
+    dead = model.queue("dead")
+    queue = model.queue(message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="dead")
+    model.publish("q", b"1")
+    entry = queue.get()
+    assert entry is not None
+    model.pass_by(1)
+    queue.settle(None, [entry], Disposition.REQUEUE)
+    model.pass_by(0)
+    assert (bodies(queue), bodies(dead)) == ([], [b"1"])
