@@ -172,3 +172,10 @@ def test_there_is_an_end_to_what_is_remembered(
         owed.owe([DropMessages(1, [1, 2]), DropMessages(2, [1, 2]), DropMessages(2, [3])])
     assert caplog.text.count("come again") == 1
     assert list(owed.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
+
+
+def test_what_makes_room_for_a_message_is_in_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LIST_COUNT", 1)
+    owed = Owed()
+    owed.owe([row(1), row(2)])
+    assert list(owed.take()) == [[DropMessages(1, [position]), row(position)] for position in (1, 2)]

@@ -176,3 +176,11 @@ def test_direct_replies_have_their_rules(channel: BlockingChannel) -> None:
     channel.basic_publish("", "q", b"", BasicProperties(reply_to="amq.rabbitmq.reply-to"))
     with pytest.raises(ChannelClosedByBroker, match=r"406.*fast reply consumer does not exist"):
         channel.basic_qos(prefetch_count=1)
+
+
+def test_what_a_full_queue_refuses_is_not_called_unroutable(channel: BlockingChannel) -> None:
+    arguments = {"x-max-length": 0, "x-overflow": "reject-publish"}
+    queue = str(channel.queue_declare("", exclusive=True, arguments=arguments).method.queue)
+    channel.confirm_delivery()
+    with pytest.raises(NackError):
+        channel.basic_publish("", queue, b"1", mandatory=True)
