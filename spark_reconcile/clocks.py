@@ -6,7 +6,7 @@ the way there and back, by the sender's clock, is the hub's time, whatever the s
 5905). The same with the receiver's record, between the hub's sending of a copy and its release, or between the sender's
 sending and the end-to-end acknowledgement. Each message gives an estimate that is off by at most half of its way there
 and back. Clocks drift and are put right, and what counts is how a clock stands where the evidence ends: the median of
-the last hour is taken.
+the last hour is taken, and only where the evidence begins that of the first one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,12 @@ HOUR_MS = 3_600_000
 
 
 class Skew(NamedTuple):
-    """A node's clock minus the hub's, and how many messages say so, of how many."""
+    """A node's clock minus the hub's, how many messages say so, of how many, and how it stood in the first hour."""
 
     ms: int
     agreeing: int
     of: int
+    first_ms: int
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
@@ -65,12 +66,12 @@ def latest(hours: Sequence[Hour]) -> Skew:
     """The clock as it stands at the end: of the last hour in which enough messages tell it, else of all of them."""
     enough = [one for one in hours if one.messages >= ENOUGH]
     if enough:
-        seconds = max(enough).seconds
+        first, seconds = min(enough).seconds, max(enough).seconds
     else:
         every = sorted(one.seconds for one in hours for _ in range(one.messages))
-        seconds = every[len(every) // 2]
+        first = seconds = every[len(every) // 2]
     agreeing = sum(one.messages for one in hours if abs(one.seconds - seconds) * 1000 < APPLY_FROM_MS)
-    return Skew(seconds * 1000, agreeing, sum(one.messages for one in hours))
+    return Skew(seconds * 1000, agreeing, sum(one.messages for one in hours), first * 1000)
 
 
 # The sender's clock minus the hub's: of a message that was sent once, and whose sender heard of it soon enough.
@@ -104,3 +105,8 @@ def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[st
     believed = {node: ms for node, ms in stated.items() if abs(ms) <= STATED_TO_MS}
     skews = {**believed, **{node: skew.ms for node, skew in estimated.items()}}
     return {node: ms for node, ms in skews.items() if abs(ms) >= APPLY_FROM_MS}
+
+
+def at_first(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
+    """The same of the first hour: by how much the times were wrong with which each node's ledgers begin."""
+    return applied({node: skew._replace(ms=skew.first_ms) for node, skew in estimated.items()}, stated)

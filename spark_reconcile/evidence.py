@@ -65,12 +65,17 @@ class Evidence:
         """Whether something that was delivered or expected is not used."""
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
-    def ground(self, skew: Mapping[str, int]) -> Ground:
-        """What the messages are judged by, with the clocks as they were found."""
+    def ground(self, skew: Mapping[str, int], first: Mapping[str, int]) -> Ground:
+        """What the messages are judged by, with the clocks as they were found, at the end and at ``first``.
+
+        A clock that was slow at first let its ledger begin the later: so much is added to where its evidence begins.
+        """
         spans = self._without_gap()
+        late = {node: max(0, skew.get(node, 0) - first.get(node, 0)) for node in {*skew, *first}}
         ledgers = tuple(
-            Coverage(m.node, m.store, spans[one.source][1], skew.get(m.node, 0), spans[one.source][0])
+            Coverage(m.node, m.store, reach, skew.get(m.node, 0), since + late.get(m.node, 0))
             for one in self._today()
+            for since, reach in [spans[one.source]]
             if (m := one.manifest) is not None
         )
         here = {one.source for one in self._today()}

@@ -136,7 +136,7 @@ def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tup
     if verify is not None:
         if manifest.signature is None:
             return "UNSIGNED", ""
-        if not verify(manifest.node, manifest.signed_bytes(), manifest.signature):
+        if not verify(manifest.node, manifest.signed_bytes(), manifest.signature, manifest.watermark):
             return "BAD_SIGNATURE", f"key {manifest.signature.key_id}"
     return "", ""
 

@@ -147,7 +147,7 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
     with progress.step("compare the clocks"):
         skews = clocks.estimate(facts, names)
         clock_ms = clocks.applied(skews, evidence.stated_skew)
-        ground = evidence.ground(clock_ms)
+        ground = evidence.ground(clock_ms, clocks.at_first(skews, evidence.stated_skew))
     with progress.step("judge"):
         judged = judging.judged(spark, facts, names, ground)
         oldest = evidence.window.start - settings.carry_days * DAY_MS

@@ -100,7 +100,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Sign = Callable[[bytes], Signature]
-Verify = Callable[[str, bytes, Signature], bool]  # node, signed bytes, signature: whether that node made it
+# Node, signed bytes, signature, and since when it may have been made (milliseconds since 1970 UTC; None: only what stands
+# now counts): whether that node made it.
+Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
 def folder_of(node: str, store: str) -> str:

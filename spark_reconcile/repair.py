@@ -116,7 +116,7 @@ def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mappi
         raise _bad("The index of the repair lists cannot be read.", "UNKNOWN_SCHEMA", place / INDEX) from error
     if verify is not None and signature is None:
         raise _bad("The repair list is not signed.", "UNSIGNED", place / INDEX)
-    if verify is not None and signature is not None and not verify(signer, canonical(index), signature):
+    if verify is not None and signature is not None and not verify(signer, canonical(index), signature, None):
         raise _bad("The repair list is not signed by the hub of this node.", "BAD_SIGNATURE", place / INDEX)
     return nodes.get(node)
 

@@ -1,16 +1,18 @@
 """Who vouches for an extract or a repair list: signatures with the keys and certificates of nodes.
 
 A signature carries its certificate, so the one who checks needs nothing but the authorities (``[reconcile] trust``).
-The certificate must be in force when it is checked; whether it was revoked is asked of the hub elsewhere.
+Whether it was revoked is asked of the hub elsewhere.
 """
 
 import tomllib
 from base64 import b64decode, b64encode
+from datetime import UTC, datetime
 from pathlib import Path
 
 from semq.clock import Clock
 from semq.config import Settings as NodeSettings
 from semq.errors import SemqError
+from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.trust import TrustStore
 from semq.seal import keys
 from semq.service.identity import ring_of
@@ -57,12 +59,17 @@ def authorities(stated: str, config: Path | None) -> Path | None:
 
 
 def verifier(trust: Path, clock: Clock) -> Verify:
-    """What tells whether a node made a signature, by the authorities of a PEM file. Raises TrustUnreadable."""
+    """What tells whether a node made a signature, by the authorities of a PEM file. Raises TrustUnreadable.
+
+    Its certificate must be in force now, or have ended only after the moment since when the signature may have been made:
+    what a ledger said is believed for as long as its authority is, repair lists only while the hub's certificate lasts.
+    """
     store = TrustStore.read(trust)
 
-    def verify(node: str, content: bytes, signature: Signature) -> bool:
+    def verify(node: str, content: bytes, signature: Signature, since: int | None) -> bool:
         try:
-            certificate = store.verify(b64decode(signature.certificate, validate=True), clock.wall())
+            certificate = read_certificate(b64decode(signature.certificate, validate=True))
+            store.verify(certificate, _moment(certificate, since, clock.wall()))
             keys.verify(certificate.public_key, b64decode(signature.value, validate=True), LABEL + content)
         except (SemqError, ValueError):
             return False
@@ -70,3 +77,10 @@ def verifier(trust: Path, clock: Clock) -> Verify:
         return is_hub if node == HUB else str(certificate.node) == node
 
     return verify
+
+
+def _moment(certificate: NodeCertificate, since: int | None, now: datetime) -> datetime:
+    """When a certificate must have been in force: now, or when it ended, but not before the signature could be made."""
+    if since is None or certificate.not_after >= now:
+        return now
+    return min(now, max(certificate.not_after, datetime.fromtimestamp(since / 1000, UTC)))

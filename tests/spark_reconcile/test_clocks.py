@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_reconcile import clocks, stages
-from spark_reconcile.clocks import Hour, Skew, applied, latest
+from spark_reconcile.clocks import Hour, Skew, applied, at_first, latest
 
 HOUR = clocks.HOUR_MS
 NAMES = ("lk0", "att", "accepted_at", "sent_at", "heard_at", "ended_at", "taken_at", "hub_sent_at", "released_at",
@@ -58,14 +58,14 @@ def test_clocks_are_told_by_the_messages_of_the_last_hour(spark: SparkSession) -
 
 
 def test_one_absurd_line_does_not_set_a_clock() -> None:
-    assert latest([Hour(9, 0, 50), Hour(10, 3600, 2)]) == Skew(0, 50, 52)
-    assert latest([Hour(9, 0, 2), Hour(10, 3600, 1)]) == Skew(0, 2, 3)
-    assert latest([Hour(9, 0, 50), Hour(10, 3600, 3)]) == Skew(3_600_000, 3, 53)
+    assert latest([Hour(9, 0, 50), Hour(10, 3600, 2)]) == Skew(0, 50, 52, 0)
+    assert latest([Hour(9, 0, 2), Hour(10, 3600, 1)]) == Skew(0, 2, 3, 0)
+    assert latest([Hour(10, 3600, 3), Hour(9, 0, 50)]) == Skew(3_600_000, 3, 53, 0)
+    assert latest([Hour(8, 60, 2), Hour(9, -3600, 3), Hour(10, 0, 3)]) == Skew(0, 3, 8, -3_600_000)
 
 
 def test_an_estimate_counts_before_what_a_manifest_states_and_nothing_that_cannot_be() -> None:
     stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999, "1.e": 25 * HOUR, "1.f": -25 * HOUR}
-    assert applied({"1.a": Skew(3_600_000, 5, 5), "1.d": Skew(1_000, 5, 5)}, stated) == {
-        "1.a": 3_600_000,
-        "1.b": 60_000,
-    }
+    estimated = {"1.a": Skew(3_600_000, 5, 5, 0), "1.d": Skew(1_000, 5, 5, -7_000)}
+    assert applied(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000}
+    assert at_first(estimated, stated) == {"1.b": 60_000, "1.d": -7_000}

@@ -33,6 +33,9 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
         for other, node in enumerate(("1.fast", "1.slow", "1.b")):
             office.write(Order(number, node, "1.a", 22 * HOUR + number * MINUTE), DIRECT, SKEW)
             office.write(Order(100 * other + number, "1.a", node, 22 * HOUR + number * MINUTE), DIRECT, SKEW)
+        # Its clock was an hour slow in the morning, and put right at noon.
+        office.write(Order(300 + number, "1.a", "1.reset", 8 * HOUR + number * MINUTE), DIRECT, {"1.reset": -HOUR})
+        office.write(Order(310 + number, "1.a", "1.reset", 22 * HOUR + number * MINUTE), DIRECT)
     sent = "S:ACCEPTED@0 S:SENT@3"
     lost = office.write(Order(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
     lost_at_noon = office.write(Order(21, "1.a", "1.b", 12 * HOUR), sent)
@@ -41,6 +44,7 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
     crossing = office.write(Order(24, "1.a", "1.b", LATE - 30), DIRECT)
     # Recorded in the last hour of the date before, by the receiver's clock: an extract that was never delivered.
     early = office.write(Order(25, "1.a", "1.slow", 30 * MINUTE), DIRECT, SKEW)
+    reset = office.write(Order(28, "1.a", "1.reset", 30 * MINUTE), DIRECT, {"1.reset": -HOUR})
     absent = office.write(Order(26, "1.a", "1.gone", 9 * HOUR), DIRECT)
     forged = office.write(Order(27, "1.a", "1.b", LATE - 2_000), "H:FORWARDED@24 R:RECEIVED@40")
     for number in range(30, 34):
@@ -53,7 +57,8 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
         ("date", "IN_FLIGHT"), ("date", "MISSING_AT_HUB"), None, ("date", "IN_FLIGHT"), ("date", "IN_FLIGHT"),
         ("date", "SOURCE_MISSING"), ("date", "SOURCE_MISSING"), ("date", "IN_FLIGHT"),
     ]  # fmt: skip
-    assert (first.verdicts["MATCHED"], first.verdicts["STATE_CONTRADICTION"]) == (24, 0)
+    assert found[reset.lk0] == ("date", "SOURCE_MISSING")
+    assert (first.verdicts["MATCHED"], first.verdicts["STATE_CONTRADICTION"]) == (32, 0)
 
     office.extract(NEXT)
     second, found = reconcile(office, spark, NEXT)
@@ -69,9 +74,9 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
 # ---------------------------------------------------------------- before Spark is asked
 
 
-def ground_of(office: Office) -> Any:
+def ground_of(office: Office, first: dict[str, int] | None = None) -> Any:
     evidence: Evidence = believe(office.settings, DAY, allow_partial=True)
-    return evidence.ground({"1.a": 1_000})
+    return evidence.ground({"1.a": 1_000}, {"1.a": 1_000} if first is None else first)
 
 
 def test_evidence_reaches_as_far_as_extracts_follow_each_other(office: Office) -> None:
@@ -91,6 +96,15 @@ def test_evidence_reaches_as_far_as_extracts_follow_each_other(office: Office) -
     assert (ground.hub_since, ground.hub_watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 24 * HOUR)
     assert ground.hub_complete
     assert ground.incomplete == frozenset()
+
+
+def test_evidence_begins_as_much_later_as_a_clock_was_slow_at_first(office: Office) -> None:
+    office.write(Order(1), DIRECT)
+    office.extract()
+    for first, later in (({}, 1_000), ({"1.a": -HOUR}, HOUR + 1_000), ({"1.a": HOUR}, 0), ({"1.b": -HOUR}, 1_000)):
+        by_node = {one.node: one for one in ground_of(office, first).ledgers}
+        assert (by_node["1.a"].since - MIDNIGHT, by_node["1.a"].skew) == (later, 1_000), first
+        assert by_node["1.b"].since - MIDNIGHT == (HOUR if "1.b" in first else 0)
 
 
 def test_a_node_of_which_one_ledger_is_absent_is_incomplete(office: Office) -> None:

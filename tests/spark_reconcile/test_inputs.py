@@ -13,7 +13,7 @@ from spark_reconcile import inputs
 from spark_reconcile.inputs import STATES, Source
 from spark_reconcile.manifest import Signature
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HUB, Office, Order
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, Office, Order
 
 
 @pytest.fixture
@@ -212,7 +212,8 @@ def test_where_signatures_are_required_each_is_checked(office: Office, folder: P
     set_manifest(folder, signature={"key_id": "b", "algorithm": "test", "value": "right"})
     set_manifest(office.folder(HUB), signature={"key_id": "h", "algorithm": "test", "value": "wrong"})
 
-    def verify(node: str, signed: bytes, signature: Signature) -> bool:
+    def verify(node: str, signed: bytes, signature: Signature, since: int | None) -> bool:
+        assert since == MIDNIGHT + 24 * HOUR  # what a ledger said up to then may have been signed ever since
         return signature.value == "right" and node == "1.b" and b'"rows":3' not in signed.replace(b"3", b"x")
 
     found = {source.source: source.state for source in inputs.gather(office.extracts, [DAY], verify)}

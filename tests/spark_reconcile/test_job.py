@@ -136,8 +136,8 @@ def test_the_page_stays_small_however_many_exceptions_there_are(published: Publi
 def test_the_repair_list_asks_each_node_for_safe_deeds(published: Published) -> None:
     place = Place.at(published.folder / "repair")
 
-    def verify(signer: str, content: bytes, signature: Signature) -> bool:
-        return signer == "hub" and signature == sign(content)
+    def verify(signer: str, content: bytes, signature: Signature, since: int | None) -> bool:
+        return since is None and signer == "hub" and signature == sign(content)
 
     deeds = [
         deed for node in ("1.10001", "1.10002", "1.10003", "hub") for deed in repair.read_repair(place, node, verify)

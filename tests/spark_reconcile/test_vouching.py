@@ -58,21 +58,21 @@ def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float 
 def test_a_signature_is_believed_for_its_node_and_content_only(tmp_path: Path, trust: Path) -> None:
     signature = sign_of(tmp_path)(CONTENT)
     verify = verifier(trust, CLOCK)
-    assert verify("1.10008", CONTENT, signature)
-    assert not verify("1.56001", CONTENT, signature)
-    assert not verify(HUB, CONTENT, signature)
-    assert not verify("1.10008", CONTENT + b".", signature)
+    assert verify("1.10008", CONTENT, signature, None)
+    assert not verify("1.56001", CONTENT, signature, None)
+    assert not verify(HUB, CONTENT, signature, None)
+    assert not verify("1.10008", CONTENT + b".", signature, None)
 
 
 def test_only_the_platform_speaks_for_the_hub(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
-    assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT))
+    assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT), None)
 
 
 def test_other_authorities_and_old_certificates_are_not_believed(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
     for name, made in {"a": sign_of(tmp_path, FOREIGN), "b": sign_of(tmp_path / "..", days=10, age=20)}.items():
-        assert not verify("1.10008", CONTENT, made(CONTENT)), name
+        assert not verify("1.10008", CONTENT, made(CONTENT), None), name
 
 
 def test_what_the_certificate_before_has_signed_is_believed_until_it_ends(tmp_path: Path, trust: Path) -> None:
@@ -86,14 +86,30 @@ def test_what_the_certificate_before_has_signed_is_believed_until_it_ends(tmp_pa
     clock = StandingClock()
     for day, believed in ((0, [True, True]), (11, [False, True]), (91, [False, False])):
         clock.now = NOW + timedelta(days=day, minutes=1)
-        assert [verifier(trust, clock)("1.10008", CONTENT, one) for one in (before, after)] == believed
+        assert [verifier(trust, clock)("1.10008", CONTENT, one, None) for one in (before, after)] == believed
+
+
+def test_what_a_ledger_said_is_believed_after_its_certificate_has_ended(tmp_path: Path, trust: Path) -> None:
+    signature = sign_of(tmp_path, days=10)(CONTENT)
+    clock = StandingClock()
+    clock.now = NOW + timedelta(days=400)
+    for day, believed in ((-1, True), (9.9, True), (10.1, False), (401, False)):
+        since = int((NOW + timedelta(days=day)).timestamp() * 1000)
+        assert verifier(trust, clock)("1.10008", CONTENT, signature, since) is believed, day
+    # Dates before the certificate's life that were extracted late; before that life began nothing can be signed.
+    long_ago = int((NOW - timedelta(days=30)).timestamp() * 1000)
+    for day, believed in ((5, True), (-5, False)):
+        clock.now = NOW + timedelta(days=day)
+        assert verifier(trust, clock)("1.10008", CONTENT, signature, long_ago) is believed, day
+    other = sign_of(tmp_path / "foreign", FOREIGN, days=10)(CONTENT)
+    assert not verifier(trust, clock)("1.10008", CONTENT, other, long_ago)
 
 
 @pytest.mark.parametrize("field", ["value", "certificate"])
 @pytest.mark.parametrize("text", ["", "no base64!", b64encode(b"nonsense").decode()])
 def test_nonsense_is_no_signature(tmp_path: Path, trust: Path, field: str, text: str) -> None:
     signature = sign_of(tmp_path)(CONTENT)
-    assert not verifier(trust, CLOCK)("1.10008", CONTENT, msgspec.structs.replace(signature, **{field: text}))
+    assert not verifier(trust, CLOCK)("1.10008", CONTENT, msgspec.structs.replace(signature, **{field: text}), None)
 
 
 def test_who_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
@@ -110,7 +126,7 @@ def test_an_enrolled_node_believes_its_own_authorities(tmp_path: Path) -> None:
     file = config(tmp_path)
     own = authorities("", file)
     assert own is not None
-    assert verifier(own, CLOCK)("1.10008", CONTENT, sign(CONTENT))
+    assert verifier(own, CLOCK)("1.10008", CONTENT, sign(CONTENT), None)
     assert signer_of(file) is not None
     assert authorities("stated.pem", file) == Path("stated.pem")
 

@@ -38,7 +38,7 @@ def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
             source("1.twice", "REPEATED"), source("1.good", day=date(2026, 11, 19)),
             source("1.bad", "ALTERED", day=date(2026, 11, 19)),
         ),
-        skews={"1.fast": Skew(7_200_000, 9, 10), "1.good": Skew(1000, 9, 10), HUB: Skew(5000, 1, 1)},
+        skews={"1.fast": Skew(7_200_000, 9, 10, 0), "1.good": Skew(1000, 9, 10, 0), HUB: Skew(5000, 1, 1, 0)},
         absent={"1.late": 5, "1.never": 7},
     )  # fmt: skip
     told = sources(found, Settings(names={"1.never": "某某"}))
