@@ -218,7 +218,7 @@ def _result(
         verdicts=findings.verdicts,
         carried={name: count for name, count in findings.carried.items() if count},
         report=str(this.place / "report.html"),
-        missing=sorted({*findings.absent, *(one.source for one in evidence.sources if one.state == "MISSING")}),
+        missing=missing(findings),
         breaches=[breach._asdict() for breach in findings.breaches],
         plausibility=findings.plausibility._asdict(),
         deeds=deeds,
@@ -227,6 +227,14 @@ def _result(
         seconds=dict(progress.seconds),
         created_at=clock.wall().isoformat(timespec="seconds"),
     )
+
+
+def missing(findings: Findings) -> list[str]:
+    """What was not delivered: ledgers where it is known which, else nodes, or the hub; none of them twice."""
+    named = {one.source for one in findings.sources if one.state == "MISSING"}
+    of = {name.rsplit(".", 2)[0] for name in named}
+    whole = {node for node in findings.absent if node not in of and not (node == "the hub" and of & findings.hubs)}
+    return sorted(named | whole)
 
 
 def _outcome(findings: Findings) -> str:

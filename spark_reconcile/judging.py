@@ -130,17 +130,20 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, grou
 
 
 def _born() -> Column:
-    """When it was accepted, or first sent; for a message of which its sender says nothing, when others first saw it.
+    """When it was accepted, or first sent; where its sender does not say how it began, when others first saw it.
 
     Null if neither: then it is of an earlier date, as what the hub sends without having taken it on these dates.
     """
     of_old = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     others = f"if({of_old}, NULL, least(taken_at, recorded_at))"
-    own = f"if({_SILENT}, NULL, sent_at), if({_SILENT} OR carried > 0, {others}, NULL)"
+    own = f"if({_SILENT}, NULL, sent_at), if({_SILENT} OR {_HEADLESS} OR carried > 0, {others}, NULL)"
     return F.expr(f"coalesce(accepted_at, refused_at, {own}, bad_at)")
 
 
 _SILENT = f"(sender & {~NOTES}) = 0"
+# Its sender's lines begin in the middle, yet the hub took it: without this nobody would look at what was cut off there.
+_BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
+_HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
 # When each side must have written of a message at the earliest.
 _MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_sent_at, taken_at, begun_at)"}
 
@@ -160,7 +163,8 @@ def _step() -> Column:
 
 
 def _scope(window: Window) -> Column:
-    near = f"{_SILENT} AND carried = 0 AND born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
+    about = f"born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
+    near = f"({_SILENT} OR {_HEADLESS}) AND carried = 0 AND {about}"
     return F.expr(
         f"CASE WHEN born_at IS NULL AND carried = 0 AND (sender | hub | receiver) & {~NOTES} = 0 THEN 'none' "
         f"WHEN {near} THEN 'near' WHEN born_at >= {window.end} THEN 'later' WHEN born_at >= {window.start} THEN 'date' "

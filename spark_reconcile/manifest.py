@@ -100,8 +100,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Sign = Callable[[bytes], Signature]
-# Node, signed bytes, signature, and since when it may have been made (milliseconds since 1970 UTC; None: only what stands
-# now counts): whether that node made it.
+# Node, signed bytes, signature, and since when it may have been made (milliseconds since 1970 UTC; None: it counts only
+# while its certificate is in force): whether that node made it.
 Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 

@@ -4,12 +4,13 @@ Asked at the hub's door (``parcel``) and again at every run (``inputs``): a file
 and two columns are read, never rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_reconcile.footer import BadFooter, Chunk, chunks
 from spark_reconcile.manifest import Manifest, Part
 from spark_reconcile.schema import arrow_matches
 from spark_reconcile.storage import Place
@@ -47,21 +48,24 @@ def looked_at(part: Part, file: Place, manifest: Manifest) -> Seen:
 def looked_into(part: Part, file: Place, manifest: Manifest) -> Seen:
     """The same of a file whose length and hash are known to be right."""
     try:
-        # As dictionaries: a column with one value costs next to nothing, and a bomb of long texts no memory.
-        with file.open() as stream, pq.ParquetFile(stream, read_dictionary=["node", "store"]) as parquet:
-            fault = arrow_matches(parquet.schema_arrow)
+        with file.open() as stream:
+            footer = pq.read_metadata(stream)
+            fault = arrow_matches(footer.schema.to_arrow_schema())
             if fault:
                 return Seen("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
+            # As dictionaries: a column with one value costs next to nothing, and a bomb of long texts no memory.
+            parquet = pq.ParquetFile(stream, metadata=footer, read_dictionary=["node", "store"])
             if parquet.metadata.num_rows != part.rows:
                 return Seen("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
-            unfit = _unfit(parquet)
+            described = chunks(stream)
+            unfit = next(filter(None, map(_unfit, described)), "")
             if unfit:
                 return Seen("UNKNOWN_SCHEMA", f"{part.name}: {unfit}")
             other = _other_node(parquet, manifest)
             if other:
                 return Seen("OTHER_NODE", f"{part.name}: {other}")
-            return Seen("", "", tuple(_ranges(parquet, "seq")), tuple(_ranges(parquet, "at")))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            return Seen("", "", *(tuple(x.range for x in described if x.column == name) for name in ("seq", "at")))
+    except (pa.ArrowException, BadFooter, OSError, UnicodeDecodeError) as error:
         return Seen("TRUNCATED", f"{part.name}: {str(error)[:120]}")
 
 
@@ -79,26 +83,13 @@ def other_ranges(manifest: Manifest, seen: Sequence[Seen]) -> str:
     return ""
 
 
-def _unfit(parquet: pq.ParquetFile) -> str:
+def _unfit(chunk: Chunk) -> str:
     """What a footer says that Spark could not unpack, or only into more memory than there is."""
-    for chunk in _chunks(parquet):
-        if chunk.compression not in READABLE:
-            return f"compressed by {chunk.compression}"
-        if chunk.total_uncompressed_size > max(CHUNK_ALWAYS, VALUE_MAX * chunk.num_values):
-            return f"{chunk.path_in_schema[:80]} unpacks to {chunk.total_uncompressed_size} bytes"
-    return ""
-
-
-def _chunks(parquet: pq.ParquetFile) -> Iterator[pq.ColumnChunkMetaData]:
-    groups = (parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups))
-    return (group.column(index) for group in groups for index in range(group.num_columns))
-
-
-def _ranges(parquet: pq.ParquetFile, column: str) -> Iterator[Range]:
-    for chunk in _chunks(parquet):
-        if chunk.path_in_schema == column:
-            said = chunk.statistics
-            yield (said.min, said.max) if said is not None and said.has_min_max else None
+    if chunk.codec not in READABLE:
+        return f"compressed by {chunk.codec}"
+    if chunk.unpacked > max(CHUNK_ALWAYS, VALUE_MAX * chunk.values):
+        return f"{chunk.column[:80]} unpacks to {chunk.unpacked} bytes"
+    return f"{chunk.column[:80]} lies in another file" if chunk.is_elsewhere else ""
 
 
 def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:

@@ -5,6 +5,7 @@ On local cores that is one process, with ``local-cluster[EXECUTORS,CORES,MIB]`` 
 """
 
 import atexit
+import fcntl
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from pyspark import SparkContext
 
 END_S = 60.0
 LOOPBACK = "127.0.0.1"
+PREFIX, LOCK = "semq-spark-", "lock"
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*([0-9]+)\s*]")
 # Only errors, on stderr. The gateway has a logger of its own so that Spark does not set one up and tell of it.
 _LOG = """rootLogger.level = error
@@ -38,7 +40,7 @@ def on_this_machine(master: str) -> dict[str, str]:
     """Settings for a master whose processes all run here; none for another one, which must find us by our address."""
     if not master.startswith("local"):
         return {}
-    settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+    settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.local.dir": str(folder())}
     cluster = _LOCAL_CLUSTER.fullmatch(master)
     if cluster:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # of the executors
@@ -49,10 +51,36 @@ def on_this_machine(master: str) -> dict[str, str]:
 
 @cache
 def folder() -> Path:
-    """A folder for the Java processes of this process; removed when it ends, after them."""
-    made = Path(tempfile.mkdtemp(prefix="semq-spark-"))
+    """A folder for the Java processes of this process, and what they spill; removed when it ends, after them.
+
+    The lock in it tells others that we live. What killed ones have left is removed here.
+    """
+    root = Path(tempfile.gettempdir())
+    remove_dead(root)
+    made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+    beside = made / f"{LOCK}.new"
+    fcntl.flock(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)  # for as long as we live
+    beside.rename(made / LOCK)  # so that there is no lock that is not held
     atexit.register(_end, made)
     return made
+
+
+def remove_dead(root: Path) -> None:
+    """Remove the folders of our processes that were killed: those whose lock nobody holds any more."""
+    for left in root.glob(f"{PREFIX}*/{LOCK}"):
+        try:
+            if left.lstat().st_uid != os.getuid():
+                continue
+            descriptor = os.open(left, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:  # somebody else was faster
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left.parent, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(descriptor)
 
 
 @cache

@@ -149,7 +149,7 @@ def stories(their_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[
     )
     rows = (
         numbered.where(F.col("number") <= STORY_LINES + 1)
-        .select("lk0", "number", "at", "outside", "side", "event", "node", "att", "lk1", "reason")
+        .select("lk0", "number", "at", "outside", "side", "event", "node", "seq", "att", "lk1", "reason")
         .collect()
     )
     told: dict[str, list[dict[str, Any]]] = {}

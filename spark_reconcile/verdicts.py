@@ -172,7 +172,11 @@ forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|d
 
 # What a finding says beyond its verdict, and the safe deed that the repair list asks, and of whom.
 FINDINGS = {
-    "line_unreadable": ("A side or event number is not one of schema version 1.", "", ""),
+    "line_unreadable": (
+        "A line is not one of schema version 1: by what it says or leaves out, or by whose ledger it stands in.",
+        "",
+        "",
+    ),
     "line_out_of_range": ("A line's time lies outside the dates that its manifest states.", "", ""),
     "locator_unreadable": ("The source locator LK0 cannot be read.", "", ""),
     "refusal_not_returned": ("The hub refused it; its sender still waits.", "sender", "inquire"),

@@ -61,8 +61,8 @@ def authorities(stated: str, config: Path | None) -> Path | None:
 def verifier(trust: Path, clock: Clock) -> Verify:
     """What tells whether a node made a signature, by the authorities of a PEM file. Raises TrustUnreadable.
 
-    Its certificate must be in force now, or have ended only after the moment since when the signature may have been made:
-    what a ledger said is believed for as long as its authority is, repair lists only while the hub's certificate lasts.
+    Its certificate must be in force now, or have ended only after the signature could be made: what a ledger said is
+    believed for as long as its authority is, repair lists only while the hub's certificate lasts.
     """
     store = TrustStore.read(trust)
 

@@ -96,14 +96,15 @@ class Findings:
     plausibility: Plausibility = _BELIEVED
 
     @property
+    def hubs(self) -> frozenset[str]:
+        """The addresses of the platform's nodes whose ledgers are used."""
+        known = (one.manifest for one in self.sources if one.is_used)
+        return frozenset(m.node for m in known if m is not None and m.role == "platform")
+
+    @property
     def hub(self) -> str:
-        """The address of the hub whose ledger is used; the first, if there are several."""
-        hubs = [
-            one.manifest.node
-            for one in self.sources
-            if one.is_used and one.manifest and one.manifest.role == "platform"
-        ]
-        return min(hubs, default="")
+        """The address of the hub; the first, if there are several."""
+        return min(self.hubs, default="")
 
     @property
     def messages(self) -> int:

@@ -1,14 +1,16 @@
 """The exceptions on the page: what each finding means, whose it is and what to do next, and messages with their story,
 told on the hub's clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from semq.store.rows import Event, Side
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.steps import next_steps, owner_of
 from spark_reconcile.report.words import duration, event_words, side_word, stands
+from spark_reconcile.schema import EVENTS_OF, NOTES, mask
 from spark_reconcile.stages import STORY_LINES
 from spark_reconcile.verdicts import FINDINGS, VERDICT
 
@@ -55,20 +57,21 @@ class _Teller:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._hub = findings.hub
+        self._hub, self._hubs = findings.hub, findings.hubs
         self._skew = findings.clock_ms
 
     def tell(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
         """One message: who must act, what every ledger says of it, the story, and the next commands."""
         ordered = sorted(lines[:STORY_LINES], key=self._moment)
-        writer = next((line["node"] for line in ordered if line["outside"] or _unreadable(line)), "")
+        faults = [unreadable(line, row["lk0"], self._hubs) for line in ordered]
+        writer = next((x["node"] for x, fault in zip(ordered, faults, strict=True) if x["outside"] or fault), "")
         return {
             "row": row,
             "anchor": anchor,
             "owner": owner_of(row, self._hub),
             "stands": [(side, stands(side, row[f"{side}_word"])) for side in SIDES],
             "steps": next_steps(row, self._findings.day.isoformat(), self._hub, writer),
-            "story": [self._line(line) for line in ordered],
+            "story": [self._line(line, fault) for line, fault in zip(ordered, faults, strict=True)],
             "is_cut": len(lines) > STORY_LINES,
             "clocks": self._clocks(ordered),
         }
@@ -77,7 +80,7 @@ class _Teller:
         """When a line was written, by the hub's clock. Equal moments stay in the order in which they came."""
         return int(line["at"]) - self._skew.get(line["node"], 0)
 
-    def _line(self, line: Row) -> Row:
+    def _line(self, line: Row, fault: str) -> Row:
         return {
             # A time outside the dates of its extract was moved when it was read, and is not what the line says.
             "at": "outside its dates" if line["outside"] else self._findings.calendar.local(line["at"]),
@@ -85,7 +88,7 @@ class _Teller:
             "side": side_word(line["side"]),
             "said": event_words(line["side"], line["event"]),
             "att": line["att"] or "",
-            "more": " ".join(filter(None, (line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
+            "more": " ".join(filter(None, (fault, line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
         }
 
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:
@@ -94,5 +97,19 @@ class _Teller:
         return [(node, f"{'fast' if ms > 0 else 'slow'} by {duration(abs(ms))}") for node, ms in sorted(wrong.items())]
 
 
-def _unreadable(line: Row) -> bool:
-    return event_words(line["side"], line["event"]).startswith("unreadable")
+def unreadable(line: Row, lk0: str, hubs: Collection[str]) -> str:
+    """Why a line cannot be read, in words; empty if it can. The rule is that of ``facts``."""
+    try:
+        side, event = Side(line["side"] or 0), Event(line["event"] or 0)
+    except ValueError:
+        return "unreadable: no such side or event"
+    is_remark = bool(mask(event) & NOTES)
+    faults = (
+        (lk0.startswith("?"), "it names no message"),
+        (line["seq"] is None, "it has no number"),
+        (event not in EVENTS_OF[side], f"a {side_word(side)} writes no such line"),
+        (side is Side.SENDER and not is_remark and not lk0.startswith(f"{line['node']}."),
+         "it stands in the ledger of another node than its sender's"),
+        (side is Side.HUB and line["node"] not in hubs, "it stands in the ledger of a node that is no hub"),
+    )  # fmt: skip
+    return next((f"unreadable: {words}" for holds, words in faults if holds), "")

@@ -80,10 +80,11 @@ def _scope(lines: list[Line], world: World) -> str:
         born = first([x for x in _of(lines, S, E.REFUSED) if x.att <= 1])
     if born is None and _moves(lines, S):
         born = first([x for x in _of(lines, S, E.SENT) if x.att <= 1])
-    elif born is None:
-        taken = _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED)
-        if taken or not _moves(lines, H):  # else the hub took it on an earlier date
-            born = first(taken, _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
+    taken = _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED)
+    begun = _of(lines, S, E.ACCEPTED, E.REFUSED, E.SENT, E.AGAIN, E.VOIDED)
+    # Its sender says nothing, or not how it began. What the hub sends and has not taken it took on an earlier date.
+    if born is None and not begun and (taken or not (_moves(lines, H) or _moves(lines, S))):
+        born = first(taken, _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
     if born is None:
         born = first([x for x in lines if not _readable(x) or x.seq in world.outside])
     if born is None:

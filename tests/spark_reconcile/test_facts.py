@@ -56,6 +56,8 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     "nulls instead of empty texts": ("MATCHED", STORED, change(0, att=None, lk1=None, size=None, reason=None)),
     "no ACCEPTED line": ("MATCHED", DIRECT, without(0)),
     "nothing but SENT": ("MISSING_AT_HUB", "S:SENT@0", nothing),
+    "nothing of its sender but DELIVERED": ("MATCHED", DIRECT.replace("S:ACCEPTED@0 S:SENT@3 ", ""), nothing),
+    "a later attempt of an earlier date": ("", DIRECT.replace("S:ACCEPTED@0 ", ""), change(0, att=2)),
     "no FORWARDED line": ("STATE_CONTRADICTION", DIRECT, without(2)),
     "no RECEIVED line": ("STATE_CONTRADICTION", DIRECT, without(3)),
     "no DELIVERED line": ("ACK_NOT_RETURNED", DIRECT, without(5)),

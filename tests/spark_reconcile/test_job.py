@@ -20,13 +20,14 @@ from spark_reconcile.days import Calendar
 from spark_reconcile.diff import diff
 from spark_reconcile.errors import BadExtract, BadRepairList, BeingRun, NoSuchRun, SourcesMissing, SparkFailed
 from spark_reconcile.generate import Truth, generate
-from spark_reconcile.job import Request, Result, run
+from spark_reconcile.job import Request, Result, missing, run
 from spark_reconcile.manifest import Signature, date_folder
 from spark_reconcile.progress import Progress
 from spark_reconcile.settings import Limit, Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import VERDICT
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, Order, StandingClock
+from tests.spark_reconcile.report.made import findings, source
 
 NEXT = DAY + timedelta(days=1)
 
@@ -148,7 +149,7 @@ def test_the_repair_list_asks_each_node_for_safe_deeds(published: Published) -> 
     assert all(deed.sender == "1.10001" for deed in repair.read_repair(place, "1.10001") if deed.side == "sender")
     assert repair.read_repair(place, "1.99999") == []
     with pytest.raises(BadRepairList):
-        repair.read_repair(place, "1.10001", lambda signer, content, signature: False)
+        repair.read_repair(place, "1.10001", lambda signer, content, signature, since: False)
     with pytest.raises(NoSuchRun):
         repair.read_repair(Place.at(published.root), "1.10001")
     (published.folder / "repair" / "1.10002.jsonl").write_text('{"lk0": "1.1.1.1.1.1"}')
@@ -233,13 +234,13 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
     assert {name: count for name, count in found.verdicts.items() if count} == {
         "MATCHED": 12, "IN_FLIGHT": 1, "SOURCE_MISSING": 2, "REFUSED": 1,
     }  # fmt: skip
-    assert found.missing == ["1.gone"]
+    assert found.missing == ["1.gone"]  # which ledgers it has nobody knows
     verdicts = pq.read_table(Path(found.report).parent / "verdicts.parquet").to_pylist()
     assert [row["lk0"] for row in verdicts if row["verdict"] == "IN_FLIGHT"] == [at_night.lk0]
     assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000
     page = Path(found.report).read_text()
     assert "fast by 1 h" in page
-    assert "No ledger of 1.gone: 2 messages cannot be judged." in page
+    assert "No ledger of <bdi>1.gone</bdi>: 2 messages cannot be judged." in page
 
     with pytest.raises(SourcesMissing) as caught:
         reconcile(office.settings, spark, office.clock, require_all=True)
@@ -318,3 +319,12 @@ def test_a_date_is_run_once_at_a_time(office: Office) -> None:
 
 def test_midnight_is_where_the_tests_think_it_is() -> None:
     assert Calendar().window(DAY).start == MIDNIGHT
+
+
+def test_what_is_missing_is_named_once_and_by_ledger_where_that_is_known() -> None:
+    other = replace(source(HUB, "MISSING"), source=f"{HUB}.2.1")
+    sources = (source("1.a"), source("1.b", "MISSING"), source(HUB, role="platform"), other)
+    absent = {"1.b": 3, "1.c": 1, "the hub": 2}
+    assert missing(findings(sources=sources, absent=absent)) == ["1.b.1.1", "1.c", f"{HUB}.2.1"]
+    nameless = replace(source("the hub", "MISSING"), source="the hub")  # no ledger of it was ever seen
+    assert missing(findings(sources=(nameless,), absent={"the hub": 4})) == ["the hub"]

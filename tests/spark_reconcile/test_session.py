@@ -57,7 +57,36 @@ def test_executors_of_their_own_publish_what_one_process_does(office: Office, sp
 
 def test_only_processes_of_this_machine_are_told_to_stay_on_it() -> None:
     assert processes.on_this_machine("spark://somewhere:7077") == {}
-    assert set(processes.on_this_machine("local[2]").values()) == {processes.LOOPBACK}
+    here = processes.on_this_machine("local[2]")
+    assert here.pop("spark.local.dir") == str(processes.folder())
+    assert set(here.values()) == {processes.LOOPBACK}
+
+
+KILLED = "import sys; from spark_reconcile import processes; print(processes.folder(), flush=True); sys.stdin.read()"
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    both = [subprocess.Popen([sys.executable, "-P", "-c", KILLED], env=environment, **pipes) for _ in range(2)]
+    killed, living = (Path(process.stdout.readline().strip()) for process in both if process.stdout)
+    being_made, foreign = tmp_path / "semq-spark-made", tmp_path / "semq-spark-link"
+    being_made.mkdir()
+    foreign.symlink_to(tmp_path / "elsewhere")
+    both[0].kill()
+    both[0].communicate()
+    try:
+        processes.remove_dead(tmp_path)
+        assert not killed.exists()
+        assert living.exists()
+        assert being_made.exists()
+        assert foreign.is_symlink()
+    finally:
+        both[1].communicate()
+    assert not living.exists()
 
 
 SUBMITTED = """

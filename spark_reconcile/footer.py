@@ -1,0 +1,144 @@
+"""The footer of a Parquet file, read as others wrote it: what its column chunks say of themselves.
+
+In Python and not by Arrow, whose own door to a column chunk ends the whole process where a footer contradicts itself.
+A footer is a struct of Thrift's compact protocol; the numbers of its fields are those of parquet.thrift. Used by
+``parts``, which doubts what is said here.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pyarrow import NativeFile
+
+MAGIC = b"PAR1"
+FOOTER_MAX = 16 << 20  # octets: thousands of row groups
+DEEP = 12  # structs and lists within each other; a footer has seven
+CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_FALSE, _TRUE = 2, 1
+_DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 7, 8, 9, 10, 12
+_INTEGERS = (4, 5, 6)
+_Struct = dict[int, Any]
+
+
+class BadFooter(ValueError):
+    """The end of a file is not the footer of a Parquet file."""
+
+
+class Chunk(NamedTuple):
+    """A column of a row group, as it is described."""
+
+    column: str
+    codec: str
+    values: int
+    unpacked: int  #: octets
+    range: tuple[int, int] | None  #: lowest and highest value of a column of 64-bit integers, where they are said
+    is_elsewhere: bool  #: whether it says that it lies in another file
+
+
+def chunks(stream: NativeFile) -> list[Chunk]:
+    """All column chunks of a file. Raises BadFooter, OSError."""
+    file = _read(_footer(stream))
+    try:
+        return [_chunk(column) for group in file.get(4, []) for column in group[1]]
+    except (KeyError, TypeError, AttributeError, IndexError, UnicodeDecodeError) as error:
+        raise BadFooter("a column chunk is not described") from error
+
+
+def _footer(stream: NativeFile) -> bytes:
+    size = stream.size()
+    stream.seek(max(size - 8, 0))
+    end = stream.read(8)
+    length = int.from_bytes(end[:4], "little")
+    if end[4:] != MAGIC or length > min(size - 8, FOOTER_MAX):
+        raise BadFooter("it has no footer, or a longer one than a ledger's can be")
+    stream.seek(size - 8 - length)
+    return bytes(stream.read(length))
+
+
+def _chunk(column: _Struct) -> Chunk:
+    said = column[3]
+    name = b".".join(said[3]).decode()
+    codec = CODECS[said[4]] if 0 <= said[4] < len(CODECS) else str(said[4])
+    return Chunk(name, codec, int(said[5]), int(said[6]), _range(said.get(12, {})), 1 in column)
+
+
+def _range(said: _Struct) -> tuple[int, int] | None:
+    low, high = said.get(6, said.get(2)), said.get(5, said.get(1))
+    if not (isinstance(low, bytes) and isinstance(high, bytes) and len(low) == len(high) == 8):
+        return None
+    return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
+
+
+def _read(octets: bytes) -> _Struct:
+    try:
+        return _Reader(octets).struct(DEEP)
+    except IndexError as error:
+        raise BadFooter("the footer ends too early") from error
+
+
+class _Reader:
+    """Thrift's compact protocol: structs as dictionaries by field number. Raises IndexError at the end, BadFooter."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets, self._at = octets, 0
+
+    def struct(self, deep: int) -> _Struct:
+        """The fields of a struct, up to its end."""
+        return dict(self._fields(deep))
+
+    def _fields(self, deep: int) -> Iterator[tuple[int, Any]]:
+        number = 0
+        while head := self._octet():
+            kind, step = head & 15, head >> 4
+            number = number + step if step else self._integer()
+            yield number, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, deep)
+
+    def _value(self, kind: int, deep: int) -> Any:
+        if not deep:
+            raise BadFooter("it is nested too deep")
+        if kind in _INTEGERS:
+            return self._integer()
+        if kind == _BINARY:
+            return self._take(self._number())
+        if kind == _STRUCT:
+            return self.struct(deep - 1)
+        if kind in (_LIST, _SET):
+            return self._list(deep - 1)
+        if kind == _DOUBLE:
+            return self._take(8)
+        if kind in (_TRUE, _FALSE, 3):  # of a list; 3 is a byte
+            return self._octet()
+        raise BadFooter(f"no kind {kind} of field can be there")
+
+    def _list(self, deep: int) -> list[Any]:
+        head = self._octet()
+        count = self._number() if head >> 4 == 15 else head >> 4
+        if count > len(self._octets) - self._at:  # each has an octet at least
+            raise BadFooter("a list is longer than the footer")
+        return [self._value(head & 15, deep) for _ in range(count)]
+
+    def _take(self, count: int) -> bytes:
+        end = self._at + count
+        if end > len(self._octets):
+            raise BadFooter("a text is longer than the footer")
+        taken, self._at = self._octets[self._at : end], end
+        return taken
+
+    def _octet(self) -> int:
+        self._at += 1
+        return self._octets[self._at - 1]
+
+    def _number(self) -> int:
+        result = shift = 0
+        while True:
+            octet = self._octet()
+            result |= (octet & 127) << shift
+            if octet < 128:
+                return result
+            shift += 7
+            if shift > 63:
+                raise BadFooter("a number is too long")
+
+    def _integer(self) -> int:
+        number = self._number()
+        return number >> 1 ^ -(number & 1)

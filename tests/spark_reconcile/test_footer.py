@@ -1,0 +1,101 @@
+"""Footers: read as Arrow reads them where they are sound, and never the end of the process where they are not."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reconcile.footer import MAGIC, BadFooter, Chunk, _Reader, chunks
+from spark_reconcile.manifest import Manifest, Part
+from spark_reconcile.parts import looked_into
+from spark_reconcile.schema import ARROW_SCHEMA
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.report.made import source
+
+ROW: dict[str, Any] = {"node": "1.a", "store": "1.1", "side": 1, "event": 1, "lk0": "1.a.1.1.3f.7", "at": -5}
+ROWS = [{**ROW, "seq": number, "at": number - 5} for number in range(50)]
+FILE = "part-0.parquet"
+MANIFEST = cast(Manifest, source("1.a").manifest)
+
+
+def write(folder: Path, **how: Any) -> Place:
+    pq.write_table(pa.Table.from_pylist(ROWS, ARROW_SCHEMA), folder / FILE, **how)
+    return Place.at(folder / FILE)
+
+
+def found(file: Place) -> list[Chunk]:
+    with file.open() as stream:
+        return chunks(stream)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"compression": "none", "row_group_size": 7},
+        {"compression": "gzip", "write_statistics": False},
+        {"compression": "zstd", "version": "1.0", "write_page_index": True},
+        {"compression": {name: "snappy" if name == "at" else "lz4" for name in ARROW_SCHEMA.names}},
+        {"compression": "brotli"},
+    ],
+)
+def test_what_is_sound_is_read_as_arrow_reads_it(tmp_path: Path, how: dict[str, Any]) -> None:
+    file = write(tmp_path, **how)
+    metadata = pq.read_metadata(file.path)
+    theirs = []
+    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+        for column in (group.column(number) for number in range(group.num_columns)):
+            said = column.statistics
+            is_whole = column.physical_type == "INT64" and said is not None and said.has_min_max
+            codec = {"LZ4": "LZ4_RAW"}.get(column.compression, column.compression)  # Arrow writes the sound kind only
+            theirs.append(
+                Chunk(column.path_in_schema, codec, column.num_values, column.total_uncompressed_size,
+                      (said.min, said.max) if is_whole else None, is_elsewhere=False)
+            )  # fmt: skip
+    assert found(file) == theirs
+
+
+def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path: Path) -> None:
+    file = write(tmp_path, compression="zstd")
+    whole = Path(file.path).read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    part = Part(FILE, len(ROWS), len(whole), "0" * 64)
+    states = set()
+    for at in range(len(whole) - 8 - footer, len(whole), 9):
+        for octet in (whole[at] ^ 1 << at % 8, 0xFF):
+            Path(file.path).write_bytes(whole[:at] + bytes([octet]) + whole[at + 1 :])
+            states.add(looked_into(part, file, MANIFEST).state)
+    assert {"TRUNCATED", "UNKNOWN_SCHEMA", ""} <= states
+
+
+@pytest.mark.parametrize("absent", ["node", "store", "lk0", "reason"])
+def test_a_column_that_is_not_there_is_named(tmp_path: Path, absent: str) -> None:
+    table = pa.Table.from_pylist(ROWS, ARROW_SCHEMA).drop_columns([absent])
+    pq.write_table(table, tmp_path / FILE)
+    seen = looked_into(Part(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
+    assert seen[:2] == ("UNKNOWN_SCHEMA", f"{FILE}: column {absent} is missing")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"\0" * 8, b"\xff\xff\xff\x7fPAR1", b"\1\0\0\0PAR1", b"\x19\1\0\0\0PAR1"]
+)
+def test_what_has_no_footer_is_said_so(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(BadFooter):
+        found(Place.at(tmp_path / FILE))
+
+
+@given(st.binary(max_size=200))
+def test_any_octets_are_a_struct_or_none(octets: bytes) -> None:
+    try:
+        _Reader(octets).struct(12)
+    except (BadFooter, IndexError):
+        pass
+    stream = pa.BufferReader(octets + len(octets).to_bytes(4, "little") + MAGIC)
+    try:
+        assert isinstance(chunks(stream), list)
+    except BadFooter:
+        pass
