@@ -21,7 +21,7 @@ from spark_reconcile.runs import Run
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 
-VERSION = 1  #: of the job's rules: part of the fingerprint, so that a change of the grid shows
+VERSION = 2  #: of the job's rules: part of the fingerprint, so that a change of the grid shows
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from spark_reconcile.situation import ENDINGS, RECORDS
 OUTSIDE, UNREADABLE = 1, 2
 UNHEARD = 1  # of ``carried``: a ledger was absent whenever it was judged
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
+# Above them in ``traits``, the copies that the hub has stored and those it has let go: each is one of so many bits, by
+# its LK1. Two copies may share a bit, and one that is still kept is then not seen; none is ever accused for that.
+COPIES, STORED_FROM, RELEASED_FROM = 28, 4, 32
 
 # Texts of which every line is compared; what is longer is cut, so that a bomb of them costs nothing.
 TEXTS, TEXT_MAX = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash"), 1_000  # octets
@@ -47,6 +50,8 @@ def _when(side: int, events: int, value: str) -> str:
 
 
 _RECORD = "xxhash64(node, store, seq)"
+_COPY = f"int(pmod(xxhash64(lk1), {COPIES}))"
+_ALL_COPIES = (1 << COPIES) - 1 << RELEASED_FROM
 _FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # of the first attempt
 _DIGEST = (
     f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {_H} AND bit & {_HEARD} <> 0 "
@@ -64,7 +69,11 @@ FACTS = (
         "traits",
         "bit_or",
         f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
-        f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
+        f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
+        f"| CASE WHEN side <> {_H} THEN 0L "
+        f"WHEN bit & {mask(Event.STORED)} <> 0 AND lk1 <> '' THEN shiftleft(1L, {STORED_FROM} + {_COPY}) "
+        f"WHEN bit & {mask(Event.RELEASED)} = 0 THEN 0L "
+        f"WHEN lk1 <> '' THEN shiftleft(1L, {RELEASED_FROM} + {_COPY}) ELSE {_ALL_COPIES}L END",
     ),
     # what earlier runs knew of a message that they left open: up to when its ledgers were heard, 0 if there was no run;
     # and whether they have reported it as an exception

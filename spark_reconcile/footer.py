@@ -2,10 +2,12 @@
 
 In Python and not by Arrow, whose own door to a column chunk ends the whole process where a footer contradicts itself.
 A footer is a struct of Thrift's compact protocol; the numbers of its fields are those of parquet.thrift. Used by
-``parts``, which doubts what is said here.
+``parts``, which doubts what is said here, and by ``storage`` for the tables of a run.
 """
 
 from collections.abc import Iterator
+from os import SEEK_END
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyarrow import NativeFile
@@ -22,6 +24,12 @@ _Struct = dict[int, Any]
 
 class BadFooter(ValueError):
     """The end of a file is not the footer of a Parquet file."""
+
+
+class _Numbers(list[int]):
+    """A list of integers that knows where it stands in the footer."""
+
+    span: tuple[int, int]
 
 
 class Chunk(NamedTuple):
@@ -44,8 +52,26 @@ def chunks(stream: NativeFile) -> list[Chunk]:
         raise BadFooter("a column chunk is not described") from error
 
 
-def _footer(stream: NativeFile) -> bytes:
-    size = stream.size()
+def put_in_order(path: Path) -> None:
+    """Let the footer of a file of ours list the encodings of each column in one order.
+
+    Spark lists them as its Java hashes them: that differs from process to process, and nothing else does. Raises
+    BadFooter.
+    """
+    with path.open("r+b") as stream:
+        octets = bytearray(_footer(stream))
+        for group in _read(bytes(octets)).get(4, []):
+            for column in group[1]:
+                encodings: _Numbers = column[3][2]
+                start, end = encodings.span
+                if end - start == len(encodings):  # an octet each
+                    octets[start:end] = sorted(octets[start:end])
+        stream.seek(-8 - len(octets), SEEK_END)
+        stream.write(octets)
+
+
+def _footer(stream: Any) -> bytes:
+    size = stream.seek(0, SEEK_END)
     stream.seek(max(size - 8, 0))
     end = stream.read(8)
     length = int.from_bytes(end[:4], "little")
@@ -115,7 +141,12 @@ class _Reader:
         count = self._number() if head >> 4 == 15 else head >> 4
         if count > len(self._octets) - self._at:  # each has an octet at least
             raise BadFooter("a list is longer than the footer")
-        return [self._value(head & 15, deep) for _ in range(count)]
+        if head & 15 not in _INTEGERS:
+            return [self._value(head & 15, deep) for _ in range(count)]
+        begin = self._at
+        numbers = _Numbers(self._integer() for _ in range(count))
+        numbers.span = begin, self._at
+        return numbers
 
     def _take(self, count: int) -> bytes:
         end = self._at + count

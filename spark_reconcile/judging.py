@@ -15,7 +15,19 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from semq.store.rows import Event
 from spark_reconcile.days import DAY_MS, Window
-from spark_reconcile.facts import BEST_EFFORT, HAS_LK1, NAMES, NO_ACK2, OUTSIDE, PROMISED, UNHEARD, UNREADABLE
+from spark_reconcile.facts import (
+    BEST_EFFORT,
+    COPIES,
+    HAS_LK1,
+    NAMES,
+    NO_ACK2,
+    OUTSIDE,
+    PROMISED,
+    RELEASED_FROM,
+    STORED_FROM,
+    UNHEARD,
+    UNREADABLE,
+)
 from spark_reconcile.schema import NOTES, mask
 from spark_reconcile.session import small_table
 from spark_reconcile.situation import (
@@ -266,6 +278,8 @@ def _flags(ground: Ground) -> dict[str, str]:
         "owes": f"receiver & {RECORDS} <> 0 AND ("
         f"traits & {BEST_EFFORT} = 0 AND receiver & {sender_acked} = 0 OR "
         f"traits & {HAS_LK1} <> 0 AND receiver & {platform_acked} = 0)",
+        "kept": f"shiftright(traits, {STORED_FROM}) & ~shiftright(traits, {RELEASED_FROM}) & {(1 << COPIES) - 1} <> 0 "
+        f"AND NOT ({_direct()})",
         "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
     }
 

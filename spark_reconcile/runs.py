@@ -126,7 +126,11 @@ def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, 
 
 
 def _json(place: Place) -> dict[str, Any]:
+    """A file of a run as it wrote it; empty if it is not there, or was damaged since: an old run stops no new one."""
     if not place.exists():
         return {}
-    content = json.loads(place.read(_SMALL))
+    try:
+        content = json.loads(place.read(_SMALL))
+    except ValueError:
+        return {}
     return content if isinstance(content, dict) else {}

@@ -83,6 +83,7 @@ FLAGS = (
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender is never told
     "owes",  # the receiver does not know that its acknowledgements were noted
+    "kept",  # the hub has let a copy go, but not all that it has stored
     "ahead",  # it begins where the evidence of its sender ends
 )
 

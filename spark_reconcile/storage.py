@@ -19,6 +19,7 @@ from pathlib import Path
 from pyarrow import ArrowInvalid, NativeFile, fs
 
 from spark_reconcile.errors import BadRequest, BeingRun
+from spark_reconcile.footer import put_in_order
 
 _BLOCK = 1 << 20
 
@@ -130,15 +131,17 @@ class Place:
         self.system.move(self.path, to.path)
 
     def number_parts(self) -> None:
-        """Give the files that Spark wrote into this folder names without chance: ``part-00000.parquet``.
+        """Leave nothing to chance in the files that Spark wrote into this folder: names such as ``part-00000.parquet``,
+        and one order of what their footers list.
 
-        On an object store they keep their names: renaming copies there.
+        On an object store they stay as they are: changing copies there.
         """
         if self.is_local:
             for file in Path(self.path).iterdir():
                 if file.name.startswith(".part-"):
                     file.unlink()  # a checksum, found by the name that goes
                 elif file.name.startswith("part-"):
+                    put_in_order(file)
                     file.rename(file.with_name(f"{file.name[:10]}.parquet"))
 
     def make(self) -> None:

@@ -148,12 +148,14 @@ gave_up                  LOST_BEST_EFFORT     unknown                .          
 unknown_for_ever         NOT_DELIVERED        unknown                .                    none            .
 parked_by_application    PARKED               .                      .                    parked          .
 parked_at_hub            PARKED               .                      parked               none            .
-all_agree                MATCHED              delivered              passed               received        !owes
-all_agree_untold         MATCHED              open                   passed               received        untold,!owes
+all_agree                MATCHED              delivered              passed               received        !owes,!kept
+all_agree_untold         MATCHED              open                   passed               received  untold,!owes,!kept
 target_offline           WAITING_OFFLINE      open                   stored               none            .
 marker_waits             WAITING_OFFLINE      open                   returned             none            .
 on_its_way               IN_FLIGHT            .                      .                    .               young
 
+hub_keeps_a_copy         ACK_NOT_RETURNED     delivered              released             received        kept
+hub_keeps_a_copy         ACK_NOT_RETURNED     open                   released             received        untold,kept
 reack_not_noted          REACK_NOT_RETURNED   delivered              passed               received        .
 reack_not_noted          REACK_NOT_RETURNED   open                   passed               received        untold
 hub_has_no_trace         STATE_CONTRADICTION  .                      none                 recorded        .
@@ -216,6 +218,11 @@ FINDINGS = {
         "",
     ),
     "hub_not_told": ("The hub still keeps a copy that the receiver has recorded.", "receiver", "reack"),
+    "hub_keeps_a_copy": (
+        "The hub stored it twice, and of one copy it does not know that it is done.",
+        "hub",
+        "inquire",
+    ),
     "sender_not_told": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
     "settled_without_record": ("The sender was told an outcome; the receiver has no record of it.", "", ""),
     "released_without_record": ("The hub let its copy go; the receiver has no record of it.", "sender", "inquire"),

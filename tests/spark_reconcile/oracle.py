@@ -215,10 +215,15 @@ def _recorded(
     )
     copy = any(x.lk1 for x in _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
     answered = (best_effort or E.SENDER_ACKED in got) and (not copy or E.PLATFORM_ACKED in got)
-    if told and hub_done and answered:
+    let_go = {x.lk1 for x in _of(lines, H, E.RELEASED)}
+    stored = {x.lk1 for x in _of(lines, H, E.STORED)} - {""}
+    keeps = not direct and bool(let_go) and "" not in let_go and not stored <= let_go
+    if told and hub_done and answered and not keeps:
         return "MATCHED"
     if young:
         return "IN_FLIGHT"
+    if told and hub_done and keeps:
+        return "ACK_NOT_RETURNED"
     if told and hub_done:
         return "REACK_NOT_RETURNED"
     return "ACK_NOT_RETURNED" if hub or direct else "STATE_CONTRADICTION"

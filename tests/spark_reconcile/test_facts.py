@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from semq.clock import SystemClock
-from semq.store.rows import Side
+from semq.store.rows import Event, Side
 from spark_reconcile.job import Request, run
 from spark_reconcile.progress import Progress
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, Order, StandingClock
@@ -48,6 +48,16 @@ def twice_in_two_stores(lines: Lines) -> None:
     lines.append({**lines[3], "store": "2.1"})
 
 
+def second_copy(*events: Event, lk1: str = "2.1.99") -> Callable[[Lines], None]:
+    """Let the hub write these lines of another copy, too."""
+
+    def store(lines: Lines) -> None:
+        at = next(line for line in lines if line["side"] == Side.HUB)
+        lines.extend({**at, "event": int(event), "lk1": lk1, "seq": 70_000 + event} for event in events)
+
+    return store
+
+
 EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
 # Lines of DIRECT: 0 S:ACCEPTED 1 S:SENT 2 H:FORWARDED 3 R:RECEIVED 4 S:FORWARDED 5 S:DELIVERED 6 R:SENDER_ACKED.
 CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
@@ -67,6 +77,10 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     "passed on by an institution": ("QUARANTINED", DIRECT, of(Side.HUB, "1.c")),
     "recorded in two stores under one number": ("DUPLICATE_DELIVERED", DIRECT, twice_in_two_stores),
     "forged": ("UNKNOWN_ORIGIN", "H:FORWARDED@24 R:RECEIVED@40", nothing),
+    "two copies at the hub, both let go": ("MATCHED", STORED, second_copy(Event.STORED, Event.RELEASED)),
+    "two copies at the hub, one let go": ("ACK_NOT_RETURNED", STORED, second_copy(Event.STORED)),
+    "let go without saying which copy": ("MATCHED", STORED, second_copy(Event.RELEASED, lk1="")),
+    "passed on, and stored by another hub": ("ACK_NOT_RETURNED", DIRECT, second_copy(Event.STORED)),
     "no number": ("QUARANTINED", DIRECT, change(5, seq=None)),
     "no time": ("QUARANTINED", DIRECT, change(2, at=None)),
     "an absurd time": ("QUARANTINED", DIRECT, change(3, at=2**63 - 1)),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reconcile.footer import MAGIC, BadFooter, Chunk, _Reader, chunks
+from spark_reconcile.footer import MAGIC, BadFooter, Chunk, _read, _Reader, chunks, put_in_order
 from spark_reconcile.manifest import Manifest, Part
 from spark_reconcile.parts import looked_into
 from spark_reconcile.schema import ARROW_SCHEMA
@@ -69,6 +69,26 @@ def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path:
             Path(file.path).write_bytes(whole[:at] + bytes([octet]) + whole[at + 1 :])
             states.add(looked_into(part, file, MANIFEST).state)
     assert {"TRUNCATED", "UNKNOWN_SCHEMA", ""} <= states
+
+
+def test_the_encodings_of_a_column_are_put_in_one_order(tmp_path: Path) -> None:
+    file = write(tmp_path, compression="zstd", row_group_size=20)
+    path = Path(file.path)
+    put_in_order(path)
+    first = path.read_bytes()
+    footer = len(first) - 8 - int.from_bytes(first[-8:-4], "little")
+    lists = [column[3][2] for group in _read(first[footer:-8])[4] for column in group[1]]
+    assert max(map(len, lists)) > 1
+    assert all(list(encodings) == sorted(encodings) for encodings in lists)
+    turned = bytearray(first)
+    for encodings in lists:
+        begin, end = (footer + at for at in encodings.span)
+        turned[begin:end] = reversed(turned[begin:end])
+    path.write_bytes(turned)
+    assert turned != first
+    put_in_order(path)
+    assert path.read_bytes() == first
+    assert pq.read_table(path).to_pylist() == pa.Table.from_pylist(ROWS, ARROW_SCHEMA).to_pylist()
 
 
 @pytest.mark.parametrize("absent", ["node", "store", "lk0", "reason"])

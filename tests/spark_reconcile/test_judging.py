@@ -57,7 +57,7 @@ def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
         {"node": dice.choice(NODES[:3]) if dice.random() < 0.02 else {2: HUB, 3: receiver}.get(side, sender),
          "at": born + after, "side": side, "event": event,
          "target": dice.choice([receiver, receiver, f"{receiver}/buyer", ""]) if dice.random() < 0.99 else "1.c",
-         "att": int(event == Event.SENT), "lk1": "1.1.7" if marks else "",
+         "att": int(event == Event.SENT), "lk1": dice.choice(["1.1.7"] * 9 + ["1.2.8", ""]) if marks else "",
          "digest": "y" if differs and side == Side.RECEIVER else "x",
          "save_fwd": save_fwd if event == Event.ACCEPTED and side == Side.SENDER else None,
          "ack2": dice.choice([True, False, None]) if event == Event.ACCEPTED and side == Side.SENDER else None,

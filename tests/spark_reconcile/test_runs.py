@@ -41,6 +41,18 @@ def test_a_pointer_to_a_run_that_was_removed_counts_for_nothing(tmp_path: Path, 
     assert runs.history(reports, DAY + timedelta(days=1), 3) == []
 
 
+@pytest.mark.parametrize("damage", [b'{"messages": 1', b"\xff", b"", b"[]"])
+def test_what_an_old_run_said_and_can_no_longer_be_read_is_left_out(
+    tmp_path: Path, clock: StandingClock, damage: bytes
+) -> None:
+    reports = Place.at(tmp_path)
+    run = runs.begin(reports, DAY, clock, "ab" * 32)
+    runs.point_to(reports, run)
+    (run.place / runs.SUMMARY).write(damage)
+    assert runs.history(reports, DAY + timedelta(days=1), 3) == []
+    assert run.summary == {}
+
+
 @pytest.mark.parametrize("name", ["current", "20261121T120000Z-abababab-0000", "../../etc", ""])
 def test_a_run_that_is_not_there_is_said_so(tmp_path: Path, name: str) -> None:
     with pytest.raises(NoSuchRun):

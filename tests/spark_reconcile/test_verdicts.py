@@ -13,7 +13,7 @@ PROMISED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DE
             "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
             "REFUSED", "STATE_CONTRADICTION", "QUARANTINED", "SOURCE_MISSING"]  # fmt: skip
 TELLING = [frozenset(), *(frozenset({flag}) for flag in FLAGS), frozenset({"untold", "best_effort"}),
-           frozenset({"untold", "best_effort", "owes"}), frozenset({"best_effort", "promised"})]  # fmt: skip
+           frozenset({"untold", "best_effort", "owes"}), frozenset({"best_effort", "promised"}), frozenset({"untold", "best_effort", "kept"})]  # fmt: skip
 
 
 def test_the_promised_verdicts_are_there_once() -> None:
