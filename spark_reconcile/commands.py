@@ -26,7 +26,7 @@ from spark_reconcile.storage import Place
 Arguments = argparse.Namespace
 WORDS = "Compare what sender, hub and receiver recorded of each message of a business date."
 STATUSES = (
-    "exit status: 0 published and good, or done; 3 a threshold is passed, or the volume cannot be believed; 4 a "
+    "exit status: 0 published and good, or done; 3 a threshold is exceeded, or the volume cannot be believed; 4 a "
     "required source or a run is missing; 5 this date is being run; 7 published without some sources; 65 an extract or "
     "a repair list cannot be used; 2 usage; 69 something needed is away; 78 settings; 1 refused or failed"
 )

@@ -34,7 +34,7 @@ OUTCOMES = {
     "refused": 65,  # an extract cannot be used; nothing published
     "sources_missing": 4,  # a required source is missing; nothing published
     "implausible": 3,  # published, but the volume cannot be believed
-    "breached": 3,  # published, and a threshold is passed
+    "breached": 3,  # published, and a threshold is exceeded
     "partial": 7,  # published without some sources; their messages are SOURCE_MISSING
     "met": 0,  # published, complete, thresholds met
 }

@@ -26,7 +26,7 @@ SOURCES_OPEN = 12  # so many complete ledgers are shown without unfolding
 ABSENT_SHOWN = 30  # in the banner, those with the most messages
 _BANNERS = {
     "implausible": ("✗", "bad", "Not believed"),
-    "breached": ("✗", "bad", "A threshold is passed"),
+    "breached": ("✗", "bad", "A threshold is exceeded"),
     "partial": ("!", "open", "Published without some sources"),
     "met": ("✓", "fine", "Complete, thresholds met"),
 }
@@ -113,7 +113,7 @@ def _banner(findings: Findings) -> dict[str, str]:
 
 
 def _breaches(findings: Findings, pairs: Pairs) -> list[dict[str, Any]]:
-    """The thresholds that are passed, with the pair where they are of one."""
+    """The thresholds that are exceeded, with the pair where they are of one."""
     shown = {pair.name: (pair, f"p{number}") for number, pair in enumerate(pairs.shown, 1)}
     return [
         {"breach": breach, "words": sections.breach_words(breach), "pair": shown.get(breach.pair)}

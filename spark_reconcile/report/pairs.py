@@ -1,7 +1,7 @@
 """The pairs: pairs.csv with all of them, the worst for the page, and what earlier dates said of those.
 
 The table of pairs is sorted, the worst pair first, and the rows of a pair stand together; so one pass writes the file,
-and the first pairs are those to show. Bounded in any case: PAIRS_SHOWN, and those whose own threshold is passed.
+and the first pairs are those to show. Bounded in any case: PAIRS_SHOWN, and those whose own threshold is exceeded.
 """
 
 from collections import Counter

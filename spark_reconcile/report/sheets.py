@@ -67,4 +67,8 @@ def cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = visible(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) or _GUESSED.fullmatch(text) else text
+    return (
+        f"'{text}"
+        if text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA) or _GUESSED.fullmatch(text)
+        else text
+    )
