@@ -6,6 +6,7 @@ On local cores that is one process, with ``local-cluster[EXECUTORS,CORES,MIB]`` 
 
 import atexit
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -105,6 +106,7 @@ def _home() -> Path:
 
 def _end(made: Path) -> None:
     """Stop Spark and wait for its process, so that no executor and no file of them is left behind."""
+    logging.getLogger().addFilter(by_others)
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
         context.stop()
@@ -117,3 +119,8 @@ def _end(made: Path) -> None:
             process.kill()
             process.wait()
     shutil.rmtree(made, ignore_errors=True)
+
+
+def by_others(record: logging.LogRecord) -> bool:
+    """Whether py4j has not written this: it logs a traceback where Java is gone before Python lets go of an object."""
+    return "py4j" not in Path(record.pathname).parts

@@ -1,6 +1,7 @@
 """Sessions that are not the tests' own, in processes of their own: Spark allows one a process."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -60,6 +61,14 @@ def test_only_processes_of_this_machine_are_told_to_stay_on_it() -> None:
     here = processes.on_this_machine("local[2]")
     assert here.pop("spark.local.dir") == str(processes.folder())
     assert set(here.values()) == {processes.LOOPBACK}
+
+
+def test_only_what_py4j_says_at_the_end_is_not_told() -> None:
+    records = [
+        logging.LogRecord("root", logging.ERROR, f"/lib/{path}.py", 1, "Exception while sending command.", (), None)
+        for path in ("py4j/java_gateway", "semq/clock")
+    ]
+    assert list(map(processes.by_others, records)) == [False, True]
 
 
 KILLED = "import sys; from spark_reconcile import processes; print(processes.folder(), flush=True); sys.stdin.read()"
