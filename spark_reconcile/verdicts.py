@@ -154,8 +154,8 @@ target_offline           WAITING_OFFLINE      open                   stored     
 marker_waits             WAITING_OFFLINE      open                   returned             none            .
 on_its_way               IN_FLIGHT            .                      .                    .               young
 
-hub_keeps_a_copy         ACK_NOT_RETURNED     delivered              released             received        kept
-hub_keeps_a_copy         ACK_NOT_RETURNED     open                   released             received        untold,kept
+hub_keeps_a_copy         ACK_NOT_RETURNED     delivered              passed               received        kept
+hub_keeps_a_copy         ACK_NOT_RETURNED     open                   passed               received        untold,kept
 reack_not_noted          REACK_NOT_RETURNED   delivered              passed               received        .
 reack_not_noted          REACK_NOT_RETURNED   open                   passed               received        untold
 hub_has_no_trace         STATE_CONTRADICTION  .                      none                 recorded        .
