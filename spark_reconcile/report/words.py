@@ -74,7 +74,7 @@ STANDS = {
         "none": "has no line", "missing": "was not delivered", "direct": "has no part in it", "refused": "refused it",
         "dropped": "dropped it", "released": "let its copy go", "parked": "set its copy aside",
         "sent": "sent its stored copy", "stored": "stored it", "forwarded": "forwarded it",
-        "returning": "refused its copy, as an operator told it to", "returned": "refused its copy, and the sender noted it",
+        "returning": "refused its copy by an operator's order", "returned": "refused its copy, and the sender noted it",
     },
     "receiver": {
         "none": "has no line", "missing": "was not delivered", "mixed": "recorded two different things",
