@@ -12,7 +12,7 @@ from pika.exceptions import (
 
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.events import Acked, Returned
+from semq.amqp.events import Acked, Nacked, Returned
 from semq.broker.memory_store import MemoryStore
 from tests.broker.served import Served, served
 
@@ -178,9 +178,11 @@ def test_direct_replies_have_their_rules(channel: BlockingChannel) -> None:
         channel.basic_qos(prefetch_count=1)
 
 
-def test_what_a_full_queue_refuses_is_not_called_unroutable(channel: BlockingChannel) -> None:
-    arguments = {"x-max-length": 0, "x-overflow": "reject-publish"}
-    queue = str(channel.queue_declare("", exclusive=True, arguments=arguments).method.queue)
-    channel.confirm_delivery()
-    with pytest.raises(NackError):
-        channel.basic_publish("", queue, b"1", mandatory=True)
+def test_what_a_full_queue_refuses_is_not_called_unroutable(broker: Served) -> None:
+    with broker.raw().opened() as client:
+        arguments = {"x-max-length": 0, "x-overflow": "reject-publish"}
+        queue = client.ask(m.QueueDeclare("", exclusive=True, arguments=arguments), m.QueueDeclareOk).queue
+        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        client.publish("", queue, b"1", mandatory=True)
+        client.until(Nacked)
+        assert not [event for event in client.events if isinstance(event, Returned)]
