@@ -132,6 +132,8 @@ class _Claim(Step):
                 self._blocking = row
                 break
             self._cursor = row.object_id
+            if row.held:
+                continue  # a person has held or refused it in this very commit, after it was found
             stored = unit.bodies.get(row.object_id)
             try:
                 decode_envelope(stored)

@@ -363,3 +363,19 @@ def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
     assert trio.b.app.payloads == [b"y"]
     trio.later(60)
     assert trio.held == 0
+
+
+def test_what_is_refused_while_it_is_being_claimed_stays_refused_and_holds_nobody_up() -> None:
+    """Act and claim come into one commit, the act first."""
+    trio = stored(b"x", b"y")
+    first, _ = sorted(trio.hub_store.tables.outbound)
+    told: list[Counter[str]] = []
+    trio.hub.refusing.refuse([first], Act("ops", "it has closed", told.append, fail))
+    trio.connect(trio.b)  # claims what is stored
+    trio.settle()
+    assert told == [{"refused": 1}]
+    assert row_of(trio).reason == (Returned.code, "refused at the platform by ops: it has closed")
+    assert trio.b.app.payloads == [b"y"]
+    trio.later(60)
+    assert trio.held == 0
+    assert row_of(trio).outcome is Outcome.REJECTED
