@@ -1,5 +1,7 @@
 """Publishing over real sockets: confirms, returns, refusals, direct replies."""
 
+from typing import Any
+
 import pytest
 from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel
@@ -180,7 +182,7 @@ def test_direct_replies_have_their_rules(channel: BlockingChannel) -> None:
 
 def test_what_a_full_queue_refuses_is_not_called_unroutable(broker: Served) -> None:
     with broker.raw().opened() as client:
-        arguments = {"x-max-length": 0, "x-overflow": "reject-publish"}
+        arguments: dict[str, Any] = {"x-max-length": 0, "x-overflow": "reject-publish"}
         queue = client.ask(m.QueueDeclare("", exclusive=True, arguments=arguments), m.QueueDeclareOk).queue
         client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
         client.publish("", queue, b"1", mandatory=True)
