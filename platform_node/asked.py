@@ -16,6 +16,7 @@ from semq.broker.vhost import VirtualHost
 from semq.pki.errors import TokenRefused
 from semq.service.admin import AskedExchange
 from semq.store import reading
+from semq.store.rows import Event
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.locator import parse_lk0
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 ASK_EXCHANGE = "semq.ask"
 AT_ONCE = 4  # requests of one node
 REQUEST_BYTES_MAX = 4 * 1024
+# Lines whose target is the message's own: those of violations bear what an impostor said.
+TOLD_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 
 
 class Asked:
@@ -41,7 +44,9 @@ class Asked:
         """Every line of the hub's ledger about one message. Raises BadLocator."""
         asker, lk0 = _asker(session), parse_lk0(str(arguments["lk0"]))
         events = await self._node.store.read(reading.trace, str(lk0))
-        is_theirs = asker == lk0.node or any(_node_in(event["target"]) == str(asker) for event in events)
+        is_theirs = asker == lk0.node or any(
+            event["event"] in TOLD_TARGETS and _node_in(event["target"]) == str(asker) for event in events
+        )
         return {"node": str(self._node.address), "events": events if is_theirs else []}
 
 

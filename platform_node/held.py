@@ -74,6 +74,8 @@ class HeldOperations:
     async def _meant(self, arguments: Mapping[str, Any]) -> tuple[Sequence[int], dict[str, Any]]:
         """The rows that are meant, and what a tool needs to ask for the next batch."""
         if arguments.get("ids"):
+            if any(arguments.get(name) is not None for name in FILTERS):
+                raise BadArguments("Name copies or give a filter, not both.")
             if len(arguments["ids"]) > BATCH_MAX:
                 raise BadArguments(f"At most {BATCH_MAX} at a time.")
             return [await self._named(str(name)) for name in arguments["ids"]], {"after": 0, "done": True}
@@ -87,10 +89,11 @@ class HeldOperations:
     async def _named(self, name: str) -> int:
         """The number of the copy that a name means: number, LK0, LK1 or AppKey. Raises NotThere, BadArguments."""
         store, _, number = name.rpartition(".")
-        if store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal():
-            name = number
-        rows = await self._node.store.read(find_messages, name)
+        is_lk1 = store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal()
+        rows = await self._node.store.read(find_messages, number if is_lk1 else name)
         held = [int(row["id"]) for row in rows if row.get("direction") == Direction.RELAYED.name]
+        if is_lk1:  # a number may be an AppKey, too
+            held = [one for one in held if one == int(number)]
         if not held:
             raise NotThere("The hub holds no copy of that name.", id=name)
         if len(held) > 1:
@@ -107,6 +110,9 @@ def read_filter(arguments: Mapping[str, Any]) -> HeldFilter:
         if name not in HeldFilter.__dataclass_fields__:
             raise BadArguments(f"Copies are not chosen by {name}.")
     given = {name: value for name, value in arguments.items() if value is not None}
+    empty = [name for name, value in given.items() if value == ""]
+    if empty:  # a variable of a shell that is not set must not mean everything
+        raise BadArguments("A filter is empty: leave it out, or say what it fits.", empty=empty)
     wanted = msgspec.convert(given, HeldFilter, strict=False)
     if not (1 <= wanted.limit <= BATCH_MAX and 0 <= wanted.after < 1 << 63):
         raise BadArguments(f"A batch has 1 to {BATCH_MAX} rows.", limit=wanted.limit)

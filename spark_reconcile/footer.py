@@ -14,6 +14,7 @@ from pyarrow import NativeFile
 
 MAGIC = b"PAR1"
 FOOTER_MAX = 16 << 20  # octets: thousands of row groups
+VALUES_MAX = 1_000_000  # a list of nothing costs an octet a piece in the file, and a hundred times that here
 DEEP = 12  # structs and lists within each other; a footer has seven
 CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 _FALSE, _TRUE = 2, 1
@@ -48,7 +49,7 @@ def chunks(stream: NativeFile) -> list[Chunk]:
     file = _read(_footer(stream))
     try:
         return [_chunk(column) for group in file.get(4, []) for column in group[1]]
-    except (KeyError, TypeError, AttributeError, IndexError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise BadFooter("a column chunk is not described") from error
 
 
@@ -83,9 +84,11 @@ def _footer(stream: Any) -> bytes:
 
 def _chunk(column: _Struct) -> Chunk:
     said = column[3]
+    if not all(type(said[number]) is int for number in (4, 5, 6)):
+        raise BadFooter("a number of a column chunk is none")
     name = b".".join(said[3]).decode()
     codec = CODECS[said[4]] if 0 <= said[4] < len(CODECS) else str(said[4])
-    return Chunk(name, codec, int(said[5]), int(said[6]), _range(said.get(12, {})), 1 in column)
+    return Chunk(name, codec, said[5], said[6], _range(said.get(12, {})), 1 in column)
 
 
 def _range(said: _Struct) -> tuple[int, int] | None:
@@ -106,11 +109,16 @@ class _Reader:
     """Thrift's compact protocol: structs as dictionaries by field number. Raises IndexError at the end, BadFooter."""
 
     def __init__(self, octets: bytes) -> None:
-        self._octets, self._at = octets, 0
+        self._octets, self._at, self._left = octets, 0, VALUES_MAX
 
     def struct(self, deep: int) -> _Struct:
         """The fields of a struct, up to its end."""
-        return dict(self._fields(deep))
+        fields: _Struct = {}
+        for number, value in self._fields(deep):
+            if number in fields:  # readers differ in which of the two they believe
+                raise BadFooter("a field is there twice")
+            fields[number] = value
+        return fields
 
     def _fields(self, deep: int) -> Iterator[tuple[int, Any]]:
         number = 0
@@ -120,8 +128,9 @@ class _Reader:
             yield number, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, deep)
 
     def _value(self, kind: int, deep: int) -> Any:
-        if not deep:
-            raise BadFooter("it is nested too deep")
+        self._left -= 1
+        if not deep or self._left <= 0:
+            raise BadFooter("it is nested too deep, or says too much")
         if kind in _INTEGERS:
             return self._integer()
         if kind == _BINARY:
@@ -143,7 +152,9 @@ class _Reader:
             raise BadFooter("a list is longer than the footer")
         if head & 15 not in _INTEGERS:
             return [self._value(head & 15, deep) for _ in range(count)]
-        begin = self._at
+        begin, self._left = self._at, self._left - count
+        if self._left <= 0:
+            raise BadFooter("it says too much")
         numbers = _Numbers(self._integer() for _ in range(count))
         numbers.span = begin, self._at
         return numbers

@@ -14,6 +14,7 @@ from semq.cli.errors import NothingNamed
 from semq.cli.output import brief, size
 from semq.cli.shown import document
 from semq.cli.times import milliseconds_ago
+from semq.errors import BadInput
 
 group = typer.Typer()
 BATCH = 500
@@ -107,6 +108,8 @@ async def _act(
         raise NothingNamed(
             "It was not said which copies are meant.", filters="--target, --source, --older-than, --type, --key, --all"
         )
+    if ids and wanted:
+        raise BadInput("Name copies or give a filter, not both.")
     if dry_run:
         if ids:
             desk.out.say({"would": len(ids)}, f"would act on {len(ids)}")

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from os import SEEK_END
+from tempfile import TemporaryFile
 
 import msgspec
 import structlog
@@ -23,10 +25,10 @@ from semq.service.clockwork import Job
 from semq.service.health import OK, Check
 
 log = structlog.get_logger("semq.alerts")
-LOOK_S = 2.0
+LOOK_S = 5.0
 PATIENCE_S = 30.0  # for the program
 RETRY_S_MIN, RETRY_S_MAX = 5.0, 300.0
-ERRORS_MAX = 4096  # octets kept of what it says on standard error
+ERRORS_MAX = 4096  # octets looked at of what it says on standard error
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Alerts:
         self._told: dict[str, str] = {}  #: last verdict by check; ok where there is none
         self._changes: dict[str, _Change] = {}
         self._process: Process | None = None
+        self._is_stopping = False
 
     def jobs(self) -> list[Job]:
         """The line of the schedule."""
@@ -63,14 +66,17 @@ class Alerts:
         if not self._settings().command:
             return
         found = {one.name: one for one in await self._checks()}
-        for name in self._told.keys() - found.keys():  # some checks are made only where there is something to say
-            found[name] = Check(name, OK)
-        for name in self._changes.keys() - found.keys():
-            del self._changes[name]
+        if found.keys() != {"store"}:  # else nothing but that could be looked at
+            for name in self._told.keys() - found.keys():  # some are made only where there is something to say
+                found[name] = Check(name, OK)
+            for name in self._changes.keys() - found.keys():
+                del self._changes[name]
         for one in found.values():
             await self._look_at(one)
 
     async def _look_at(self, one: Check) -> None:
+        if self._is_stopping:
+            return
         before, now = self._told.get(one.name, OK), self._clock.monotonic()
         if one.verdict == before:
             self._changes.pop(one.name, None)
@@ -111,38 +117,39 @@ class Alerts:
     async def _run(self, said: bytes) -> str:
         """Start the program and wait; what went wrong, empty if nothing did. Raises OSError if it cannot be started."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}  # passwords are there
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=PIPE, env=own
-        )
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                errors = await _converse(process, said)
-        except TimeoutError:
-            await self.stop()
-            return f"it did not end within {PATIENCE_S:.0f} s"
-        finally:
-            self._process = None
-        lines = errors.decode("utf-8", "replace").strip().splitlines()
+        # What it says goes to a file: a pipe would be waited for as long as anything that it has left behind holds it.
+        with TemporaryFile() as errors:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=own
+            )
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await _say(process, said)
+                    await process.wait()
+            except TimeoutError:
+                await self._end()
+                return f"it did not end within {PATIENCE_S:.0f} s"
+            finally:
+                self._process = None
+            errors.seek(max(errors.seek(0, SEEK_END) - ERRORS_MAX, 0))
+            lines = errors.read().decode("utf-8", "replace").strip().splitlines()
         return f"status {process.returncode}: {lines[-1][:200] if lines else ''}" if process.returncode else ""
 
     async def stop(self) -> None:
         """The node stops: what is being told comes to its end now."""
+        self._is_stopping = True
+        await self._end()
+
+    async def _end(self) -> None:
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
 
 
-async def _converse(process: Process, said: bytes) -> bytes:
-    """Say it, and wait for the end; the last of what the program says on standard error."""
+async def _say(process: Process, said: bytes) -> None:
     assert process.stdin is not None
-    assert process.stderr is not None
     with suppress(BrokenPipeError, ConnectionResetError):  # it need not listen
         process.stdin.write(said)
         await process.stdin.drain()
     process.stdin.close()
-    last = b""
-    while block := await process.stderr.read(ERRORS_MAX):
-        last = (last + block)[-ERRORS_MAX:]
-    await process.wait()
-    return last

@@ -115,6 +115,12 @@ def test_a_folder_that_cannot_be_and_a_disk_that_is_full(tmp_path: Path) -> None
     assert (found["data folder"], found["disk"]) == (FAILING, FAILING)
 
 
+def test_a_folder_that_cannot_even_be_looked_for(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, f'{HUB}data_dir = "{"x" * 300}/data"\n')
+    assert verdicts(list(ground.look(settings)))["data folder"] == OK
+    assert verdicts(list(database.look(settings)))["database"] == OK
+
+
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     for program, verdict in (("sh", OK), ("no-such-program", FAILING)):
         settings = settings_of(tmp_path, f'{HUB}[alerts]\ncommand = ["{program}", "-c", "true"]\n')

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from local_node.asking import EXCHANGE
@@ -9,6 +10,7 @@ from local_node.errors import RefusedByHub
 from local_node.node import LocalNode
 from local_node.requesting import VIRTUAL_HOST, request
 from platform_node.node import PlatformNode
+from semq.store.rows import Event
 from semq.transport.errors import DialFailed
 from tests.service.inprocess import InProcess, ask, linked, until
 
@@ -63,6 +65,14 @@ async def test_nobody_else_learns_of_a_message(inprocess: InProcess) -> None:
     way = other.uplink.way_to(VIRTUAL_HOST)
     heard = await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0})
     assert heard == {"node": "2.hub", "events": []}
+    with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
+        connection.execute(  # what an impostor has said of itself
+            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
+            " app_subtype, app_key, digest, size, detail) VALUES (1, now(), 2, %s, %s, '1.88001', 0, '',"
+            " 'd', 't', '', 'k', '', 1, '')",
+            [Event.VIOLATION.value, lk0],
+        )
+    assert (await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"] == []
     own = a.uplink.way_to(VIRTUAL_HOST)
     assert (await request(own, a.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"]
     for arguments in ({}, {"lk0": "nonsense"}, {"lk0": 7}):

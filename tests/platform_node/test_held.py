@@ -193,6 +193,9 @@ async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, 
         ("held.refuse", {"target": "56001"}, "SEMQ-2102"),  # no reason
         ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # all of them? that has to be said
         ("held.refuse", {"why": "w", "color": "red"}, "SEMQ-2102"),
+        ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # a variable of a shell that is not set
+        ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),
+        ("held.refuse", {"why": "w", "ids": ["S1"], "target": "56001"}, "SEMQ-2102"),
         ("held.refuse", {"why": "w", "target": "56001", "limit": 100_000}, "SEMQ-2102"),
         ("held.refuse", {"why": "w", "ids": ["nothing"]}, "SEMQ-1207"),
         ("held.resend", {"ids": list(range(1, 1002))}, "SEMQ-2102"),

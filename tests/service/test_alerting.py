@@ -114,6 +114,31 @@ async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> Non
     assert not (tmp_path / "began").exists(), "it was told"
 
 
+async def test_what_a_program_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "cat >> told; sleep 100 & echo begun >&2")
+    await desk.at(0, DOWN)
+    assert len(await desk.at(60, DOWN)) == 1
+    assert len(await desk.at(90, DOWN)) == 1, "it was told"
+
+
+async def test_no_recovery_is_told_of_what_could_not_be_looked_at(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    full, well, away = Check("quotas", WARNING, "1.56001"), Check("store", OK), Check("store", FAILING, "SEMQ-3001")
+    await desk.at(0, full, well)
+    assert len(await desk.at(60, full, well)) == 1
+    await desk.at(100, away)
+    assert [one["check"] for one in await desk.at(300, away)] == ["quotas", "store"]
+    await desk.at(400, full, well)
+    assert [one["check"] for one in await desk.at(500, full, well)] == ["quotas", "store", "store"]
+
+
+async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    await desk.at(0, DOWN)
+    await desk.alerts.stop()
+    assert await desk.at(60, DOWN) == []
+
+
 async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEMQ_HUB__PASSWORD", "planted")
     desk = Desk(tmp_path, "env > environment")

@@ -1,5 +1,6 @@
 """Footers: read as Arrow reads them where they are sound, and never the end of the process where they are not."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -119,3 +120,33 @@ def test_any_octets_are_a_struct_or_none(octets: bytes) -> None:
         assert isinstance(chunks(stream), list)
     except BadFooter:
         pass
+
+
+def with_footer(file: Place, change: Callable[[bytes], bytes]) -> Place:
+    whole = Path(file.path).read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    changed = change(whole[-8 - footer : -8])
+    content = whole[: -8 - footer] + changed + len(changed).to_bytes(4, "little") + MAGIC
+    Path(file.path).write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"\x11",  # field 1 again, as a boolean
+        b"\x18\x03abc",  # and as a text
+        b"\x06\xf6\x7f\x00",  # a field that is said twice further up
+    ],
+)
+def test_a_field_that_is_said_twice_is_believed_in_neither_way(tmp_path: Path, more: bytes) -> None:
+    file = with_footer(write(tmp_path), lambda footer: b"\x15\x04" + b"\x05\x02\x02" + footer + more)
+    with pytest.raises(BadFooter):
+        found(file)
+
+
+def test_a_footer_that_says_too_much_is_not_unpacked(tmp_path: Path) -> None:
+    nothings = b"\xfc" + b"\x80\x89\x7a" + b"\x00" * 2_000_000  # a list of two million empty structs
+    file = with_footer(write(tmp_path), lambda footer: footer[:-1] + b"\x09\x64" + nothings + b"\x00")
+    with pytest.raises(BadFooter):
+        found(file)

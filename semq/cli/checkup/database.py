@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
+from semq.cli.checkup.ground import is_there
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.store import migrate
@@ -23,7 +24,7 @@ def look(settings: Settings) -> Iterator[Finding]:
     """Findings on the configured database, or on the embedded one if it runs."""
     url = settings.database.dsn
     if url is None:
-        url = EmbeddedPostgres(settings.data_dir).running_url() if settings.data_dir.exists() else None
+        url = EmbeddedPostgres(settings.data_dir).running_url() if is_there(settings.data_dir) else None
         if url is None:
             yield Finding("database", OK, "its own Postgres, which starts with the node; it does not run now")
             return

@@ -57,4 +57,12 @@ def _space(folder: Path, settings: Settings) -> Finding:
 
 def _nearest(folder: Path) -> Path:
     """The folder, or the first one above it that is there."""
-    return next(one for one in (folder, *folder.parents) if one.exists())
+    return next(one for one in (folder, *folder.parents) if is_there(one))
+
+
+def is_there(path: Path) -> bool:
+    """Whether this user can see it: what lies in a folder that cannot be entered is not there."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
