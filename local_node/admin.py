@@ -1,6 +1,5 @@
 """Operations on a local node's own messages, for administrators: submit, cancel, hold, release, drain."""
 
-import asyncio
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from semq.engine.framing import check_carried
 from semq.engine.handing import Told
 from semq.engine.ports import Accepted, Submission
-from semq.errors import SemqError, Unavailable
-from semq.service.admin import BadArguments, Handler
+from semq.service.admin import BadArguments, Handler, committed
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import OF_TRANSPORT, PROPERTIES, read_submission
 from semq.umx_t.locator import LK0, parse_lk0
@@ -63,19 +61,18 @@ class LocalOperations:
         attributes, token = read_submission({**arguments.get("headers", {}), **headers}, properties)
         check_carried(attributes)
         body = b64decode(arguments.get("body_base64", ""), validate=True)
-        answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        submission = Submission(
-            target=parse_address(arguments["target"]),
-            attributes=attributes,
-            body=body,
-            done=lambda accepted: _settle(answer, accepted),
-            failed=lambda error: _fail(answer, error),
-            token=token,
-            sender=OF_TRANSPORT["@Sender"][1]("sender", arguments.get("sender", "")),
-        )
-        self._node.engine.submit([submission])
-        accepted = await answer
-        return {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": submission.digest.hex()}
+        target = parse_address(arguments["target"])
+        sender = OF_TRANSPORT["@Sender"][1]("sender", arguments.get("sender", ""))
+
+        def post(done: Callable[[tuple[Accepted, bytes]], None], failed: Callable[[Exception], None]) -> None:
+            def taken(accepted: Accepted) -> None:
+                done((accepted, submission.digest))
+
+            submission = Submission(target, attributes, body, taken, failed, token=token, sender=sender)
+            self._node.engine.submit([submission])
+
+        accepted, digest = await committed(post)
+        return {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest.hex()}
 
     async def cancel(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for a void marker to take the place of a message."""
@@ -144,22 +141,11 @@ def record_id(name: Any) -> int:
 
 async def counted(post: Callable[[Told], None]) -> int:
     """Do something to documents; how many it met, once that is committed. Raises what the store raises."""
-    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    post(Told(lambda count: _settle(answer, count), lambda error: _fail(answer, error)))
-    return await answer
+    return await committed(lambda done, failed: post(Told(done, failed)))
 
 
 async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:
-    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    post(lambda: _settle(answer, None), lambda error: _fail(answer, error))
-    await answer
+    def to(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
+        post(lambda: done(None), failed)
 
-
-def _settle(answer: "asyncio.Future[Any]", value: Any) -> None:
-    if not answer.done():
-        answer.set_result(value)
-
-
-def _fail(answer: "asyncio.Future[Any]", error: Exception) -> None:
-    if not answer.done():
-        answer.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+    await committed(to)

@@ -4,8 +4,8 @@ import asyncio
 import shutil
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 
@@ -19,7 +19,7 @@ from local_node.inbox import Inboxes, QueuesWithInboxes
 from local_node.renewing import LOOK_S, Renewing
 from local_node.submissions import SqlSubmissions
 from local_node.submitting import SubmitExchange
-from local_node.uplink import Uplink, UplinkSettings, link_limits
+from local_node.uplink import UMX, Uplink, UplinkSettings, link_limits, way_to_hub
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.config.settings import Settings
@@ -31,7 +31,7 @@ from semq.engine.stuck import Surroundings
 from semq.errors import Misconfigured
 from semq.service.admin import Handler
 from semq.service.clockwork import Job
-from semq.service.identity import NodeIdentity, must_be_hub, ring_of
+from semq.service.identity import NodeIdentity, ring_of
 from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
 from semq.service.proving import proving_handlers
@@ -39,7 +39,6 @@ from semq.service.reading import reading_handlers
 from semq.service.secrecy import sealing_of
 from semq.store.reading import certificates, waiting_for
 from semq.store.unit import Recovered
-from semq.transport.dialer import DialConfig
 
 log = structlog.get_logger("semq.local")
 DISK_LOOK_S = 5.0
@@ -115,19 +114,8 @@ class LocalNode(Node[LocalEngine]):
         hub, p = self.settings.hub, self.settings.protocol
         if hub is None:
             raise Misconfigured("A local node needs [hub] with url and password.")
-        url = urlsplit(hub.url)
         tls = self.who.client() if self.who is not None and hub.is_tls else None
-        dial = DialConfig(
-            host=url.hostname or "127.0.0.1",
-            port=url.port or (5671 if tls else 5672),
-            virtual_host="umx",
-            user=str(self.address),
-            # With TLS we are who our certificate says; a password would only be one more secret to lose.
-            password=hub.password.get_secret_value() if hub.password and tls is None else None,
-            tls=tls,
-            check=must_be_hub if tls else lambda _: None,
-            limits=link_limits(self.link_bytes_max),
-        )
+        dial = replace(way_to_hub(hub, self.address, tls, UMX), limits=link_limits(self.link_bytes_max))
         return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
 
     async def began(self) -> None:

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -16,12 +17,13 @@ from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
 from semq.amqp.limits import ANY_SIZE, Limits
 from semq.clock import Clock
+from semq.config.sections import Hub
 from semq.engine.core import Step
 from semq.engine.framing import read_frame, write_frame
 from semq.engine.local import LocalEngine
 from semq.errors import SemqError
 from semq.pki.errors import WrongName
-from semq.service.identity import certificate_of
+from semq.service.identity import certificate_of, must_be_hub
 from semq.store.unit import Unit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
@@ -52,6 +54,21 @@ def link_limits(bytes_max: int) -> Limits:
     """What a session may cost us: a content of more octets is drained, whatever its sender thinks is agreed, and
     reaches the engine without its body. A limit that closed the channel would end the session again and again."""
     return Limits(heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1)
+
+
+def way_to_hub(hub: Hub, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
+    """How a node reaches its hub; ``tls``: where hub.url says so, and then a peer that is no hub is hung up on."""
+    url = urlsplit(hub.url)
+    return DialConfig(
+        host=url.hostname or "127.0.0.1",
+        port=url.port or (5671 if tls else 5672),
+        virtual_host=virtual_host,
+        user=str(address),
+        # With TLS we are who our certificate says; a password would only be one more secret to lose.
+        password=hub.password.get_secret_value() if hub.password and tls is None else None,
+        tls=tls,
+        check=must_be_hub if tls else lambda _: None,
+    )
 
 
 class PlatformLink:

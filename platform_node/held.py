@@ -5,9 +5,8 @@ one transaction; they answer when it is committed, with where the next batch beg
 rows, tells how far it has come, and may be killed and started again at any time. Called through ``semq.admin``.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,8 +14,7 @@ import msgspec
 from semq.broker.services import SessionInfo
 from semq.engine.errors import NotThere
 from semq.engine.refusing import Act
-from semq.errors import SemqError, Unavailable
-from semq.service.admin import AskedHandler, BadArguments, Handler
+from semq.service.admin import AskedHandler, BadArguments, Handler, committed
 from semq.store.held import HeldFilter, count_held, held_numbers, list_held
 from semq.store.reading import find_messages
 from semq.umx_t.status import Direction
@@ -119,17 +117,10 @@ def read_filter(arguments: Mapping[str, Any]) -> HeldFilter:
     return wanted
 
 
-async def _acted(session: SessionInfo, arguments: Mapping[str, Any], more: dict[str, Any], post: Any) -> dict[str, Any]:
+async def _acted(
+    session: SessionInfo, arguments: Mapping[str, Any], more: dict[str, Any], post: Callable[[Act], None]
+) -> dict[str, Any]:
     """Post an act; the fates of its rows, once they are committed. Raises what the store raises."""
-    answer: asyncio.Future[Counter[str]] = asyncio.get_running_loop().create_future()
-
-    def failed(error: Exception) -> None:
-        if not answer.done():
-            answer.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
-
-    def done(counts: Counter[str]) -> None:
-        if not answer.done():
-            answer.set_result(counts)
-
-    post(Act(session.user, str(arguments.get("why") or "").strip(), done, failed))
-    return {"counts": dict(await answer), **more}
+    why = str(arguments.get("why") or "").strip()
+    counts: Counter[str] = await committed(lambda done, failed: post(Act(session.user, why, done, failed)))
+    return {"counts": dict(counts), **more}

@@ -165,11 +165,7 @@ class Registry:
     async def days_left(self) -> dict[str, float]:
         """How long the certificates of each institution still last, by its longest one; those without are left out."""
         now = self._clock.wall()
-        ends: dict[str, datetime] = {}
-        for one in await self.certificates():
-            if one.revoked_at is None:
-                ends[one.node] = max(one.not_after, ends.get(one.node, one.not_after))
-        return {node: days_left(end, now) for node, end in ends.items()}
+        return {node: days_left(end, now) for node, end in (await self._read(identities.ends)).items()}
 
     # --- lives
     def note_life(self, node: str, store_uuid: str, boot: int) -> None:

@@ -223,13 +223,13 @@ def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
 
 
 def _plant(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile.node import name_of, node_settings
+    from spark_reconcile.node import node_settings
     from spark_reconcile.plant import plant
     from spark_reconcile.vouching import signer
 
     day = _date(arguments, settings, clock)
     nodes = [node_settings(config) for config in arguments.signed_by]
-    signs = {name_of(node): signer(node) for node in nodes}
+    signs = {str(node.address): signer(node) for node in nodes}
     done = plant(Place.at(settings.extracts), day, settings.calendar, clock, signs)
     for one in done:
         _say(f"{one.verdict:<20}{one.lk0}  {one.how}")

@@ -29,7 +29,7 @@ from spark_reconcile.errors import BadExtract, BadRequest, BadSettings, LedgerAw
 from spark_reconcile.extract import Origin, extract_ledger
 from spark_reconcile.ledger import Disclosure
 from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Sign, date_folder, folder_of, read_manifest
-from spark_reconcile.node import DATABASE, name_of, node_settings, node_url
+from spark_reconcile.node import DATABASE, node_settings, node_url
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.vouching import signer
@@ -139,7 +139,7 @@ def _task(arguments: Arguments, settings: Settings) -> Task:
 def _origin(node: NodeSettings) -> Origin:
     n = node.node
     store = f"{n.semq_id}.{n.semq_db_id}"
-    return Origin(name_of(node), store, n.kind, semq_version=__version__)
+    return Origin(str(node.address), store, n.kind, semq_version=__version__)
 
 
 def _database_of(node: NodeSettings) -> str:

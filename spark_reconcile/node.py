@@ -18,11 +18,6 @@ def node_settings(config: Path) -> Settings:
     return load(config, {name: value for name, value in os.environ.items() if name not in (DATABASE, NODE)})
 
 
-def name_of(node: Settings) -> str:
-    """Its address, such as 1.10008."""
-    return f"{node.node.umx_type}.{node.node.id}"
-
-
 def node_url(stated: str | None, config: Path | None) -> str:
     """``amqp://user:password@host:port``, from an option, the environment or a node's configuration.
 

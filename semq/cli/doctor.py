@@ -31,11 +31,11 @@ def doctor(
 ) -> None:
     """Look at all that a node stands on (file, disk, database, certificate, way to the hub, health), and say what to
     do; exit status 1 if something fails."""
-    settings = read_config(config)
-    found = asyncio.run(_told(settings, timeout, Output(as_json=json)))
+    settings, out = read_config(config), Output(as_json=json)
+    found = asyncio.run(_told(settings, timeout, out))
     worst = max((one.verdict for one in found), key=list(MARK).index)
     if json:
-        Output(as_json=True).data({"node": settings.node.id, "verdict": worst, "findings": list(map(asdict, found))})
+        out.data({"node": settings.node.id, "verdict": worst, "findings": list(map(asdict, found))})
     if worst == "failing":
         raise typer.Exit(1)
 

@@ -25,6 +25,7 @@ from semq.config.sections import (
     Section,
     Tls,
 )
+from semq.umx_t.address import Address
 
 PREFIX = "SEMQ_"
 NESTED = "__"
@@ -72,6 +73,11 @@ class Settings(BaseSettings):
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _file: Path | None = PrivateAttr(default=None)
     _environment: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def address(self) -> Address:
+        """The node's own address."""
+        return Address(self.node.umx_type, self.node.id)
 
     @property
     def data_dir(self) -> Path:

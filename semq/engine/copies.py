@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from semq.engine.core import Step
-from semq.engine.errors import NotYours, Returned
+from semq.engine.errors import NotYours
+from semq.engine.returned import says_returned
 from semq.store.rows import Event, LedgerLine, Outbound, Side
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
@@ -27,8 +28,7 @@ HAS_IT = frozenset({Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED})
 
 def standing_of(row: Outbound) -> Held:
     """The column of the grid where a row stands."""
-    is_refused = row.held and row.reason is not None and row.reason[0] == Returned.code
-    return Held.REFUSED if is_refused else HELD[row.ss_status]
+    return Held.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]
 
 
 class OnCopies(Step):

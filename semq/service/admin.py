@@ -7,7 +7,7 @@ messages.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -21,6 +21,7 @@ from semq.errors import BadInput, SemqError, Unavailable
 ADMIN = "semq.admin"
 Handler = Callable[[Mapping[str, Any]], Awaitable[Any]]
 AskedHandler = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
+Outcome = TypeVar("Outcome")
 log = structlog.get_logger("semq.admin")
 
 
@@ -157,6 +158,22 @@ def describe(error: SemqError) -> dict[str, Any]:
         "remedy": error.remedy,
         "facts": {name: str(value) for name, value in error.facts.items()},
     }
+
+
+async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Exception], None]], None]) -> Outcome:
+    """Post work that tells its outcome; that, once it is committed. Raises what the work or the store raises."""
+    answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def done(outcome: Outcome) -> None:
+        if not answer.done():
+            answer.set_result(outcome)
+
+    def failed(error: Exception) -> None:
+        if not answer.done():
+            answer.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+
+    post(done, failed)
+    return await answer
 
 
 def _has_nul(value: Any) -> bool:

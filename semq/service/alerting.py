@@ -23,6 +23,7 @@ from semq.clock import Clock
 from semq.config.sections import Alerts as AlertSettings
 from semq.service.clockwork import Job
 from semq.service.health import OK, Check
+from semq.umx_t import retry
 
 log = structlog.get_logger("semq.alerts")
 LOOK_S = 5.0
@@ -91,7 +92,7 @@ class Alerts:
             del self._changes[one.name]
         else:
             change.failures += 1
-            change.told_at = now + min(RETRY_S_MIN * 2 ** min(change.failures - 1, 10), RETRY_S_MAX)
+            change.told_at = now + retry.backoff(change.failures, RETRY_S_MIN, RETRY_S_MAX, 0.5)
 
     async def _tell(self, one: Check, before: str, change: _Change) -> bool:
         said = {

@@ -22,7 +22,7 @@ from semq.pki.tls import client_context, load_active, server_context
 from semq.pki.trust import TrustStore
 from semq.store.files import write_safely
 from semq.transport.peer import PeerInfo
-from semq.umx_t.address import Address, NodeType
+from semq.umx_t.address import NodeType
 
 log = structlog.get_logger("semq.identity")
 WARN_EVERY = timedelta(hours=12)
@@ -32,7 +32,7 @@ def ring_of(settings: Settings) -> KeyRing:
     """The key ring that a configuration names."""
     tls = settings.tls
     passphrase = Passphrase(tls.passphrase_file, tls.passphrase_credential, tls.passphrase_variable)
-    return KeyRing(settings.pki_dir, Address(settings.node.umx_type, settings.node.id), passphrase)
+    return KeyRing(settings.pki_dir, settings.address, passphrase)
 
 
 def trust_of(settings: Settings, ring: KeyRing) -> TrustStore:

@@ -46,7 +46,6 @@ from semq.store.postgres_errors import LeaseHeld, StoreFenced
 from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
 from semq.transport.turn import Turn
-from semq.umx_t.address import Address
 from semq.umx_t.locator import Store
 from semq.umx_t.version import PROPERTY, offer
 
@@ -72,7 +71,7 @@ class Node(Generic[E]):
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
         self.clock = clock
-        self.address = Address(settings.node.umx_type, settings.node.id)
+        self.address = settings.address
         self.home = Store(settings.node.umx_type, settings.node.id, settings.node.semq_id, settings.node.semq_db_id)
         self.turn: Turn
         self.engine: E

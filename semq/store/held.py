@@ -77,15 +77,15 @@ def _chosen(query: Any, wanted: HeldFilter) -> Any:
 
 def _conditions(wanted: HeldFilter) -> Iterator[ColumnElement[bool]]:
     yield C.direction == Direction.RELAYED
-    if wanted.target:
+    if wanted.target is not None:
         yield C.dest == _node(wanted.target)
-    if wanted.source:
+    if wanted.source is not None:
         yield C.lk0.startswith(_node(wanted.source) + ".", autoescape=True)
     if wanted.before_ms is not None:
         yield C.accepted_at < func.to_timestamp(wanted.before_ms / 1000)
-    if wanted.type:
+    if wanted.type is not None:
         yield C.app_type == wanted.type
-    if wanted.key:
+    if wanted.key is not None:
         yield C.app_key.startswith(wanted.key, autoescape=True)
     if wanted.parked is not None:
         yield C.parked == wanted.parked

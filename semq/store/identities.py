@@ -64,6 +64,12 @@ def certificates(connection: Connection, node: str | None = None) -> list[Issued
     return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
 
 
+def ends(connection: Connection) -> dict[str, datetime]:
+    """When the last certificate of each node ends, of those that were not revoked."""
+    last = select(CERTIFICATE.node, func.max(CERTIFICATE.not_after)).where(CERTIFICATE.revoked_at.is_(None))
+    return {row[0]: row[1] for row in connection.execute(last.group_by(CERTIFICATE.node))}
+
+
 def is_revoked_key(connection: Connection, key_id: str) -> bool:
     """Whether any certificate of this key has been revoked."""
     return bool(connection.scalar(select(_is_revoked(key_id))))

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from semq.errors import SemqError
-from semq.service.health import FAILING, OK, VERDICTS, WARNING
-
-__all__ = ["FAILING", "OK", "VERDICTS", "WARNING", "Finding", "failing"]
+from semq.service.health import FAILING as FAILING
+from semq.service.health import OK as OK
+from semq.service.health import WARNING as WARNING
 
 
 @dataclass(frozen=True, slots=True)

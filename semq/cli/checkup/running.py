@@ -9,7 +9,6 @@ from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.config import reach
 from semq.config.settings import Settings
 from semq.errors import SemqError
-from semq.umx_t.address import Address
 
 STUCK_MAX = 1000  # looked at
 # check of node.health | what to do
@@ -46,7 +45,7 @@ async def look(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
         return
     finally:
         await client.close()
-    expected = str(Address(settings.node.umx_type, settings.node.id))
+    expected = str(settings.address)
     if status["node"] != expected:
         yield Finding("node", FAILING, f"{status['node']} answers here, not {expected}", "Give each a port of its own.")
         return

@@ -6,22 +6,21 @@ The login is that of the node, but into the hub's virtual host for enrolment: a 
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
+from local_node.requesting import VIRTUAL_HOST
+from local_node.uplink import way_to_hub
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing
 from semq.clock import SystemClock
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.pki.tls import client_context
-from semq.service.identity import must_be_hub, ring_of, trust_of
-from semq.transport.dialer import DialConfig, dial
+from semq.service.identity import ring_of, trust_of
+from semq.transport.dialer import dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
-from semq.umx_t.address import Address
 
 CHECK = "way to the hub"
-ENROLL = "enroll"  # the virtual host
 
 # what stopped the dialling | what to do; the first that fits
 ADVICE: tuple[tuple[type[BaseException], str], ...] = (
@@ -41,19 +40,15 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
     hub = settings.hub
     if hub is None:
         return
-    url, address = urlsplit(hub.url), Address(settings.node.umx_type, settings.node.id)
-    where = f"{url.hostname}:{url.port or (5671 if hub.is_tls else 5672)}"
+    address = settings.address
     try:
         ring = ring_of(settings)
         tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum) if hub.is_tls else None
     except SemqError as error:
         yield failing(CHECK, error)
         return
-    config = DialConfig(
-        url.hostname or "", url.port or (5671 if tls else 5672), ENROLL, str(address),
-        hub.password.get_secret_value() if hub.password and tls is None else None, tls,
-        check=must_be_hub if tls else lambda _: None,
-    )  # fmt: skip
+    config = way_to_hub(hub, address, tls, VIRTUAL_HOST)
+    where = f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())
     except DialFailed as error:
