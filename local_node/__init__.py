@@ -1,4 +1,1 @@
-"""An institution's node: applications on one side, the platform on the other. Wiring.
-
-What it does is ``semq.engine.local``.
-"""
+"""An institution's node: wires applications, store, link and ``semq.engine.local`` together."""

@@ -1,6 +1,4 @@
-"""Queue ``semq.inbox`` (and ``semq.inbox.<user>``): received documents, for consumers in any language.
-
-Acknowledged by hand.
+"""Queue ``semq.inbox`` (and ``semq.inbox.<user>``): received documents, with manual acknowledgements.
 
 An ack means that the application has the document for good (tb_0030 app_status DONE); a requeue gives it again,
 flagged; a reject without requeue parks it for a person. A lost connection gives back what it had. Whoever polls with

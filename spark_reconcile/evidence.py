@@ -157,10 +157,7 @@ def _refuse(found: Sequence[Source]) -> None:
 
 
 def refuse_missing(evidence: Evidence, settings: Settings) -> None:
-    """Raises SourcesMissing if a source is missing without which nothing may be published: the hub.
-
-    Or a required one.
-    """
+    """Raise SourcesMissing if the hub's source, or a required one, is missing: nothing may be published then."""
     needed = {"the hub", *settings.required}
     absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]
     unusable = [name for name in settings.required if inputs.missing([name], evidence.sources, evidence.day)]

@@ -87,9 +87,9 @@ class Ground(NamedTuple):
 
 
 def dated(facts: DataFrame, window: Window) -> DataFrame:
-    """The facts with when each message was born and its ``scope``: date, carried, earlier, later or none.
+    """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
 
-    Or near: of a message of which its sender says nothing it depends on that node's clock, see ``judged``.
+    Near: the sender says nothing of the message, so that its date depends on that node's clock (see ``judged``).
     """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 

@@ -107,10 +107,7 @@ class Place:
 
     @contextmanager
     def writer(self) -> Iterator[NativeFile]:
-        """Make or replace this file as a whole; it appears when the block ends well.
-
-        And not at all when it does not.
-        """
+        """Make or replace this file as a whole; it appears when the block ends well, and not at all otherwise."""
         if not self.is_local:
             with self.system.open_output_stream(self.path) as stream:
                 yield stream

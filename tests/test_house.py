@@ -219,6 +219,29 @@ def test_every_module_opens_with_its_map() -> None:
     assert wrong == []
 
 
+def test_docstrings_are_whole_sentences() -> None:
+    broken = []
+    for file in modules().values():
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                broken += [f"{at(file, getattr(node, 'lineno', 1))}: {why}" for why in faults_of_prose(text)]
+    assert broken == []
+
+
+def faults_of_prose(docstring: str) -> Iterator[str]:
+    """Yield the signs of a sentence that was cut in two: an open bracket, a paragraph that begins with its rest."""
+    first, *rest = docstring.split("\n\n")
+    prose = re.sub(
+        r"``[^`]*``|\[\d+, \d+\)", "", first
+    )  # code, and intervals such as [0, 1), have brackets of their own
+    if prose.count("(") != prose.count(")"):
+        yield "the first paragraph has an open bracket"
+    # An indented paragraph is a table or code.
+    if rest and re.match(r"(And|But|Or)\b|\d+\)|[a-z]+ [a-z]", rest[0]):
+        yield "the second paragraph begins in the middle of a sentence"
+
+
 def test_every_test_stands_opposite_a_module() -> None:
     wrong = []
     for file in (ROOT / "tests").rglob("test_*.py"):

@@ -1,7 +1,4 @@
-"""What the engine refuses, and why. Codes 1200–1299: a submission that cannot be accepted.
-
-A message that cannot be delivered.
-"""
+"""Errors of the engine, codes 1200–1299: submissions not accepted, messages that cannot be delivered."""
 
 from semq.errors import BadInput, ProtocolViolation, SemqError, Unavailable
 

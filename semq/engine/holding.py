@@ -1,6 +1,6 @@
-"""What the platform holds: rows of tb_0031 for targets that are away.
+"""Copies that the hub stores: rows of tb_0031 for absent targets, kept until the receiver's Ack.
 
-Deleted on the receiver's Ack (PROTOCOL.md section 5.2, H4–H13).
+See PROTOCOL.md section 5.2, H4–H13.
 
 The store is the custodian: Ack-Save leaves after the commit that stores a copy, a copy goes only on evidence of its
 receiver, and every acknowledgement must echo the identity of the row (rules R9, R12, R13).

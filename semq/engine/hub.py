@@ -1,6 +1,4 @@
-"""The engine of the platform: forwards what can go on at once, stores what cannot.
-
-And takes no further part in what it forwarded.
+"""The engine of the hub: forwards a message or stores it, and takes no part in it after forwarding.
 
 The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a
 local node. What the hub holds is in ``holding``, what it relays in ``relaying``.

@@ -10,10 +10,7 @@ Letter = tuple[Address, Function, Primitive]
 
 
 class Mail:
-    """Collects records by target and kind until ``flush``.
-
-    ``on_first`` tells the driver that there is something to flush.
-    """
+    """Collects records by target and kind until ``flush``; calls ``on_first`` when the first record is added."""
 
     def __init__(self, source: Address, records_max: int, on_first: Callable[[], None]) -> None:
         self._source = source

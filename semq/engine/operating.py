@@ -1,6 +1,6 @@
-"""What a person, or the clock, asks of our own messages: cancel, expire, hold.
+"""Acts of a person, or of the clock, on a node's own messages: cancel, expire, hold, release.
 
-Release (PROTOCOL.md sections 11 and 12).
+See PROTOCOL.md sections 11 and 12.
 """
 
 from collections.abc import Callable, Sequence

@@ -21,10 +21,7 @@ from semq.umx_t.locator import LK0
 
 
 class Link(Protocol):
-    """One session with a neighbour. Frames go out in order per kind (messages, packets) or not at all.
-
-    Fire and forget.
-    """
+    """A session with a neighbour. Sends frames in order per kind (messages, packets); may drop them, never reports."""
 
     @property
     def peer(self) -> Address:

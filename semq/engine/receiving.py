@@ -101,10 +101,7 @@ class Receiver:
         return stream
 
     def known(self, unit: Unit, lk0: LK0, sid: int) -> Recorded:
-        """What the ledger knows of a message; committed or staged by earlier work.
-
-        And answered after the commit only.
-        """
+        """Return what the ledger knows of a message, as committed or staged by earlier work of this unit."""
         if sid >= 0:
             return self.recorded_at(unit, Slot(InStreamKey(lk0.store, lk0.inc), sid))
         return self.seen(unit, str(lk0))
@@ -138,9 +135,9 @@ HERE, REFUSED = Recorded(Arrival.RECV), Recorded(Arrival.REJ)
 
 
 def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
-    """Mail Ack to the store that sent the copy, and Ack2 to the sender: after the commit.
+    """Mail Ack to the store that sent the copy, and Ack2 to the sender; also for duplicates (rule R29).
 
-    For duplicates too (rule R29).
+    Called after the commit.
     """
     lk0, lk1 = envelope.lk0, envelope.lk1
     status = ANSWER[entry.status]

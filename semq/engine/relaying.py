@@ -1,6 +1,6 @@
-"""Forwarding: a message for a present target goes on at once, from memory, and its sender is told (seed 3.1.
+"""Forwarding: a message for a present target goes on at once, from memory, and its sender is told.
 
-PROTOCOL.md H1–H4, H14, H15).
+See seed section 3.1, PROTOCOL.md H1–H4, H14, H15.
 
 No transaction and no copy of the body on this path. It is open only while the store holds nothing for the target and
 its session has credit: a stored backlog is never overtaken (break B18). What cannot be forwarded is handed to

@@ -53,10 +53,7 @@ class Schedule:
         self._slices.append(self._open)
 
     def make_due(self, first: int, last: int, due: float) -> None:
-        """Ask about all rows of a span at ``due``, whatever was planned for them (new session.
-
-        Start of the process).
-        """
+        """Ask about all rows of a span at ``due``, replacing their plan (new session, start of the process)."""
         self._slices = [s for s in self._slices if s.first < first or s.last > last]
         self._slices.append(Slice(first, last, due))
         self._open = None

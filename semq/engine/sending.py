@@ -219,10 +219,7 @@ class _ReAck2(_OwnRows):
             self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
 
     def _floor(self, inc: int) -> tuple[int, int | None]:
-        """Floor of one of our streams and where it was closed; (0.
-
-        0) for one that our store knows nothing of (break F6).
-        """
+        """Return the floor of one of our streams and where it was closed, or (0, 0) for an unknown one (break F6)."""
         key = OutStreamKey(str(self._source), inc)
         floor = self._sender.rows.floors.get(key)
         if inc == self._core.inc:

@@ -1,7 +1,4 @@
-"""The numbers that the engine works by, with the defaults of PROTOCOL.md section 13. Times in seconds.
-
-Sizes in bytes.
-"""
+"""Settings of the engine, with the defaults of PROTOCOL.md section 13. Times in seconds, sizes in bytes."""
 
 from dataclasses import dataclass
 

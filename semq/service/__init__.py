@@ -1,6 +1,4 @@
-"""What both kinds of nodes share as running processes: logs, signals, database, the engine's clockwork.
-
-The administrators' door.
+"""Parts that both kinds of nodes share as processes: logs, signals, database, timers, administration.
 
 Floor 4, beside ``local_node`` and ``platform_node``, which are strangers to each other.
 """

@@ -1,6 +1,4 @@
-"""The engine's clockwork: timers as a table of jobs on APScheduler.
-
-And mail flushed at the end of the turn that wrote it.
+"""The engine's timers, as a table of jobs on APScheduler; also flushes mail at the end of each turn.
 
 APScheduler is an in-process timer here (its SQL job store would run jobs twice under two schedulers); what must run
 once is guarded by the store's lease.

@@ -1,7 +1,4 @@
-"""A node as an operating-system process: starts, prints ``ready``, drains on SIGTERM and SIGINT.
-
-And says why it cannot start.
-"""
+"""A node as an operating-system process: starts, prints ``ready`` or the reason it cannot, drains on a signal."""
 
 import argparse
 import asyncio

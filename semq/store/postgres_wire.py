@@ -119,7 +119,7 @@ class Wire:
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
         """Run several statements of which some are ``COPY … FROM STDIN``, each fed with the next piece of ``data``.
 
-        libpq has no COPY in pipeline mode; the simple protocol takes one round trip for each COPY and no other.
+        There is no COPY in libpq's pipeline mode; the simple protocol takes one round trip for each COPY and no other.
         """
         assert not self._exchanges, "COPY starts when all before it has come back"
         try:

@@ -1,6 +1,4 @@
-"""One transaction: what it must see, what it saw, and what it changes.
-
-The heart of the contract between engine and store.
+"""One transaction: the rows it needs, the rows it loaded and its changes; the contract of engine and store.
 
 The engine never speaks SQL. It posts ``Work``: the keys that it needs to see (``Needs``), a decision taken on the
 loaded ``Unit`` while the transaction is open, and what follows after the commit. A store gathers all waiting work into
@@ -52,10 +50,7 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Rows of tb_0030 that are not DONE or that owe an acknowledgement, ``first`` to ``last`` (bref, inclusive).
-
-    Narrow.
-    """
+    """Rows of tb_0030, narrow, not DONE or with an acknowledgement owed; ``first`` to ``last`` (bref, inclusive)."""
 
     first: int
     last: int
@@ -73,9 +68,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FirstInOrder:
-    """Of the rows of tb_0030 with app_status NEW, one source store and one order key.
-
-    The one that was accepted first, narrow.
+    """The row of tb_0030, narrow, accepted first of those NEW with one source store and one order key.
 
     That is the lowest ``lk0.object_id``, not the lowest bref: they may be recorded out of order (PROTOCOL.md section
     11).
@@ -107,7 +100,7 @@ class Expired:
 class SubmittedRows:
     """Rows that applications wrote through SQL (tb_0031_submit), oldest first, as rows.Submitted.
 
-    The unit settles each.
+    The unit takes or refuses each of them.
     """
 
     limit: int
@@ -118,7 +111,7 @@ class SubmittedRows:
 class DoneRows:
     """Brefs that applications finished in their own transaction (``semq_done``), oldest first.
 
-    Settled by ``taken_done``.
+    The unit notes those it has handled in ``taken_done``.
     """
 
     limit: int
@@ -200,9 +193,8 @@ class Unit:
     #: Rows of tb_0030's bodies: those of rows found by ``Waiting``.
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
     #: What queries found: lists of Outbound, Pending, OutStream or Submitted. Stores put the bodies of rows found by
-    #: Unsent into
-    #: ``bodies`` and of those found by Waiting into ``pending_bodies``. Read rows through ``outbound_found`` and
-    #: ``pending_found``.
+    #: Unsent into ``bodies`` and of those found by Waiting into ``pending_bodies``. Read rows through
+    #: ``outbound_found`` and ``pending_found``.
     found: dict[Query, list[Any]] = field(default_factory=dict)
 
     # --- staged
@@ -257,10 +249,7 @@ class Unit:
             self.tokens[row.token] = self.new_tokens[row.token] = Token(row.lk0, row.digest)
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
-        """Note that a row changed; ``before`` is its status when loaded.
-
-        Guarded again in Postgres (compare-and-set).
-        """
+        """Note that a row changed; ``before`` is its status when loaded, which Postgres compares (compare-and-set)."""
         if row.object_id not in self.new_outbound:
             self.changed_outbound.setdefault(row.object_id, before)
 
@@ -324,10 +313,10 @@ class Work(Protocol):
     needs: Needs
 
     def decide(self, unit: Unit) -> None:
-        """Take the decision and stage the changes. Called once per attempt, with the transaction open.
+        """Decide and stage the changes; called once per attempt, with the transaction open.
 
-        Must keep nothing from an
-        earlier attempt. A SemqError means that this work alone is refused: nothing of it is written."""
+        Must keep nothing from an earlier attempt. A SemqError refuses this work alone: nothing of it is written.
+        """
 
     def committed(self) -> None:
         """The transaction is durable: frames, confirms and events may leave now."""

@@ -1,6 +1,4 @@
-"""What travels: a message with its UMX-T attributes, or a transport packet of 810/809 records (seed 2.1.
-
-LAYER_MASK 0 and 1).
+"""The message with its UMX-T attributes (LAYER_MASK 0) and the packet of 810/809 records (1); seed 2.1.
 
 Envelopes are values: whoever needs another attempt number or an LK1 makes a changed copy. Bodies are never copied here.
 """

@@ -1,6 +1,6 @@
-"""The attributes of a message as AMQP properties and headers, and back (the table in ARCHITECTURE.md.
+"""Convert the attributes of a message to AMQP properties and headers, and back.
 
-"AMQP everywhere").
+The table is in ARCHITECTURE.md, "AMQP everywhere".
 
 Two readers: ``read_submission`` for what an application publishes, strict, since a misspelt attribute must not pass for
 a default; ``read_envelope`` for what a peer node sends, tolerant of attributes that it does not know (row Q20). Plain

@@ -1,6 +1,6 @@
-"""The statuses of rows, as they stand in the database: climb only, never renumbered.
+"""The statuses of rows, as they stand in the database: climb only, never renumbered, never reused.
 
-Never reused (PROTOCOL.md section 16).
+See PROTOCOL.md section 16.
 
 The enums are disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
 """
