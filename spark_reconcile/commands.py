@@ -17,6 +17,7 @@ import msgspec
 
 from semq.clock import Clock, SystemClock
 from semq.errors import Misconfigured, SemqError, Unavailable
+from semq.foreign_text import json_text, shown
 from spark_reconcile import runs
 from spark_reconcile.days import parse_date, which_date
 from spark_reconcile.errors import BadRequest, StorageAway
@@ -86,7 +87,7 @@ _RUN = ("--allow-partial", "--require-all", *_SPARK)
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(shown(text), file=sys.stderr)
 
 
 def _run(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
@@ -280,7 +281,7 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
             print(json.dumps(_nothing("failed", 1, type(error).__name__)))
         raise
     if given.json:
-        print(json.dumps(facts, ensure_ascii=False))
+        print(json_text(facts))
     return code
 
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 # package or module | floor: imports point down only, and never to a neighbour on the same floor
 FLOORS: dict[str, float] = {
     "semq.errors": -1,  # the root of the error tree: everybody's
+    "semq.foreign_text": -1,  # text of others made safe to show: everybody's
     "semq.clock": -1,  # time and chance: passed in, its protocol may be named by everybody but floor 0
     "semq.umx_t": 0,
     "semq.amqp": 0,
@@ -63,6 +64,15 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
     "semq.store.embedded_process": ({"time"}, "the same"),
     "semq.store.writer": ({"time"}, "measures its batches and renews its lease; the simulator has a store of its own"),
     "semq.store.embedded_cluster": ({"secrets"}, "draws the password of a new database cluster"),
+}
+
+# package | modules of it that write to a stream: they pass what others wrote through semq.foreign_text
+SPEAKERS: dict[str, set[str]] = {
+    "semq.cli": {"semq.cli.output"},
+    "semq.service": {"semq.service.process", "semq.service.log"},
+    "local_node": set(),
+    "platform_node": set(),
+    "spark_reconcile": {"spark_reconcile.commands", "spark_reconcile.progress"},
 }
 
 LINES_MAX = 500
@@ -205,6 +215,18 @@ def test_only_the_clock_asks_for_time_and_chance() -> None:
         for number, text in enumerate(file.read_text("utf-8").splitlines(), start=1):
             if NOW.search(text.partition("#")[0]):
                 wrong.append(f"{at(file, number)}: {text.strip()}")
+    assert wrong == []
+
+
+def test_only_speakers_write_to_a_stream() -> None:
+    wrong = []
+    for name, file in modules().items():
+        if name in SPEAKERS.get(house(name) or "", {name}):
+            continue
+        for node in ast.walk(tree(file)):
+            written = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if written in ("print", "typer.echo", "typer.secho") or written.startswith(("sys.stdout.", "sys.stderr.")):
+                wrong.append(f"{at(file, node.lineno)}: {written}")  # type: ignore[attr-defined]
     assert wrong == []
 
 

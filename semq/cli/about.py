@@ -32,6 +32,6 @@ def version(json: JsonOption = False) -> None:
 
 def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish")]) -> None:
     """Print what a shell needs to complete our commands, for its own folder of completions."""
-    Output(as_json=False).line(
+    Output(as_json=False).text(
         get_completion_script(prog_name="semq", complete_var="_SEMQ_COMPLETE", shell=shell.value)
     )

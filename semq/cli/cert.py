@@ -71,7 +71,7 @@ async def trust(
     if desk.out.as_json:
         desk.out.data(told)
     elif pem:
-        desk.out.line(told["pem"].rstrip())
+        desk.out.text(told["pem"].rstrip())
     else:
         for fingerprint in told["fingerprints"]:
             desk.out.line(f"sha256:{fingerprint}")
@@ -134,7 +134,7 @@ def request(
     ring = ring_of(read_config(config))
     pem = new_request(ring.begin(), ring.node, tuple(name or ())).decode("ascii")
     out = Output(as_json=json)
-    out.data({"node": str(ring.node), "request": pem}) if json else out.line(pem.rstrip())
+    out.data({"node": str(ring.node), "request": pem}) if json else out.text(pem.rstrip())
 
 
 @group.command()

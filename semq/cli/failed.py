@@ -51,8 +51,7 @@ async def show(desk: Desk, id: Id) -> None:
     error = row.pop("error")
     desk.out.facts(facts_of(row))
     desk.out.line("")
-    for line in error.splitlines():
-        desk.out.line(line)
+    desk.out.text(error, "    ")
 
 
 @group.command()

@@ -11,13 +11,13 @@
 | others | only of ``semq reconcile``: 3, 4, 5, 7 and 65, see spark_reconcile/README.md        |
 """
 
-import sys
 from collections.abc import Sequence
 
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # its own options would crowd ours
 
 from semq.cli.groups import GROUPS, TOP
+from semq.cli.output import bear_every_character, complain
 from semq.errors import Misconfigured, SemqError, Unavailable
 
 EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
@@ -50,12 +50,13 @@ def make() -> typer.Typer:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
+    bear_every_character()
     try:
         make()(args=list(argv) if argv is not None else None, prog_name="semq")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else EXIT_NO
     except SemqError as error:
-        print(f"semq: {' '.join(error.advice().split())}", file=sys.stderr)
+        complain(error.advice())
         return status_of(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -183,8 +183,7 @@ async def body(desk: Desk, id: Id) -> None:
     if desk.out.as_json:
         desk.out.data(told)
     else:
-        sys.stdout.buffer.write(b64decode(told["body_base64"]))
-        sys.stdout.buffer.flush()
+        desk.out.octets(b64decode(told["body_base64"]))
 
 
 def read_body(name: str) -> bytes:
@@ -229,5 +228,4 @@ def show_document(desk: Desk, document: Document, path: Path | None) -> None:
         desk.out.line(f"{document.lk0}  {document.source}  {document.app_key}  {path}")
     else:
         desk.out.talk(f"{document.lk0}  from {document.source}  {document.app_key}  {len(document.payload)} bytes")
-        sys.stdout.buffer.write(document.payload)
-        sys.stdout.buffer.flush()
+        desk.out.octets(document.payload)

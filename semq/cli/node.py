@@ -40,7 +40,7 @@ async def health(desk: Desk) -> None:
 async def metrics(desk: Desk) -> None:
     """The node's figures as Prometheus reads them, for a textfile collector."""
     told = await desk.ask("node.metrics")
-    desk.out.data(told) if desk.out.as_json else typer.echo(told["text"], nl=False)
+    desk.out.data(told) if desk.out.as_json else desk.out.octets(told["text"].encode())
 
 
 @group.command()

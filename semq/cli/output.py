@@ -1,17 +1,23 @@
 """What commands print: tables of 80 columns for people, JSON for programs; never mixed, and talk goes to standard
 error.
+
+The only place in the command line that writes to a stream, so that no command can forget what `semq.foreign_text` does:
+nothing that a partner or an application wrote reaches a terminal with its control characters.
 """
 
-import json
+import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from io import TextIOWrapper
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from semq.foreign_text import json_text, shown, shown_lines
 
 WIDTH = 80  # where the output is no terminal
 
@@ -27,7 +33,7 @@ class Output:
 
     def data(self, value: Any) -> None:
         """One JSON value on a line; nothing is cut."""
-        print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+        print(json_text(value), flush=True)
 
     def say(self, data: Any, *lines: str) -> None:
         """An answer, as JSON or in lines for people."""
@@ -43,25 +49,68 @@ class Output:
         for heading, side in columns:
             drawn.add_column(heading, justify="right" if side == ">" else "left", overflow="fold")
         for row in rows:
-            drawn.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+            drawn.add_row(*(Text("" if cell is None else shown(str(cell))) for cell in row))
         if drawn.row_count:
             self._console.print(drawn)
         else:
             self.talk("nothing")
 
     def facts(self, facts: Mapping[str, object]) -> None:
-        """Names and values, one pair a line; long values are not cut."""
+        """Names and values, one pair a line."""
         longest = max(map(len, facts), default=0)
         for name, value in facts.items():
-            print(f"{name:<{longest}}  {'' if value is None else value}".rstrip())
+            self.line(f"{name:<{longest}}  {'' if value is None else value}".rstrip())
 
     def line(self, text: str) -> None:
-        """One line of data for people."""
-        print(text, flush=True)
+        """One line of data for people; a line break in it is shown, and breaks nothing."""
+        print(shown(text), flush=True)
+
+    def text(self, text: str, indent: str = "") -> None:
+        """A text of several lines, whole; with an indent none of them can pass for a line of ours."""
+        for line in shown_lines(text.removesuffix("\n"), len(text)):
+            print(f"{indent}{line}", flush=True)
+
+    def octets(self, body: bytes) -> None:
+        """A body, or a file that a command makes: as it is into a file or a pipe, as safe text on a terminal."""
+        if sys.stdout.isatty():
+            self.text(body.decode("utf-8", "backslashreplace"))
+        else:
+            sys.stdout.buffer.write(body)
+            sys.stdout.buffer.flush()
 
     def talk(self, text: str) -> None:
         """What is neither data nor an error."""
-        print(text, file=sys.stderr, flush=True)
+        print(shown(text), file=sys.stderr, flush=True)
+
+
+def bear_every_character() -> None:
+    """Let streams that cannot write a character (another locale) write its escape instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+class Lines(logging.Formatter):
+    """A formatter whose messages are one line each, and whose tracebacks are indented: no line can be forged."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the standard library
+        record.message = shown(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the same
+        return "\n".join(f"    {line}" for line in shown_lines(super().formatException(ei)))
+
+
+def log_to_terminal() -> None:
+    """Write the log of this process to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines("%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def complain(text: str) -> None:
+    """Why a command has failed, on one line of standard error."""
+    print(f"semq: {shown(' '.join(text.split()))}", file=sys.stderr, flush=True)
 
 
 def moment(milliseconds: object) -> str:

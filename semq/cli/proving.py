@@ -38,7 +38,7 @@ async def prove(
     """The file that proves to anybody that the receiver has a message: its signed receipt. See `semq verify`."""
     told = await desk.ask("msg.prove", id=id)
     if out is None:
-        typer.echo(told["proof"], nl=False)
+        desk.out.octets(told["proof"].encode())
         return
     try:
         out.write_text(told["proof"], "utf-8")

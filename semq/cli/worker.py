@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import logging
 import signal
 import sys
 from typing import Annotated
@@ -13,6 +12,7 @@ from semq.app import Client, Handlers
 from semq.app.worker import Worker
 from semq.cli.desk import ConfigOption, NodeOption, url_of
 from semq.cli.errors import NoApplication
+from semq.cli.output import Output, log_to_terminal
 
 
 def worker(
@@ -25,7 +25,7 @@ def worker(
 ) -> None:
     """Run the functions of an application over what arrives; what keeps failing goes to `semq failed list`."""
     handlers = find_handlers(app)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_terminal()
     asyncio.run(_run(url_of(node, config), handlers, concurrency, user, grace))
 
 
@@ -35,9 +35,10 @@ async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, running.stop)
-        typer.echo(f"ready {running.tag}: " + ", ".join("/".join(kind) for kind in handlers.kinds))
+        out = Output(as_json=False)
+        out.line(f"ready {running.tag}: " + ", ".join("/".join(kind) for kind in handlers.kinds))
         await running.run(grace_s)
-    typer.echo(f"stopped: {running.done} done, {running.failed} set aside")
+    out.line(f"stopped: {running.done} done, {running.failed} set aside")
 
 
 def find_handlers(app: str) -> Handlers:

@@ -21,6 +21,7 @@ import structlog
 
 from semq.clock import Clock
 from semq.config.sections import Alerts as AlertSettings
+from semq.foreign_text import shown
 from semq.service.clockwork import Job
 from semq.service.health import OK, Check
 from semq.umx_t import retry
@@ -100,7 +101,7 @@ class Alerts:
             "check": one.name,
             "verdict": one.verdict,
             "before": before,
-            "detail": one.detail,
+            "detail": shown(one.detail),  # a program may print it, or mail it
             "since": change.since.isoformat(),
             "at": self._clock.wall().isoformat(),
         }

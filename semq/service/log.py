@@ -1,11 +1,18 @@
-"""Logs: one event per line on standard error, JSON unless it is a terminal; libraries' lines pass the same way."""
+"""Logs: one event per line on standard error, JSON unless it is a terminal; libraries' lines pass the same way.
+
+What others wrote cannot forge a line or steer a terminal: every text passes `semq.foreign_text`.
+"""
 
 import logging
 import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 import structlog
 
 from semq.config.sections import Log
+from semq.foreign_text import in_json, shown, shown_lines
 
 
 def set_up(settings: Log, node: str) -> None:
@@ -18,13 +25,10 @@ def set_up(settings: Log, node: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer(ensure_ascii=False)
-        if as_json
-        # The default shows the variables of each frame where rich is installed: passwords and bodies are among them.
-        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    )
-    after = [structlog.processors.format_exc_info, renderer] if as_json else [renderer]
+    # The default shows the variables of each frame where rich is installed: passwords and bodies are among them.
+    console = structlog.dev.ConsoleRenderer(exception_formatter=plain_traceback)
+    in_lines: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, render_json]
+    after = in_lines if as_json else [shown_values, console]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -44,3 +48,32 @@ def set_up(settings: Log, node: str) -> None:
     for noisy in ("apscheduler", "alembic", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.contextvars.bind_contextvars(node=node)
+
+
+def render_json(logger: Any, name: str, event: structlog.typing.EventDict) -> str:
+    """A line as JSON that is safe on a terminal, too."""
+    rendered = structlog.processors.JSONRenderer(ensure_ascii=False)(logger, name, event)
+    return in_json(rendered if isinstance(rendered, str) else rendered.decode())
+
+
+def shown_values(logger: Any, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Every text of an event in one safe line; what is not a text is printed by its repr, which is safe."""
+    return {key: _shown(value) for key, value in event.items()}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {_shown(key): _shown(one) for key, one in value.items()}
+    return list(map(_shown, value)) if isinstance(value, list | tuple) and not _is_exc_info(value) else value
+
+
+def _is_exc_info(value: list[Any] | tuple[Any, ...]) -> bool:
+    return len(value) == 3 and isinstance(value[1], BaseException)
+
+
+def plain_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    """A traceback without variables, each of its lines safe and indented: none can pass for an event."""
+    lines = shown_lines("".join(traceback.format_exception(*exc_info)).rstrip("\n"))
+    stream.write("".join(f"\n    {line}" for line in lines))

@@ -17,6 +17,7 @@ from semq.clock import Clock, SystemClock
 from semq.config import load
 from semq.config.settings import Settings
 from semq.errors import Misconfigured, SemqError
+from semq.foreign_text import shown
 from semq.service.log import set_up
 
 log = structlog.get_logger("semq.process")
@@ -80,7 +81,7 @@ def exit_status(error: SemqError | KeyboardInterrupt, program: str) -> int:
     """How a node process ends that cannot start or go on, its advice printed; an interrupt is an ordinary end."""
     if isinstance(error, KeyboardInterrupt):
         return EXIT_OK
-    print(f"{program}: {error.advice()}", file=sys.stderr)
+    print(f"{program}: {shown(error.advice())}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
 
 

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from semq.foreign_text import in_page
 from spark_reconcile.days import Calendar
 from spark_reconcile.report import charts, drill, sections, stories
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import Pairs
-from spark_reconcile.report.words import CHINESE, duration, event_words, percent, side_word, visible
+from spark_reconcile.report.words import CHINESE, duration, event_words, percent, side_word
 from spark_reconcile.settings import Settings
 
 BREACHES_SHOWN = 30
@@ -82,7 +83,7 @@ def render(content: Content, settings: Settings) -> str:
         nodes_shown=NODES_SHOWN,
         hub=f.hub,
     )
-    return visible(page)
+    return in_page(page)
 
 
 @cache

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from spark_reconcile.report.words import visible
+from semq.foreign_text import in_page
 from spark_reconcile.storage import Place
 
 Row = TypeVar("Row")
@@ -66,7 +66,7 @@ def cell(value: Any) -> Any:
     """A value as it stands in the file: texts marked as texts where a spreadsheet would guess otherwise."""
     if not isinstance(value, str):
         return value
-    text = visible(value)
+    text = in_page(value)
     return (
         f"'{text}"
         if text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA) or _GUESSED.fullmatch(text)

@@ -94,19 +94,6 @@ def stands(side: str, word: str) -> str:
     return STANDS[side].get(word, word)
 
 
-# Control characters, what breaks lines, and what turns the words around it round: the rest of a line, with its owner
-# and its pair, would be read backwards.
-_TURNING = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_UNSEEN = dict.fromkeys(
-    (*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x200B, 0x2028, 0x2029, 0xFEFF, *_TURNING), "\ufffd"
-)
-
-
-def visible(text: str) -> str:
-    """A text without characters that are not seen, which others may have written into a ledger."""
-    return text.translate(_UNSEEN)
-
-
 def event_words(side: int | None, event: int | None) -> str:
     """What a line says; a number that is not known is shown as it is."""
     try:

@@ -1,5 +1,6 @@
 """What a node tells on standard error, in a process of its own: the setting up is for the whole process."""
 
+import re
 import subprocess
 import sys
 
@@ -28,3 +29,31 @@ def test_a_traceback_shows_no_variables(format: str) -> None:
     assert told.stderr.count("ZeroDivisionError: ") == 2
     assert "1.10008" in told.stderr
     assert "hunter2" not in told.stderr
+
+
+PLANTED = """
+import logging, sys
+import structlog
+from semq.config.sections import Log
+from semq.service.log import set_up
+
+set_up(Log(format=sys.argv[1]), "1.10008")
+bad = "x\\x1b[2J\\n2031 [info] forged\\u202e\\x9b\\ud800"
+log = structlog.get_logger("semq")
+log.warning("heard", reason=bad, inside={"key": [bad]}, pair=(bad, 1))
+logging.getLogger("library").warning("it says %s", bad)
+try:
+    raise ValueError(bad)
+except ValueError:
+    log.exception("failed", error=bad)
+"""
+
+
+@pytest.mark.parametrize("format", ["console", "json"])
+def test_what_others_wrote_neither_steers_a_terminal_nor_forges_a_line(format: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PLANTED, format], capture_output=True, timeout=60, check=True)
+    told = done.stderr.decode()
+    colours = re.sub(r"\x1b\[[0-9;]*m", "", told) if format == "console" else told
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", colours), colours
+    assert not [line for line in told.splitlines() if line.startswith("2031")]
+    assert told.count("forged") >= 5

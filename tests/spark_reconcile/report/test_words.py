@@ -3,7 +3,7 @@
 import pytest
 
 from semq.store.rows import Event, Side
-from spark_reconcile.report.words import CHINESE, STANDS, duration, event_words, percent, side_word, stands, visible
+from spark_reconcile.report.words import CHINESE, STANDS, duration, event_words, percent, side_word, stands
 from spark_reconcile.schema import EVENTS_OF
 from spark_reconcile.situation import HUBS, RECEIVERS, SENDERS
 from spark_reconcile.verdicts import VERDICT
@@ -25,14 +25,6 @@ def test_every_word_of_a_ledger_is_put_as_a_person_would() -> None:
     words = {"sender": SENDERS, "hub": HUBS, "receiver": RECEIVERS}
     assert {side: set(known) for side, known in STANDS.items()} == {side: set(known) for side, known in words.items()}
     assert stands("hub", "none") == "has no line"
-
-
-def test_a_text_of_others_cannot_turn_the_rest_of_its_line_round() -> None:
-    turning = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
-    breaking = "\x00\x08\x0b\x0c\x0e\x1b\x1f\x7f\x85\x9b\u2028\u2029"
-    assert visible(turning + breaking) == "\ufffd" * len(turning + breaking)
-    plain = "上海凌云贸易 → 1.10008/Söhne\t\r\n עברית"
-    assert visible(plain) == plain
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,62 @@
+"""Text that somebody else wrote, made safe to show: on a terminal, in a log line, in JSON, in HTML and in CSV.
+
+Reasons, keys, headers, errors, tracebacks and names come from partners and applications. In them may stand control
+characters that move the cursor or recolour the screen, line breaks that forge a line, characters without a width or
+that reverse the reading order, and lone surrogates that no stream can write. Whatever shows text calls this module at
+its boundary: `semq.cli.output`, `semq.service.log`, `semq.service.process`, `spark_reconcile`. No clock, no IO.
+"""
+
+import json
+import re
+from typing import Any
+
+LONGEST = 4000  # characters of one shown text
+REPLACEMENT = "\ufffd"
+
+# C0, DEL and C1 controls; the soft hyphen; letters without a glyph; zero-width and bidirectional controls; separators
+# of lines and paragraphs; lone surrogates; byte-order marks, annotations, noncharacters, musical controls and tags.
+_UNSEEN = (
+    "\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\ufffe\uffff\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e007f"
+)
+_IN_LINE = re.compile(f"[\x00-\x1f{_UNSEEN}]")
+_IN_PAGE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]")  # tabs and line ends are markup of the page
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def shown(text: str, longest: int = LONGEST) -> str:
+    """Return the text as one line: what is not seen as an escape (``\\x1b``), what is too long cut, and that said."""
+    cut = len(text) - longest
+    if cut > 0:
+        text = text[:longest]
+    if not (text.isascii() and text.isprintable()):  # the fast way past nearly all texts
+        text = _IN_LINE.sub(_escape, text)
+    return f"{text}… ({cut} more characters)" if cut > 0 else text
+
+
+def shown_lines(text: str, longest: int = LONGEST) -> list[str]:
+    """Return each line of a text of several lines (a traceback, a file) as ``shown`` does."""
+    return [shown(line, longest) for line in text.split("\n")]
+
+
+def in_page(text: str) -> str:
+    """Return a page of HTML, or a cell of a spreadsheet, with a replacement character for what is not seen."""
+    return _IN_PAGE.sub(REPLACEMENT, text)
+
+
+def json_text(value: Any, default: Any = str) -> str:
+    """Return JSON on one line that is the same data, and is safe on a terminal: what is not seen is escaped."""
+    return in_json(json.dumps(value, ensure_ascii=False, default=default))
+
+
+def in_json(text: str) -> str:
+    """Escape what is not seen in a text that is JSON already; there it can only stand inside of strings."""
+    return _IN_LINE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    if character in _NAMED:
+        return _NAMED[character]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,71 @@
+"""Text of others made safe: whatever reaches a screen, a log, a page or a spreadsheet."""
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.foreign_text import LONGEST, in_page, json_text, shown, shown_lines
+
+# Any code point, lone surrogates among them.
+TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
+TURNING = "\u061c\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\U000e0041"
+BREAKING = "\x00\x08\x0b\x0c\x0e\x1b\x1f\x7f\x85\x9b\u2028\u2029"
+PLAIN = "上海凌云贸易 → 1.10008/Söhne עברית 🚚"
+
+
+def is_unseen(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in TURNING + BREAKING
+
+
+@given(TEXTS)
+def test_a_line_has_nothing_that_is_not_seen(text: str) -> None:
+    line = shown(text)
+    assert not any(map(is_unseen, line))
+    assert len(line.splitlines()) <= 1
+    line.encode()  # and can be written
+
+
+@given(TEXTS)
+def test_json_is_the_same_data_and_safe(text: str) -> None:
+    told = json_text({text: [text]})
+    assert not any(map(is_unseen, told))
+    told.encode()
+    pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # two halves are one character
+    assert json.loads(told) == {pairs: [pairs]}
+
+
+@given(TEXTS)
+def test_a_page_keeps_its_lines(text: str) -> None:
+    page = in_page(text)
+    assert not any(is_unseen(character) for character in page if character not in "\t\r\n")
+    assert len(page) == len(text)
+
+
+def test_what_people_write_stays_as_it_is() -> None:
+    assert shown(PLAIN) == in_page(PLAIN) == PLAIN
+    assert in_page("a\tb\r\n") == "a\tb\r\n"
+    assert in_page(TURNING + BREAKING) == "\ufffd" * len(TURNING + BREAKING)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\r\nb\tc", "a\\r\\nb\\tc"),
+        ("\u202egnp", "\\u202egnp"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\ud800", "\\ud800"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+)
+def test_what_is_not_seen_is_written_out(text: str, line: str) -> None:
+    assert shown(text) == line
+
+
+def test_what_is_too_long_is_cut_and_says_so() -> None:
+    assert shown("x" * (LONGEST + 7)) == "x" * LONGEST + "… (7 more characters)"
+    assert shown("x" * LONGEST) == "x" * LONGEST
+    assert shown_lines("a\n\x1bb") == ["a", "\\x1bb"]
