@@ -1,58 +1,92 @@
-"""The table of command groups. A package that brings a group of its own adds a row here."""
+"""The table of commands, and their modules, imported when a command of theirs is used.
 
-from collections.abc import Callable
+A package that brings a group of its own adds a row here; a module that adds commands to another's group is named in
+that group's row. Importing every module takes longer than most commands: see ``tests/cli/test_groups.py``.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import typer
 
-from semq.cli import (
-    about,
-    cert,
-    config,
-    db,
-    definitions,
-    doctor,
-    errors_list,
-    failed,
-    held,
-    hub,
-    msg,
-    node,
-    proving,
-    queue,
-    reconcile,
-    running,
-    stuck,
-    worker,
-)
-from semq.cli import acting as acting  # registers its commands with msg
-from semq.cli import enrolling as enrolling  # the same with node
 
-# name | group | what it is for | hidden (an older name)
-GROUPS: tuple[tuple[str, typer.Typer, str, bool], ...] = (
-    ("msg", msg.group, "Send, receive, look at and act on messages.", False),
-    ("queue", queue.group, "How many messages stand where.", False),
-    ("stuck", stuck.group, "Messages that do not move, why, and what to do.", False),
-    ("failed", failed.group, "What keeps failing: look, requeue, remove.", False),
-    ("held", held.group, "At the hub: what is stored for institutions; refuse it, send it again.", False),
-    ("node", node.group, "What a node is and how it does.", False),
-    ("hub", hub.group, "A hub's authority and the institutions that enrol.", False),
-    ("cert", cert.group, "Certificates: look, renew, rotate, revoke.", False),
-    ("definitions", definitions.group, "A hub's institutions and what they have agreed.", False),
-    ("ledger", proving.group, "What a node has written down, and whether it is still so.", False),
-    ("local", running.local, "Run an institution's node.", False),
-    ("platform", running.platform, "Run the hub.", False),
-    ("config", config.group, "Check and show configurations.", False),
-    ("db", db.group, "The tables of a node's database.", False),
-    ("database", db.group, "The tables of a node's database.", True),
-    ("errors", errors_list.group, "What an error means and what to do.", False),
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A word of the command line."""
+
+    name: str
+    where: str  #: module:name
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Row):
+    """A command with commands of its own; ``where`` names its Typer."""
+
+    help: str
+    more: tuple[str, ...] = ()  #: modules that add commands to it
+    hidden: bool = False  #: an older name
+
+    def load(self) -> typer.Typer:
+        """The group with all of its commands."""
+        for module in self.more:
+            import_module(module)
+        found: typer.Typer = _named(self.where)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Top(Row):
+    """A command by itself; ``where`` names its function."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def load(self) -> Callable[..., Any]:
+        """The function."""
+        found: Callable[..., Any] = _named(self.where)
+        return found
+
+
+GROUPS = (
+    Group("msg", "semq.cli.msg:group", "Send, receive, look at and act on messages.", ("semq.cli.acting",)),
+    Group("queue", "semq.cli.queue:group", "How many messages stand where."),
+    Group("stuck", "semq.cli.stuck:group", "Messages that do not move, why, and what to do."),
+    Group("failed", "semq.cli.failed:group", "What keeps failing: look, requeue, remove."),
+    Group("held", "semq.cli.held:group", "At the hub: what is stored for institutions; refuse it, send it again."),
+    Group("node", "semq.cli.node:group", "What a node is and how it does.", ("semq.cli.enrolling",)),
+    Group("hub", "semq.cli.hub:group", "A hub's authority and the institutions that enrol."),
+    Group("cert", "semq.cli.cert:group", "Certificates: look, renew, rotate, revoke."),
+    Group("definitions", "semq.cli.definitions:group", "A hub's institutions and what they have agreed."),
+    Group("ledger", "semq.cli.proving:group", "What a node has written down, and whether it is still so."),
+    Group("local", "semq.cli.running:local", "Run an institution's node."),
+    Group("platform", "semq.cli.running:platform", "Run the hub."),
+    Group("config", "semq.cli.config:group", "Check and show configurations."),
+    Group("db", "semq.cli.db:group", "A node's database: tables, address, roles for applications."),
+    Group("database", "semq.cli.db:group", "A node's database: tables, address, roles for applications.", hidden=True),
+    Group("errors", "semq.cli.errors_list:group", "What an error means and what to do."),
 )
-# command | settings of Typer
-TOP: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
-    (proving.verify, {}),
-    (reconcile.reconcile, {"context_settings": reconcile.PASSED_ON}),
-    (worker.worker, {}),
-    (doctor.doctor, {}),
-    (about.version, {}),
-    (about.completion, {}),
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+TOP = (
+    Top("verify", "semq.cli.proving:verify"),
+    Top("reconcile", "semq.cli.reconcile:reconcile", {"context_settings": PASSED_ON}),
+    Top("worker", "semq.cli.worker:worker"),
+    Top("doctor", "semq.cli.doctor:doctor"),
+    Top("version", "semq.cli.about:version"),
+    Top("completion", "semq.cli.about:completion"),
 )
+
+
+def chosen(first: str | None) -> tuple[Iterator[Group], Iterator[Top]]:
+    """The rows for a command line that begins with this word: one row where it names one, else all, for help."""
+    rows: tuple[Row, ...] = (*GROUPS, *TOP)
+    is_named = any(first == row.name for row in rows)
+    return (
+        (row for row in GROUPS if not is_named or row.name == first),
+        (row for row in TOP if not is_named or row.name == first),
+    )
+
+
+def _named(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)

@@ -11,12 +11,13 @@
 | others | only of ``semq reconcile``: 3, 4, 5, 7 and 65, see spark_reconcile/README.md        |
 """
 
+import sys
 from collections.abc import Sequence
 
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # its own options would crowd ours
 
-from semq.cli.groups import GROUPS, TOP
+from semq.cli.groups import chosen
 from semq.cli.output import bear_every_character, complain
 from semq.errors import Misconfigured, SemqError, Unavailable
 
@@ -30,8 +31,8 @@ SEMQ_NODE or SEMQ_CONFIG. Data goes to standard output, talk to standard error; 
 EPILOG = "Exit status: 0 done, 1 no or refused, 2 usage, 69 not now, 78 settings, 130 interrupted; reconcile: more."
 
 
-def make() -> typer.Typer:
-    """All commands."""
+def make(first: str | None = None) -> typer.Typer:
+    """The commands that a command line may mean whose first word is ``first``; None: all."""
     whole = typer.Typer(
         name="semq",
         help=HELP,
@@ -41,18 +42,21 @@ def make() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     completion_init()
-    for name, group, help_, hidden in GROUPS:
-        whole.add_typer(group, name=name, help=help_, no_args_is_help=True, hidden=hidden)
-    for command, settings in TOP:
-        whole.command(**settings)(command)
+    whole.callback()(lambda: None)  # else Typer makes a single command the whole program
+    groups, tops = chosen(first)
+    for group in groups:
+        whole.add_typer(group.load(), name=group.name, help=group.help, no_args_is_help=True, hidden=group.hidden)
+    for top in tops:
+        whole.command(**top.settings)(top.load())
     return whole
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     bear_every_character()
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        make()(args=list(argv) if argv is not None else None, prog_name="semq")
+        make(words[0] if words else None)(args=words, prog_name="semq")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else EXIT_NO
     except SemqError as error:

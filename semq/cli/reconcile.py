@@ -11,7 +11,6 @@ import typer
 from semq.cli.errors import NoSpark
 
 NEEDED = ("pyarrow", "pyspark")
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def reconcile(context: typer.Context) -> None:
