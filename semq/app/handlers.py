@@ -126,7 +126,8 @@ class Handlers:
     def read(self, document: Document) -> Any:
         """The body as its content type says; bytes if no reader is known. Raises CannotRead."""
         content_type = document.content_type.partition(";")[0].strip().lower()
-        reader = self._readers.get(content_type)
+        structure = content_type.rpartition("+")[2]  # application/vnd.example.order+xml is XML
+        reader = self._readers.get(content_type) or self._readers.get(f"application/{structure}")
         if reader is None:
             return document.payload
         try:

@@ -4,7 +4,8 @@ any other.
 | file          | commands                                                     |
 |---------------|--------------------------------------------------------------|
 | `groups`      | the table of groups; other packages add theirs there         |
-| `msg`         | send, receive, list, show, trace, body                       |
+| `msg`         | send, list, show, trace, body                                |
+| `inbox`       | receive                                                      |
 | `acting`      | cancel, hold, release, resend                                |
 | `queue`       | list, partners                                               |
 | `stuck`       | list, explain                                                |
@@ -15,8 +16,8 @@ any other.
 | `errors_list` | list, lookup                                                 |
 | `about`       | version, completion                                          |
 
-`desk` gives a command its node, its output and its time limit; `output` prints tables or JSON; `main` turns errors
-into one line and an exit status.
+`desk` gives a command its node, its output and its time limit; `output` prints tables or JSON; `files` reads and
+writes documents; `main` turns errors into one line and an exit status.
 """
 
 

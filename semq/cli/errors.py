@@ -1,6 +1,6 @@
 """What the command line itself finds wrong. Codes 2200–2299."""
 
-from semq.errors import BadInput, Misconfigured
+from semq.errors import BadInput, Misconfigured, SemqError
 
 
 class NoNode(Misconfigured):
@@ -22,6 +22,27 @@ class UnreadableFile(BadInput):
 
     code = "SEMQ-2203"
     remedy = "Check the path and its permissions."
+
+
+class NoFile(BadInput):
+    """It was not said what is to be sent."""
+
+    code = "SEMQ-2213"
+    remedy = "Give --file FILE, or --file - for standard input; an empty document needs --file - --allow-empty."
+
+
+class EmptyDocument(BadInput):
+    """The document is empty; nothing was sent."""
+
+    code = "SEMQ-2214"
+    remedy = "Look at whatever should have written it; if an empty document is meant, give --allow-empty."
+
+
+class NotWritten(SemqError):
+    """Documents could not be written; they were not acknowledged and wait at the node."""
+
+    code = "SEMQ-2215"
+    remedy = "Mend what each line above names (room, permissions), then receive again: they come first."
 
 
 class NoSuchCode(BadInput):

@@ -49,7 +49,12 @@ class Top(Row):
 
 
 GROUPS = (
-    Group("msg", "semq.cli.msg:group", "Send, receive, look at and act on messages.", ("semq.cli.acting",)),
+    Group(
+        "msg",
+        "semq.cli.msg:group",
+        "Send, receive, look at and act on messages.",
+        ("semq.cli.acting", "semq.cli.inbox"),
+    ),
     Group("queue", "semq.cli.queue:group", "How many messages stand where."),
     Group("stuck", "semq.cli.stuck:group", "Messages that do not move, why, and what to do."),
     Group("failed", "semq.cli.failed:group", "What keeps failing: look, requeue, remove."),

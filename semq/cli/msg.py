@@ -3,17 +3,17 @@
 A message is named by its locator (LK0), by the number that lists show, or by the key of its AppKey.
 """
 
-import sys
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from semq.app import AppKey, Document
+from semq.app import AppKey
+from semq.app.content_type import content_type_of
 from semq.cli.desk import Desk, on_node
-from semq.cli.errors import UnreadableFile
+from semq.cli.files import STDIN, read_bodies
 from semq.cli.shown import LIST_COLUMNS, facts_of, list_row, trace_line
 from semq.cli.times import milliseconds_ago
 
@@ -55,16 +55,19 @@ async def send(
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Seal it for the receiver: the hub cannot read it.")
     ] = False,
-    content_type: Annotated[str, typer.Option(help="MIME type of the body.")] = "",
+    content_type: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="MIME type; by name or content of the file unless given."),
+    ] = None,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Send a document even if it is empty.")] = False,
     priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
     expires_at: Annotated[int, typer.Option(metavar="MS", help="Milliseconds since 1970 UTC; 0 never.")] = 0,
     token: Annotated[str | None, typer.Option(help="Makes a repeat of this very command safe.")] = None,
     wait: Annotated[WaitFor, typer.Option(help="Return when the node has it, or the receiver.")] = WaitFor.accepted,
 ) -> None:
     """Hand documents over: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
-    for name in file or ["-"]:
-        body = read_body(name)
-        own_key = key if key is not None else ("" if name == "-" else Path(name).name)
+    for name, body in read_bodies(file, allow_empty=allow_empty):
+        own_key = key if key is not None else ("" if name == STDIN else Path(name).name)
         sent = await desk.client.send(
             to,
             body,
@@ -72,7 +75,7 @@ async def send(
             save_fwd=save_fwd,
             ack2=ack2,
             order_key=order_key,
-            content_type=content_type,
+            content_type=content_type if content_type is not None else content_type_of(name, body),
             priority=priority,
             expires_at=expires_at,
             encrypt=encrypt,
@@ -84,33 +87,6 @@ async def send(
             fate = await desk.client.wait_for_delivery(sent.lk0, desk.timeout_s)
             told["outcome"] = fate.outcome
         desk.out.say(told, f"{sent.lk0}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
-
-
-@group.command()
-@on_node
-async def receive(
-    desk: Desk,
-    user: Annotated[str, typer.Option(help="A user of the institution; the institution itself by default.")] = "",
-    count: Annotated[int, typer.Option(min=0, help="Take so many; 0: all that come.")] = 1,
-    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each body to a file here.")] = None,
-    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="Keep them waiting at the node with --no-ack.")] = True,
-) -> None:
-    """Take documents, until --count or nothing has come for --timeout seconds; each is acknowledged once it is
-    printed.
-    """
-    taken = 0
-    async with desk.client.receive(user, prefetch=max(min(count, 16), 1), idle_s=desk.timeout_s) as documents:
-        async for document in documents:
-            path = write_body(into, document) if into is not None else None
-            show_document(desk, document, path)
-            if ack:
-                await document.ack()
-            taken += 1
-            if taken == count:
-                break
-    if taken < count:
-        desk.out.talk(f"{taken} of {count} came within {desk.timeout_s:g} s")
-        raise typer.Exit(1)
 
 
 @group.command("list")
@@ -184,48 +160,3 @@ async def body(desk: Desk, id: Id) -> None:
         desk.out.data(told)
     else:
         desk.out.octets(b64decode(told["body_base64"]))
-
-
-def read_body(name: str) -> bytes:
-    """The bytes of a file, or of standard input for ``-``. Raises UnreadableFile."""
-    try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise UnreadableFile(file=name, fault=error.strerror) from error
-
-
-def write_body(folder: Path, document: Document) -> Path:
-    """Write a document into a folder, under its locator, so that a repeat overwrites itself. Raises UnreadableFile."""
-    path = folder / f"{document.lk0}-{Path(document.app_key.key).name}".rstrip("-")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(document.payload)
-    except OSError as error:
-        raise UnreadableFile(file=str(path), fault=error.strerror) from error
-    return path
-
-
-def show_document(desk: Desk, document: Document, path: Path | None) -> None:
-    """Print one received document."""
-    if desk.out.as_json:
-        desk.out.data(
-            {
-                "lk0": document.lk0,
-                "source": document.source,
-                "app_key": str(document.app_key),
-                "content_type": document.content_type,
-                "size": len(document.payload),
-                "digest": document.digest,
-                "is_intact": document.is_intact,
-                "redelivered": document.redelivered,
-                "deliveries": document.deliveries,
-                "submitted_at": document.submitted_at.isoformat(),
-                "file": str(path) if path else None,
-                "body_base64": None if path else b64encode(document.payload).decode(),
-            }
-        )
-    elif path is not None:
-        desk.out.line(f"{document.lk0}  {document.source}  {document.app_key}  {path}")
-    else:
-        desk.out.talk(f"{document.lk0}  from {document.source}  {document.app_key}  {len(document.payload)} bytes")
-        desk.out.octets(document.payload)

@@ -1,0 +1,109 @@
+"""Documents and files: reading what is to be sent, and writing what was received under names that every folder takes.
+
+A received document is named by its locator and its key, both of which come from elsewhere. The name is cleaned and
+shortened here; the file appears whole or not at all, and is on the disk before its document is acknowledged.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path, PurePath
+
+from semq.app import Document
+from semq.cli.errors import EmptyDocument, NoFile, UnreadableFile
+from semq.foreign_text import in_page
+
+NAME_BYTES_MAX = 255  # of a file name on the common file systems
+ENDING_BYTES_MAX = 24  # of a suffix that is kept when a name is shortened
+STDIN = "-"
+_UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # in file names of one system or another
+
+
+def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple[str, bytes]]:
+    """The name and the bytes of each file, ``-`` for standard input; without files what is piped in.
+
+    Files are looked at before the first one is given, so that an empty one stops them all.
+    Raises NoFile, EmptyDocument, UnreadableFile.
+    """
+    if not files and sys.stdin.isatty():
+        raise NoFile
+    for name in files or []:
+        if not allow_empty and name != STDIN and _is_empty(Path(name)):
+            raise EmptyDocument(file=name)
+    for name in files or [STDIN]:
+        body = _read(name)
+        if not body and not allow_empty:
+            raise EmptyDocument(file=name) if files else NoFile
+        yield name, body
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size == 0
+    except OSError:
+        return False  # reading it will say what is wrong
+
+
+def _read(name: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    except OSError as error:
+        raise UnreadableFile(file=name, fault=error.strerror) from error
+
+
+def file_name(lk0: str, key: str) -> str:
+    """The name under which a document is kept: its locator, and the last part of its key as far as it fits.
+
+    The same document always has the same name, another one another: a name that is shortened ends in a digest of all.
+    """
+    last = re.split(r"[/\\]", key.rstrip("/\\"))[-1].strip(". ")
+    whole = f"{lk0}-{last}" if last else lk0
+    name = _UNFIT.sub("_", in_page(whole))
+    if name == whole and len(os.fsencode(name)) <= NAME_BYTES_MAX:
+        return name
+    digest = sha256(f"{lk0}-{key}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    ending = PurePath(name.removeprefix(lk0)).suffix
+    ending = ending if len(os.fsencode(ending)) <= ENDING_BYTES_MAX else ""
+    room = NAME_BYTES_MAX - len(os.fsencode(f"~{digest}{ending}"))
+    stem = os.fsencode(name.removesuffix(ending))[:room].decode("utf-8", "ignore")
+    return f"{stem}~{digest}{ending}"
+
+
+def write_body(folder: Path, document: Document) -> Path:
+    """Write a document into a folder so that it is there after a crash; a repeat replaces itself.
+
+    Raises UnreadableFile.
+    """
+    name = file_name(document.lk0, document.app_key.key)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return _written(folder, name, document.payload)
+        except OSError:  # a file system with narrower names, or something else that has this one
+            return _written(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document.payload)
+    except OSError as error:
+        raise UnreadableFile(file=str(folder / name), fault=error.strerror) from error
+
+
+def _written(folder: Path, name: str, payload: bytes) -> Path:
+    path = folder / name
+    part = folder / f".{sha256(name.encode()).hexdigest()[:32]}.part"
+    try:
+        with part.open("wb") as stream:
+            stream.write(payload)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+    entries = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(entries)
+    finally:
+        os.close(entries)
+    return path

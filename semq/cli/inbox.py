@@ -1,0 +1,106 @@
+"""``semq msg receive``: documents from the node's inbox to the screen or into a folder.
+
+A document is acknowledged once it is printed, or on the disk. One that cannot be written is named, is not acknowledged,
+and blocks nobody: those behind it are taken, and it comes again with the next command.
+"""
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from semq.app import Document
+from semq.cli.desk import Desk, on_node
+from semq.cli.errors import NotWritten, UnreadableFile
+from semq.cli.files import write_body
+from semq.cli.msg import group
+
+PREFETCH = 16
+UNWRITTEN_MAX = 16  # so many documents that cannot be written are no fault of theirs: the folder is at fault
+
+
+@group.command()
+@on_node
+async def receive(
+    desk: Desk,
+    user: Annotated[str, typer.Option(help="A user of the institution; the institution itself by default.")] = "",
+    count: Annotated[int, typer.Option(min=0, help="Take so many; 0: all that come.")] = 1,
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each body to a file here.")] = None,
+    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="Keep them waiting at the node with --no-ack.")] = True,
+) -> None:
+    """Take documents, until --count or nothing has come for --timeout seconds; each is acknowledged once it is
+    printed, or written.
+    """
+    intake = Intake(desk, into, ack)
+    while await intake.run(user, count) and len(intake.unwritten) < UNWRITTEN_MAX:
+        pass  # with one more under way for each that stays unacknowledged
+    if intake.unwritten:
+        raise NotWritten(documents=len(intake.unwritten), taken=intake.taken)
+    if intake.taken < count:
+        desk.out.talk(f"{intake.taken} of {count} came within {desk.timeout_s:g} s")
+        raise typer.Exit(1)
+
+
+class Intake:
+    """What one command has taken."""
+
+    def __init__(self, desk: Desk, into: Path | None, ack: bool) -> None:
+        self._desk = desk
+        self._into = into
+        self._ack = ack
+        self.taken = 0
+        self.unwritten: set[str] = set()  #: LK0
+
+    async def run(self, user: str, count: int) -> bool:
+        """Take documents until there are ``count``; whether one could not be written, and others may wait behind."""
+        prefetch = max(min(count - self.taken, PREFETCH), 1) + len(self.unwritten)
+        async with self._desk.client.receive(user, prefetch=prefetch, idle_s=self._desk.timeout_s) as documents:
+            async for document in documents:
+                if document.lk0 in self.unwritten:
+                    continue
+                if not self._kept(document):
+                    return True
+                if self._ack:
+                    await document.ack()
+                self.taken += 1
+                if self.taken == count:
+                    break
+        return False
+
+    def _kept(self, document: Document) -> bool:
+        """Print or write a document; whether that succeeded."""
+        try:
+            path = write_body(self._into, document) if self._into is not None else None
+        except UnreadableFile as error:
+            self.unwritten.add(document.lk0)
+            self._desk.out.talk(f"{document.lk0}  not written, not acknowledged: {error}")
+            return False
+        show_document(self._desk, document, path)
+        return True
+
+
+def show_document(desk: Desk, document: Document, path: Path | None) -> None:
+    """Print one received document."""
+    if desk.out.as_json:
+        desk.out.data(
+            {
+                "lk0": document.lk0,
+                "source": document.source,
+                "app_key": str(document.app_key),
+                "content_type": document.content_type,
+                "size": len(document.payload),
+                "digest": document.digest,
+                "is_intact": document.is_intact,
+                "redelivered": document.redelivered,
+                "deliveries": document.deliveries,
+                "submitted_at": document.submitted_at.isoformat(),
+                "file": str(path) if path else None,
+                "body_base64": None if path else b64encode(document.payload).decode(),
+            }
+        )
+    elif path is not None:
+        desk.out.line(f"{document.lk0}  {document.source}  {document.app_key}  {path}")
+    else:
+        desk.out.talk(f"{document.lk0}  from {document.source}  {document.app_key}  {len(document.payload)} bytes")
+        desk.out.octets(document.payload)
