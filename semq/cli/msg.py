@@ -13,6 +13,7 @@ import typer
 from semq.app import AppKey
 from semq.app.content_type import content_type_of
 from semq.cli.desk import Desk, on_node
+from semq.cli.errors import UnreadableFile
 from semq.cli.files import STDIN, read_bodies
 from semq.cli.shown import LIST_COLUMNS, facts_of, list_row, trace_line
 from semq.cli.times import milliseconds_ago
@@ -160,3 +161,25 @@ async def body(desk: Desk, id: Id) -> None:
         desk.out.data(told)
     else:
         desk.out.octets(b64decode(told["body_base64"]))
+
+
+@group.command()
+@on_node
+async def prove(
+    desk: Desk,
+    id: Id,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.")] = None,
+) -> None:
+    """The file that proves to anybody that the receiver has a message: its signed receipt. See `semq verify`."""
+    told = await desk.ask("msg.prove", id=id)
+    if out is None:
+        desk.out.octets(told["proof"].encode())
+        return
+    try:
+        out.write_text(told["proof"], "utf-8")
+    except OSError as error:
+        raise UnreadableFile(file=str(out), fault=error.strerror) from error
+    desk.out.say(
+        {"lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)},
+        f"{told['lk0']}  {told['receiver']}  {out}",
+    )

@@ -1,4 +1,4 @@
-"""What proves something: ``semq msg prove``, ``semq verify`` (offline, for anybody), ``semq ledger verify``."""
+"""What proves something: ``semq verify`` (offline, for anybody), ``semq ledger verify``; see ``semq msg prove``."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,8 +8,6 @@ import typer
 
 from semq.cli.desk import Desk, JsonOption, on_node
 from semq.cli.errors import UnreadableFile
-from semq.cli.msg import Id
-from semq.cli.msg import group as msg
 from semq.cli.output import Output
 from semq.errors import BadInput
 from semq.pki import TrustStore, read_certificate
@@ -26,28 +24,6 @@ class NoTrust(BadInput):
 
     code = "SEMQ-2220"
     remedy = "Give --trust FILE with the authority's certificate (`semq cert trust`), or --any-authority."
-
-
-@msg.command()
-@on_node
-async def prove(
-    desk: Desk,
-    id: Id,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.")] = None,
-) -> None:
-    """The file that proves to anybody that the receiver has a message: its signed receipt. See `semq verify`."""
-    told = await desk.ask("msg.prove", id=id)
-    if out is None:
-        desk.out.octets(told["proof"].encode())
-        return
-    try:
-        out.write_text(told["proof"], "utf-8")
-    except OSError as error:
-        raise UnreadableFile(file=str(out), fault=error.strerror) from error
-    desk.out.say(
-        {"lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)},
-        f"{told['lk0']}  {told['receiver']}  {out}",
-    )
 
 
 def verify(

@@ -1,11 +1,13 @@
 """What a command loads: one that lists imports no part of a node, and no package that only nodes need."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import semq.cli
 from semq.cli.groups import GROUPS, TOP, Row, chosen
 
 # Nothing of these is loaded by a command that asks a node and prints the answer.
@@ -78,3 +80,18 @@ def test_a_command_line_chooses_its_row_and_help_chooses_all() -> None:
     for first in (None, "--help", "nonsense"):
         groups, tops = chosen(first)
         assert (tuple(groups), tuple(tops)) == (GROUPS, TOP)
+
+
+def test_no_module_that_adds_commands_is_forgotten() -> None:
+    """What is not named in the row of its group is no command at all, and nobody hears of it."""
+    named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more)}
+    adding = {
+        f"semq.cli.{file.stem}"
+        for file in Path(semq.cli.__file__).parent.glob("*.py")
+        if re.search(r"^@\w+\.command\(", file.read_text("utf-8"), re.MULTILINE)
+    }
+    assert adding - named == set()
+    foreign = {"msg": {"cancel", "receive", "prove"}, "node": {"enroll", "status"}}
+    for name, commands in foreign.items():
+        [group] = [row.load() for row in GROUPS if row.name == name]
+        assert {one.name or one.callback.__name__ for one in group.registered_commands if one.callback} >= commands
