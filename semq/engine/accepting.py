@@ -160,9 +160,10 @@ class _Way:
     room: int
     stream: OutStreamKey
     floor: Floor
-    rows: list[Outbound] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
+    dropped: list[int] = field(default_factory=list)  #: rows of class 1 that ended here
     frames: list[Data] = field(default_factory=list)
-    waits: bool = False  #: a row stays in SS_INIT
+    waits: int = 0  #: rows that stay in SS_INIT
 
     def takes(self, row: Outbound, window: int) -> bool:
         """Whether a document may go in the commit that accepts it.
@@ -233,8 +234,12 @@ class _Accept(Step):
             self._drop(unit, row)
         if self._leaves_a_row(row, goes_now):
             unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(body)))
-            way.rows.append(row)
-            way.waits = way.waits or (not goes_now and row.outcome is None)
+            if goes_now:
+                way.sent.append(row.object_id)
+            elif row.outcome is None:
+                way.waits += 1
+            else:
+                way.dropped.append(row.object_id)
         if submission.token:
             unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, submission.digest)
 
@@ -327,13 +332,10 @@ class _Accept(Step):
     def _leave(self, way: _Way) -> None:
         """The rows for one destination are committed: those that go now leave."""
         rows, pump = self._rows, self._rows.pump
-        for row in way.rows:
-            if row.outcome is not None:
-                rows.to_clean.append(row.object_id)
-                continue
-            rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + 1
-            if row.ss_status is SendStatus.SS_SENT:
-                pump.took_off(way.lane, row.object_id)
+        rows.to_clean += way.dropped
+        rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + len(way.sent) + way.waits
+        for object_id in way.sent:
+            pump.took_off(way.lane, object_id)
         pump.send(way.dest, way.frames)
         if way.waits:
             pump.wake(way.dest)

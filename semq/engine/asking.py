@@ -16,7 +16,8 @@ from semq.store.rows import Outbound, Pending
 from semq.store.unit import Query, Unfinished, Unit, Unsettled
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
-from semq.umx_t.grids import Heard, SenderDeed
+from semq.umx_t.grids import Heard
+from semq.umx_t.locator import LK1
 from semq.umx_t.records import Inquiry, Role
 from semq.umx_t.status import SaveFwd, SendStatus
 
@@ -137,8 +138,8 @@ class OutboundAsker:
     def _after(self) -> None:
         self.rows.apply(self._effects)
 
-    def ask(self, row: Outbound, deed: SenderDeed) -> None:
-        """Send Inquiry S about a row: to its target, or to the platform store that has custody."""
+    def ask(self, row: Outbound, custodian: LK1 | None) -> None:
+        """Send Inquiry S about a row: to the platform store that has custody, or to its target."""
         link = self.sender.link
         if not self.sender.reaches(row.target.node):
             return
@@ -146,9 +147,9 @@ class OutboundAsker:
         self.sender.asked[row.object_id] = self.sender.asked.get(row.object_id, 0) + 1
         floor = self.rows.floor(row).value if row.save_fwd is SaveFwd.MUST else 0
         facts: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "sid": row.sid, "floor": floor, "nonce": nonce}
-        if deed is SenderDeed.ask_custodian and row.custodian is not None and link is not None:
+        if custodian is not None and link is not None:
             to: Address = link.peer
-            facts |= {"lk1": row.custodian, "ref_id": row.custodian.object_id}
+            facts |= {"lk1": custodian, "ref_id": custodian.object_id}
         else:
             to = row.target.node
             facts |= {"ref_id": row.object_id}

@@ -19,7 +19,7 @@ from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt
 from semq.umx_t.status import SendStatus
 
 if TYPE_CHECKING:
-    from semq.engine.holding import Holding
+    from semq.engine.holding import Holding, Notice
 
 HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
 STATUS = {Held.SS_INIT: SendStatus.SS_INIT, Held.SS_SENT: SendStatus.SS_SENT}
@@ -170,14 +170,14 @@ class AnswerCustody(_OnNamedCopies):
 
     def decide(self, unit: Unit) -> None:
         self._answers: list[tuple[Inquiry, Answer, LK1, bool]] = []
-        self._refused: list[Outbound] = []
+        self._refused: list[Notice] = []
         for lk1, record in self._records:
             row = self._row(unit, lk1)
             if self._core.lk1(lk1.object_id) != lk1:
                 self._answers.append((record, Answer.UNAVAIL, lk1, False))
             elif row is not None and str(row.lk0) == record.ident:
                 if HUB.step(standing_of(row), HubHeard.inquired).deed is HubDeed.refuse:
-                    self._refused.append(row)
+                    self._refused.append(self._holding.refusal(row))
                 else:
                     self._answers.append((record, Answer.CUSTODY, lk1, row.void))
             else:
@@ -187,8 +187,7 @@ class AnswerCustody(_OnNamedCopies):
     def committed(self) -> None:
         for record, answer, lk1, void in self._answers:
             self._holding.answer(self._source, record, answer, lk1, void=void)
-        for row in self._refused:
-            self._holding.tell_refused(row)
+        self._holding.tell(self._refused)
 
 
 class AnswerOrPassOn(Step):
@@ -204,14 +203,14 @@ class AnswerOrPassOn(Step):
 
     def decide(self, unit: Unit) -> None:
         self._held: list[tuple[Inquiry, int, bool]] = []
-        self._refused: list[Outbound] = []
+        self._refused: list[Notice] = []
         self._rest: list[Inquiry] = []
         for record in self._records:
             row = unit.relayed.get(record.ident)
             if row is None:
                 self._rest.append(record)
             elif HUB.step(standing_of(row), HubHeard.inquired).deed is HubDeed.refuse:
-                self._refused.append(row)
+                self._refused.append(self._holding.refusal(row))
             else:
                 self._held.append((record, row.object_id, row.void))
 
@@ -219,7 +218,6 @@ class AnswerOrPassOn(Step):
         holding = self._holding
         for record, object_id, void in self._held:
             holding.answer(self._source, record, Answer.CUSTODY, holding.core.lk1(object_id), void=void)
-        for row in self._refused:
-            holding.tell_refused(row)
+        holding.tell(self._refused)
         if self._rest:
             holding.pass_on(self._source, self._target, self._rest)

@@ -90,15 +90,16 @@ class Handing:
         # The row itself is among the new ones, and each of those before it may have taken a place.
         return not row.order_key and not shelf.behind and self.inbox.free(row.target.user) >= len(unit.new_pending)
 
-    def arrived(self, rows: list[Pending], given: Given) -> None:
-        """After the commit that recorded rows: give what was claimed, feed the rest."""
+    def arrived(self, rows: list[tuple[Pending, bool]], given: Given) -> None:
+        """After the commit that recorded rows, each new for the application or done with: give what was claimed, feed
+        the rest."""
         claimed = set()
         for user, delivery in given.deliveries:
             claimed.add(delivery.bref)
             self.out[delivery.bref] = user
             self.inbox.give(user, delivery)
-        for row in rows:
-            if row.app_status is not AppStatus.NEW:
+        for row, is_new in rows:
+            if not is_new:
                 self.finished(row.bref)
                 if row.order_key:
                     self._look((row.lk0.store, row.order_key))
@@ -413,7 +414,7 @@ class Handled(Step):
 
     def decide(self, unit: Unit) -> None:
         core, at = self._handing.core, self._handing.core.now_ms()
-        self._rows: list[tuple[Pending, HandlingDeed | None]] = []
+        self._rows: list[tuple[Pending, HandlingDeed | None, bool]] = []  #: the last: finished by this work
         for bref in self._brefs:
             row = unit.pending.get(bref)
             if row is None:
@@ -435,14 +436,14 @@ class Handled(Step):
                         row.deliveries, detail=self._detail,
                     )
                 )  # fmt: skip
-            self._rows.append((row, rule.deed))
+            self._rows.append((row, rule.deed, row.app_status is not AppStatus.NEW))
 
     def committed(self) -> None:
         handing = self._handing
         for bref in self._brefs:
             handing._release(bref)
-        for row, deed in self._rows:
-            if row.app_status is not AppStatus.NEW:
+        for row, deed, is_finished in self._rows:
+            if is_finished:
                 handing.finished(row.bref)
             key = (row.lk0.store, row.order_key)
             if row.order_key:

@@ -6,7 +6,7 @@ The store is the custodian: Ack-Save leaves after the commit that stores a copy,
 receiver, and every acknowledgement must echo the identity of the row (rules R9, R12, R13).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from semq.engine.relaying import Session
 
 K = TypeVar("K")
+Notice = tuple[Address, Receipt]  #: what is told after the commit, and whom: made of a row in ``decide``
 
 
 class Holding:
@@ -59,8 +60,8 @@ class Holding:
         self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
-        self._asks: list[Outbound] = []
-        self._refused: list[Outbound] = []
+        self._asks: list[tuple[Address, Inquiry]] = []
+        self._refused: list[Notice] = []
         for dest in self.held:
             self.pump.lane(dest).behind = True
         if self.held:
@@ -178,22 +179,22 @@ class Holding:
         for row in unit.outbound_found(query):
             rule = HUB.step(standing_of(row), HubHeard.ask)
             if rule.deed is HubDeed.refuse:
-                self._refused.append(row)
+                self._refused.append(self.refusal(row))
             elif rule.deed is HubDeed.ask_target and row.dest in self.sessions:
-                self._asks.append(row)
+                self._asks.append((row.target.node, self._inquiry(row)))
             yield row.object_id, False
 
+    def _inquiry(self, row: Outbound) -> Inquiry:
+        return Inquiry(
+            semq_id=self.core.home.semq_id, semq_db_id=self.core.home.semq_db_id, ref_id=row.object_id, flag=1,
+            role=Role.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=self.core.lk1(row.object_id),
+        )  # fmt: skip
+
     def _after(self) -> None:
-        for row in self._asks:
-            inquiry = Inquiry(
-                semq_id=self.core.home.semq_id, semq_db_id=self.core.home.semq_db_id, ref_id=row.object_id, flag=1,
-                role=Role.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=self.core.lk1(row.object_id),
-            )  # fmt: skip
+        for target, inquiry in self._asks:
             self.core.count("inquired")
-            self.core.mail.add(row.target.node, Function.INQUIRIES, Primitive.REQUEST, inquiry)
-        for row in self._refused:
-            if str(row.lk0.node) in self.sessions:
-                self.tell_refused(row)
+            self.core.mail.add(target, Function.INQUIRIES, Primitive.REQUEST, inquiry)
+        self.tell(notice for notice in self._refused if str(notice[0]) in self.sessions)
 
     # --- what is heard
     def hear_acks(self, source: Address, records: Sequence[Receipt]) -> None:
@@ -255,25 +256,31 @@ class Holding:
         )  # fmt: skip
         self.core.mail.add(source, Function.INQUIRIES, Primitive.CONFIRMATION, reply)
 
-    def note_stored(self, source: Address, row: Outbound) -> None:
-        """Mail Ack-Save: custody."""
+    def tell(self, notices: Iterable[Notice]) -> None:
+        """Mail what was decided, once it is committed."""
+        for node, receipt in notices:
+            self.core.mail.add(node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+    def custody(self, row: Outbound) -> Notice:
+        """Ack-Save: a copy is in this store."""
         lk0 = row.lk0
-        receipt = Receipt(
+        return lk0.node, Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.STORED,
             ident=str(lk0), att=row.att, lk1=self.core.lk1(row.object_id), void=row.void,
         )  # fmt: skip
-        self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
 
-    def tell_refused(self, row: Outbound) -> None:
-        """Mail the refusal of a copy to its sender, who answers that it has noted it (H16, H17)."""
+    def refusal(self, row: Outbound) -> Notice:
+        """The refusal of a copy, for its sender, who answers that it has noted it (H16, H17).
+
+        Made in ``decide``: later work of the same unit may make the row the sender's marker, which nobody refused.
+        """
         lk0 = row.lk0
-        receipt = Receipt(
+        return lk0.node, Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.REFUSED,
             ident=str(lk0), lk1=self.core.lk1(row.object_id), void=row.void, reason=row.reason,
             # A row of an earlier life may have been put back by a backup, after it was sent.
             unsent=row.att == 0 and row.object_id >= self._first_id,
         )  # fmt: skip
-        self.core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
 
     def watch(self, row: Outbound) -> None:
         """A sender does not know of a refusal yet: tell it again until it has noted it."""
@@ -289,15 +296,14 @@ class _Store(Step):
         self.needs.relayed.update(message.envelope.ident for message in messages)
 
     def decide(self, unit: Unit) -> None:
-        self._rows: list[Outbound] = []
-        self._refused: list[Outbound] = []
+        self._notices: list[Notice] = []
         self._new: list[str] = []
         self._taken: list[Outbound] = []
         self._again: list[Outbound] = []
         for message in self._messages:
             row = unit.relayed.get(message.envelope.ident)
             if row is None:
-                self._rows.append(self._insert(unit, message))
+                self._notices.append(self._holding.custody(self._insert(unit, message)))
             else:
                 self._known(unit, row, message)
 
@@ -326,19 +332,20 @@ class _Store(Step):
         before = row.ss_status
         rule = HUB.step(standing, news)
         if rule.deed is HubDeed.refuse:
-            self._refused.append(row)
+            self._notices.append(self._holding.refusal(row))
             return
-        self._rows.append(row)
         if news is HubHeard.replace:
             row.held, row.reason = False, None
             row.ss_status, row.void, row.has_payload = STATUS[rule.after], True, False
             row.att += 1
             row.size = 0
+            self._notices.append(self._holding.custody(row))
             unit.replace_body(row.object_id, Stored(encode_envelope(envelope), b""))
             unit.change_outbound(row, before)
             unit.ledger.append(self._core.line(Side.HUB, Event.VOIDED, row, lk1=str(self._core.lk1(row.object_id))))
             self._again.append(row)
             return
+        self._notices.append(self._holding.custody(row))
         event = Event.DUPLICATE
         if not envelope.void and not row.void and row.digest != envelope.digest:
             event = Event.MISMATCH
@@ -352,10 +359,7 @@ class _Store(Step):
         holding.stored(self._messages, self._new)
         holding.taken(self._taken)
         self._core.count("stored", len(self._new))
-        for row in self._rows:
-            holding.note_stored(row.lk0.node, row)
-        for row in self._refused:
-            holding.tell_refused(row)
+        holding.tell(self._notices)
         for row in self._again:
             holding.pump.lane(row.dest).flight.discard(row.object_id)
             holding.pump.wake(row.dest, row.object_id)

@@ -7,7 +7,7 @@ the application's event change in one transaction; what follows the commit is ga
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from semq.store.unit import Recovered, Unit
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.floor import Floor
 from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
+from semq.umx_t.locator import LK1
 from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
 
 # What each end means in the ledger and to the application.
@@ -58,18 +59,26 @@ NEWS = {
 assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
 
 
+class End(NamedTuple):
+    """A row that has ended, as it ended: the row itself is shared with later work of the same unit."""
+
+    row: Outbound  #: to be read for what never changes
+    outcome: Outcome
+    code: str  #: of the reason
+    is_kept: bool  #: it waits for a person
+
+
 @dataclass(slots=True)
 class Effects:
-    """What follows the commit of one piece of work on our own rows."""
+    """What follows the commit of one piece of work on our own rows, by value (``semq.store.ended``)."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
-    settled: list[Outbound] = field(default_factory=list)
+    settled: list[End] = field(default_factory=list)
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
     wake: list[Outbound] = field(default_factory=list)
     watch: list[Outbound] = field(default_factory=list)  #: in custody although not under way: to be asked about
-    reack2: list[Outbound] = field(default_factory=list)
     doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
-    asks: list[tuple[Outbound, SenderDeed]] = field(default_factory=list)
+    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: of its custodian, or of its target
     events: list[Any] = field(default_factory=list)
 
 
@@ -85,7 +94,7 @@ class OutboundRows:
         self.to_clean: list[int] = list(recovered.settled)
         self.doubts: dict[int, Standing] = {}  #: custody in doubt: GONE or AWAY (volatile)
         self.pump: Pump  # set by the sender, whose lanes these rows leave on
-        self.ask: Callable[[Outbound, SenderDeed], None]  # set by the asker
+        self.ask: Callable[[Outbound, LK1 | None], None]  # set by the asker
 
     def floor(self, row: Outbound) -> Floor:
         """The floor of the stream of a row."""
@@ -136,7 +145,7 @@ class OutboundRows:
             if after is Standing.SS_ACK2:
                 row.ss_status = SendStatus.SS_ACK2
             row.reason = reason or row.reason
-            effects.settled.append(row)
+            effects.settled.append(End(row, row.outcome, row.reason[0] if row.reason else "", is_kept(row)))
             detail = " ".join(row.reason) if row.reason else detail
         elif after in STEPS:
             row.ss_status, event, kind = STEPS[after]
@@ -157,9 +166,7 @@ class OutboundRows:
         effects: Effects,
         reason: Reason | None,
     ) -> None:
-        if deed is SenderDeed.reack2:
-            effects.reack2.append(row)
-        elif deed is SenderDeed.wake:
+        if deed is SenderDeed.wake:
             effects.wake.append(row)
         elif deed is SenderDeed.custody:
             if not row.ack2 and not row.void and row.has_payload:
@@ -177,7 +184,7 @@ class OutboundRows:
             unit.change_outbound(row, before)
             effects.wake.append(row)
         elif deed is SenderDeed.ask_target or deed is SenderDeed.ask_custodian:
-            effects.asks.append((row, deed))
+            effects.asks.append((row, row.custodian if deed is SenderDeed.ask_custodian else None))
 
     def _make_void(self, unit: Unit, row: Outbound, *, lost: bool) -> None:
         """Let a marker race for the place in the receiver's ledger instead of the payload (rule R11, section 12).
@@ -220,18 +227,18 @@ class OutboundRows:
                 self.doubts[object_id] = doubt
         for row in effects.landed:
             self.pump.lane(row.dest).flight.discard(row.object_id)
-        for row in effects.settled:
-            self._settled(row)
+        for end in effects.settled:
+            self._settled(end)
         for row in effects.watch:
             self.pump.watch(row.object_id)
         for row in effects.wake:
             self.pump.wake(row.dest, row.object_id)
-        for dest in {row.dest for row in effects.landed} | {row.dest for row in effects.settled}:
+        for dest in {row.dest for row in effects.landed} | {end.row.dest for end in effects.settled}:
             lane = self.pump.lane(dest)
             lane.blocked = False
             self.pump.run(lane)
-        for row, deed in effects.asks:
-            self.ask(row, deed)
+        for row, custodian in effects.asks:
+            self.ask(row, custodian)
         if effects.events:
             self.core.events.publish(effects.events)
 
@@ -239,14 +246,15 @@ class OutboundRows:
         """A row counts no more: it has ended, or went with its message (class 2 without a receipt)."""
         self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
 
-    def _settled(self, row: Outbound) -> None:
+    def _settled(self, end: End) -> None:
+        row = end.row
         if row.sid >= 0:
             self.floor(row).settle(row.sid)
         self.doubts.pop(row.object_id, None)
         self.pump.lane(row.dest).flight.discard(row.object_id)
         self.gone(row)
-        self.core.count(ENDS_COUNTED[row.outcome] if row.outcome else "settled")
-        if not (is_kept(row) and self.core.settings.keep_rejected):
+        self.core.count(ENDS_COUNTED[end.outcome])
+        if not (end.is_kept and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
 
 

@@ -53,7 +53,7 @@ class Desk(Protocol):
     def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
         """Whether a consumer takes the document in this very commit."""
 
-    def arrived(self, rows: list[Pending], given: Given) -> None:
+    def arrived(self, rows: list[tuple[Pending, bool]], given: Given) -> None:
         """Rows are committed; those given are to be handed over now."""
 
     def finished(self, bref: int) -> None:
@@ -175,7 +175,7 @@ class _Record(Step):
 
     def decide(self, unit: Unit) -> None:
         self._acks: list[tuple[Envelope, Recorded, int]] = []
-        self._rows: list[Pending] = []
+        self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
         self._given = Given()
         self._raised: set[Store] = set()
         self._at = self._core.now_ms()
@@ -301,14 +301,14 @@ class _Record(Step):
             unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, Event.GIVEN, ident, target, row.deliveries))
             delivery = Delivery(row.bref, shown, payload, redelivered=False, deliveries=1)
             self._given.deliveries.append((row.target.user, delivery))
-        self._rows.append(row)
+        self._rows.append((row, row.app_status is AppStatus.NEW))
         return row.bref
 
     def committed(self) -> None:
         for envelope, entry, bref in self._acks:
             ack(self._core, self._receiver.platform, envelope, entry, bref, self._at)
         self._core.count("received", len(self._rows))
-        for row in self._rows:
+        for row, _ in self._rows:
             self._receiver.recorded(row.bref)
         self._receiver.desk.arrived(self._rows, self._given)
         for store in self._raised:

@@ -19,7 +19,7 @@ from semq.umx_t.grids import HUB, Held, HubHeard
 from semq.umx_t.status import SendStatus
 
 if TYPE_CHECKING:
-    from semq.engine.holding import Holding
+    from semq.engine.holding import Holding, Notice
 
 Counts = Counter[str]
 REASON_MAX = 500  # characters
@@ -102,7 +102,7 @@ class _Refuse(_OnMany):
 
     def _begin(self) -> None:
         super()._begin()
-        self._tell: list[Outbound] = []
+        self._told: list[tuple[Outbound, Notice]] = []
 
     def _one(self, unit: Unit, row: Outbound) -> str:
         directory = self._holding.directory
@@ -117,7 +117,7 @@ class _Refuse(_OnMany):
         if before is not Held.REFUSED:
             self._refuse(unit, row)
         if is_told:
-            self._tell.append(row)
+            self._told.append((row, self._holding.refusal(row)))
         else:
             self._hear(unit, row, HubHeard.noted, NOBODY)
         return "repeated" if before is Held.REFUSED else "refused"
@@ -134,10 +134,10 @@ class _Refuse(_OnMany):
 
     def committed(self) -> None:
         super().committed()
-        for row in self._tell:
+        for row, _ in self._told:
             self._holding.landed(row)
-            self._holding.tell_refused(row)
             self._holding.watch(row)
+        self._holding.tell(notice for _, notice in self._told)
         self._core.count("refused_by_operator", self._counts["refused"])
 
 

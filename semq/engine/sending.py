@@ -180,10 +180,10 @@ class _OwnRows(Step):
             self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
 
     def committed(self) -> None:
-        for row in self._effects.settled:
-            self._sender.forget(row)
+        for end in self._effects.settled:
+            self._sender.forget(end.row)
         self._sender.rows.apply(self._effects)
-        refused = {row.dest for row in self._effects.settled if row.reason and row.reason[0] in REFUSALS}
+        refused = {end.row.dest for end in self._effects.settled if end.code in REFUSALS}
         for dest in refused:
             self._sender.refused_key(dest)
 

@@ -15,6 +15,8 @@ from typing import Any, TypeVar, assert_never
 
 from semq.errors import SemqError
 from semq.store import unit as u
+from semq.store.ended import Row as AnyRow
+from semq.store.ended import end, rows_of
 from semq.store.postgres_errors import DecisionFailed, StoreFenced, StoreUnavailable
 from semq.store.rows import (
     InStream,
@@ -117,13 +119,17 @@ class MemoryStore:
         self._queue: list[Work] = []
         self._open: list[Work] = []  # of the transaction that is open
         self._unit: Unit | None = None
+        self._loaded: list[AnyRow] = []  # by the unit, in all its attempts: closed when it is over
         self._outcome: list[tuple[Work, Exception | None]] = []  # to be told, in order
         self.is_lost = False  #: a commit's fate is unknown, or the store was taken over: open it anew
 
     # --- the contract
     def post(self, work: Work) -> None:
-        """Queue a piece of work; posted order is kept."""
-        self._queue.append(work)
+        """Queue a piece of work; posted order is kept. After a loss it fails, when it would have been told."""
+        if self.is_lost:
+            self._outcome.append((work, StoreUnavailable()))
+        else:
+            self._queue.append(work)
 
     def recover(self, inc: int) -> Recovered:
         """Open the store for a new life of the process: count it, and find what is unsettled (PROTOCOL.md S14)."""
@@ -172,6 +178,7 @@ class MemoryStore:
     def commit(self, fault: Fault = Fault.NONE) -> None:
         """Write the open unit, whole or not at all. Raises DecisionFailed (nothing is written, the work is dropped)."""
         if fault is Fault.REDONE:
+            self._end(self._unit)
             self._unit = self._decide_all()
         unit, works = self._unit, self._open
         self._unit, self._open = None, []
@@ -184,7 +191,15 @@ class MemoryStore:
         else:
             self.write(unit)
             error = StoreUnavailable() if fault is Fault.ANSWER_LOST else None
+        self._end(unit)
         self._outcome += [(work, error) for work in works]
+
+    def _end(self, unit: Unit | None) -> None:
+        """An attempt at a unit is over: what it held is only good for what never changes."""
+        if unit is not None:
+            end(self._loaded)
+            end(rows_of(unit))
+        self._loaded = []
 
     def deliver(self) -> None:
         """Tell each piece of work what became of it; once the store is lost, that is nothing for all that waits."""
@@ -204,11 +219,11 @@ class MemoryStore:
         if self._queue:
             self.begin()
             self.commit(fault)
-            self.deliver()
+        self.deliver()
 
     def run_all(self) -> None:
         """Commit until no work is left, also that which commits have posted."""
-        while self._queue:
+        while self.phase:
             self.run()
 
     def write(self, unit: Unit) -> None:
@@ -219,10 +234,12 @@ class MemoryStore:
     def _decide_all(self) -> Unit:
         while True:
             unit = load(self.tables, need(self._open))
+            self._loaded = list(rows_of(unit))
             for work in self._open:
                 try:
                     work.decide(unit)
                 except SemqError as error:
+                    self._end(unit)
                     self._outcome.append((work, error))
                     self._open = [other for other in self._open if other is not work]
                     break

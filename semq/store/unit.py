@@ -319,7 +319,9 @@ class Work(Protocol):
         """
 
     def committed(self) -> None:
-        """The transaction is durable: frames, confirms and events may leave now."""
+        """The transaction is durable: frames, confirms and events may leave now.
+
+        They are made of values kept in ``decide``: later work of the unit may have changed the rows (``ended``)."""
 
     def failed(self, error: Exception) -> None:
         """Refused by ``decide``, or the fate of the commit is unknown: abandon it, every handler is safe to abandon."""

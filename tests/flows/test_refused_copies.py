@@ -4,7 +4,7 @@ PROTOCOL.md S15, H16 to H18; `semq held refuse` and `resend` at the hub.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +13,8 @@ from semq.engine.errors import Cancelled, Returned, UnknownTarget
 from semq.engine.refusing import Act
 from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Note, Receipt
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Outcome, SendStatus
 from tests.flows.trio import CLEAN, PLATFORM, Trio, Wire, records
 
@@ -60,6 +60,17 @@ def lines(trio: Trio, event: Event) -> list[str]:
 
 def took_off(trio: Trio, wire: Wire) -> list[Frame]:
     return [frame for frame in wire.sent if not isinstance(frame, Packet)]
+
+
+def catch(on: Wire | None, caught: list[Frame]) -> Callable[[Wire, Frame], bool]:
+    """Frames on a wire are lost, and kept."""
+
+    def lose(wire: Wire, frame: Frame) -> bool:
+        if wire is on:
+            caught.append(frame)
+        return wire is on
+
+    return lose
 
 
 def test_what_never_left_the_platform_ends_rejected_at_once() -> None:
@@ -324,6 +335,52 @@ def test_a_marker_on_its_way_is_no_news_of_a_refused_payload() -> None:
     trio.later(60)
     assert trio.a.told.events[-1].outcome == "CANCELLED"
     assert trio.a.told.events[-1].reason == (Cancelled.code, "not wanted")
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize("why", ["the operator acts", "the sender sends again", "the sender asks", "the timer"])
+def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker_in_the_same_commit(why: str) -> None:
+    """The telling follows the commit, and later work of the unit has put the sender's marker into the row."""
+    trio = stored()
+    frames: list[Frame] = []
+    trio.lose = catch(trio.a.up, frames)
+    trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
+    trio.settle()
+    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
+    trio.settle()
+    again, marker = frames
+    assert isinstance(again, Data)
+    assert isinstance(marker, Data)
+    (copy,) = trio.hub_store.tables.outbound.values()
+    heard: list[Frame] = []
+    trio.lose = catch(trio.a.down, heard)
+    refusing = Act("ops", "it has closed", lambda counts: None, fail)
+    trio.hub.refusing.refuse([copy.object_id], refusing)
+    holding = trio.hub.holding
+    if why != "the operator acts":
+        trio.settle()
+        heard.clear()
+    if why == "the sender sends again":
+        holding.expect(str(B))
+        holding.store([again])
+    elif why == "the sender asks":
+        holding.hear_inquiries(trio.a.address, B, [Inquiry(role=Role.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)])
+    elif why == "the timer":
+        trio.time.now += 60
+        holding.sweep.tick()
+    holding.expect(str(B))
+    holding.store([marker])
+    assert len(trio.hub_store._queue) == 2  # one unit
+    trio.settle()
+    refusals = [record for record in records(heard) if getattr(record, "flag", None) is Note.REFUSED]
+    assert [(record.void, record.reason and record.reason[0]) for record in refusals] == [(False, Returned.code)]
+    trio.lose = lambda wire, frame: False
+    trio.a.hear(*heard)
+    trio.settle()
+    assert row_of(trio).outcome is None
+    trio.connect(trio.b)
+    trio.later(120)
+    assert trio.a.told.events[-1].outcome == "CANCELLED"
     assert trio.is_clean()
 
 

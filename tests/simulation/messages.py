@@ -29,6 +29,7 @@ class Message:
     poison: bool = False  #: its receiver cannot read it
     refused: bool = False  #: the platform refuses to carry it, always or at times
     returned: bool = False  #: an operator of the platform has refused a stored copy
+    refused_as: set[bool] = field(default_factory=set)  #: and it was the payload, the marker (True), or both in turn
     untold: bool = False  #: and its source was not served any more
     recorded: Arrival | None = None  #: in the receiver's store as it is now
     ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store

@@ -223,6 +223,25 @@ def forget_at_once(refuse: Any) -> Any:
     return refuses
 
 
+class Late(tuple[Any, Any]):
+    """A notice that is read from its row when it is told."""
+
+    def __new__(cls, make: Callable[[], tuple[Any, Any]]) -> "Late":
+        late = super().__new__(cls, make())
+        late.make = make
+        return late
+
+    make: Callable[[], tuple[Any, Any]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.make())
+
+
+def told_from_the_row(refusal: Any) -> Any:
+    """A refusal is made of its row after the commit, when the row may have become the sender's marker."""
+    return lambda holding, row: Late(lambda: refusal(holding, row))
+
+
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "dedup": (swap(Receiver, "recorded_at", forgetful), swap(Receiver, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
@@ -258,6 +277,8 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "order_skip": (swap(_Record, "_insert", done_at_once),),
     "returned_only": (swap(returned, "_is_only_copy", always_the_only_copy),),
     "refusal_kept": (swap(_Refuse, "_refuse", forget_at_once),),
+    "late_read": (swap(Holding, "refusal", told_from_the_row),),
+    "told_late": (swap(Holding, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
@@ -282,6 +303,8 @@ order            R23   120  cut,half_open,offline                       given ou
 order_skip       R24   150  cancel,poison,cut,half_open,offline         given past a gap
 returned_only    S15   150  act_on_copies,offline,cut,crash_hub         refused although it had arrived
 refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
+late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
+told_late        H16   400  act_on_copies,offline,cancel,stall          a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 """
 

@@ -131,7 +131,7 @@ class Oracle:
     # --- what is about to be durable
     def commits(self, host: "Host", unit: Unit) -> None:
         """A store is about to write a unit."""
-        self._acted(unit)
+        self._acted(host, unit)
         for row in unit.new_outbound.values():
             if row.direction is Direction.OWN:
                 self._accepted(host, row, unit)
@@ -277,13 +277,30 @@ class Oracle:
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
         self._demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")
 
-    def _acted(self, unit: Unit) -> None:
+    def _acted(self, host: "Host", unit: Unit) -> None:
         """An operator of the platform refuses a stored copy. Whoever is not served needs not be told."""
+        voided: set[str] = set()  # copies that became markers in this unit, so far
         for line in unit.ledger:
-            if line.side is Side.HUB and line.lk1 and line.event is Event.REFUSED:
-                self.returns(parse_lk0(line.lk0))
-            if line.side is Side.HUB and line.event is Event.RELEASED and line.detail == NOBODY:
-                self._message(parse_lk0(line.lk0)).untold = True
+            if line.side is not Side.HUB or line.event not in (Event.VOIDED, Event.REFUSED, Event.RELEASED):
+                continue
+            if not line.lk1:
+                continue  # refused at the door: no copy is stored
+            message = self._message(parse_lk0(line.lk0))
+            if line.event is Event.VOIDED:
+                voided.add(line.lk1)
+            elif line.event is Event.REFUSED:
+                stored = host.tables.outbound.get(int(line.lk1.rpartition(".")[2]))
+                self.returns(message.lk0)
+                was_void = stored.void if stored is not None else message.lk0 in self._new_markers(unit)
+                message.refused_as.add(was_void or line.lk1 in voided)
+            elif line.detail == NOBODY:
+                message.untold = True
+
+    @staticmethod
+    def _new_markers(unit: Unit) -> set[LK0]:
+        """Messages whose copy is stored by this very unit, as a marker from the first."""
+        replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
+        return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
     def returns(self, lk0: LK0) -> None:
         """An operator of the platform refuses a copy of a message."""
@@ -389,6 +406,10 @@ class Oracle:
     def _sent_receipt(self, host: "Host", packet: Packet, record: Receipt) -> None:
         if packet.primitive is Primitive.INDICATION and record.ack_flag is not None and record.status is not None:
             self._check_said(host, record.ident, record.status)
+        if record.flag is Note.REFUSED and record.lk1 is not None:
+            message = self._message(parse_lk0(record.ident))
+            fine = record.void in message.refused_as and says_returned(record.reason)
+            self._demand(fine, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
         if record.flag is Note.STORED:
             message = self._message(parse_lk0(record.ident))
             self._demand(host.tables.store_uuid in message.custody, "I2", f"Ack-Save before the commit: {message}")

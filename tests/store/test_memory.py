@@ -1,6 +1,7 @@
 """The store in memory keeps the contract of ``unit``: copies, whole units, guards, faults, recovery, backups."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -120,7 +121,7 @@ def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> Job:
 
 def see(store: MemoryStore, **needs: Any) -> Unit:
     units: list[Unit] = []
-    do(store, units.append, **needs)
+    do(store, lambda unit: units.append(deepcopy(unit)), **needs)
     return units[0]
 
 
@@ -231,6 +232,7 @@ def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
         store.post(job)
     store.run(Fault.ANSWER_LOST)
     assert all(isinstance(job.told[0], StoreUnavailable) for job in jobs)
+    assert isinstance(do(store, lambda unit: None).told[0], StoreUnavailable)  # what is posted later fails, too
     assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
 
 

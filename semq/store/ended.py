@@ -1,0 +1,66 @@
+"""Rows whose unit is over: what may still be read of them, for the store in memory.
+
+A row object is shared by all work of one unit, so at the commit it says what the last of them left, not what an earlier
+one decided. Work therefore keeps by value what it tells after the commit. The store in memory enforces it: a row whose
+unit has been written, rolled back or decided anew gives only the fields that never change, and raises ``LateRead`` for
+every other. Postgres hands out the same objects and does not look, which keeps the path of a document cheap.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from semq.store.rows import InStream, Outbound, OutStream, Pending
+from semq.store.unit import Unit
+
+Row = Outbound | OutStream | InStream | Pending
+
+# Fields that no work changes once a row exists. A new field counts as changing until it stands here.
+FIXED: dict[type, tuple[str, ...]] = {
+    Outbound: (
+        "object_id", "direction", "lk0", "target", "save_fwd", "ack2", "sid", "prev", "order_key", "app_key", "token",
+        "digest", "accepted_at", "expires_at",
+    ),
+    Pending: (
+        "bref", "lk0", "sid", "target", "save_fwd", "ack2", "status", "prev", "order_key", "app_key", "reason",
+        "digest", "size", "received_at",
+    ),
+    OutStream: ("key",),
+    InStream: ("key", "number"),
+}  # fmt: skip
+
+
+class LateRead(AssertionError):
+    """Work read a field of a row after its unit, when later work of the unit may have changed it."""
+
+
+def _closed(row_type: type) -> type:
+    def refuse(name: str) -> property:
+        def read(row: Any) -> NoReturn:
+            raise LateRead(f"{row_type.__name__}.{name} is read after the unit; keep its value in decide.")
+
+        return property(read)
+
+    changing = {f.name: refuse(f.name) for f in fields(row_type) if f.name not in FIXED[row_type]}
+    return type(f"Ended{row_type.__name__}", (row_type,), {"__slots__": (), **changing})
+
+
+ENDED: dict[type, type] = {row_type: _closed(row_type) for row_type in FIXED}
+
+
+def rows_of(unit: Unit) -> Iterator[Row]:
+    """All rows that a unit holds now: loaded, found and new."""
+    yield from unit.outbound.values()
+    yield from unit.relayed.values()
+    yield from unit.pending.values()
+    yield from unit.in_streams.values()
+    yield from unit.out_streams.values()
+    for found in unit.found.values():
+        yield from (row for row in found if type(row) in ENDED)
+
+
+def end(rows: Iterable[Row]) -> None:
+    """Close rows: from now on only what never changes can be read of them."""
+    for row in rows:
+        if type(row) in ENDED:
+            row.__class__ = ENDED[type(row)]

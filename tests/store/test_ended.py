@@ -1,0 +1,84 @@
+"""Rows whose unit is over give what never changes, and nothing else."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from semq.errors import BadInput
+from semq.store.ended import FIXED, LateRead, end
+from semq.store.memory import Fault, MemoryStore
+from semq.store.rows import InStream, OutStream
+from semq.store.unit import Needs, Unit
+from tests.store.test_memory import BODY, IN, STREAM, Job, own, put, received
+
+
+@pytest.mark.parametrize(
+    "row", [own(1), received(2), OutStream(STREAM), InStream(IN, 1)], ids=lambda row: type(row).__name__
+)
+def test_what_never_changes_can_be_read_and_the_rest_cannot(row: Any) -> None:
+    names = {f.name for f in fields(row)}
+    fixed = {name: getattr(row, name) for name in FIXED[type(row)]}
+    end([row, row])
+    assert {name: getattr(row, name) for name in fixed} == fixed
+    for name in names - fixed.keys():
+        with pytest.raises(LateRead, match=name):
+            getattr(row, name)
+        with pytest.raises(AttributeError):
+            setattr(row, name, None)
+
+
+def kept(store: MemoryStore, fault: Fault = Fault.NONE, refuse: bool = False) -> list[Any]:
+    """The row objects that work has seen, of all attempts at its unit."""
+    rows: list[Any] = []
+
+    def decide(unit: Unit) -> None:
+        old, new = unit.outbound[1], own(2)
+        rows.extend((old, new))
+        unit.insert_outbound(new, BODY)
+        unit.delete_outbound(old)
+        if refuse:
+            raise BadInput("no")
+
+    put(store, own(1))
+    store.post(Job(decide, outbound={1}))
+    store.run(fault)
+    return rows
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_rows_of_each_attempt_are_closed_whatever_became_of_the_commit(fault: Fault) -> None:
+    rows = kept(MemoryStore(), fault)
+    assert len(rows) == (4 if fault is Fault.REDONE else 2)
+    for row in rows:
+        with pytest.raises(LateRead):
+            _ = row.att
+
+
+def test_rows_of_work_that_refused_are_closed() -> None:
+    for row in kept(MemoryStore(), refuse=True):
+        with pytest.raises(LateRead):
+            _ = row.outcome
+
+
+def test_what_is_told_after_the_commit_sees_closed_rows() -> None:
+    store, seen = MemoryStore(), []
+    put(store, own(1))
+
+    class Late:
+        needs = Needs(outbound={1})
+
+        def decide(self, unit: Unit) -> None:
+            self.row = unit.outbound[1]
+
+        def committed(self) -> None:
+            with pytest.raises(LateRead, match="keep its value"):
+                _ = self.row.ss_status
+            seen.append(self.row.lk0)
+
+        def failed(self, error: Exception) -> None:
+            raise error
+
+    store.post(Late())
+    store.run()
+    assert seen == [own(1).lk0]
