@@ -64,15 +64,12 @@ class LocalOperations:
         target = parse_address(arguments["target"])
         sender = OF_TRANSPORT["@Sender"][1]("sender", arguments.get("sender", ""))
 
-        def post(done: Callable[[tuple[Accepted, bytes]], None], failed: Callable[[Exception], None]) -> None:
-            def taken(accepted: Accepted) -> None:
-                done((accepted, submission.digest))
-
-            submission = Submission(target, attributes, body, taken, failed, token=token, sender=sender)
+        def post(done: Callable[[Accepted], None], failed: Callable[[Exception], None]) -> None:
+            submission = Submission(target, attributes, body, done, failed, token=token, sender=sender)
             self._node.engine.submit([submission])
 
-        accepted, digest = await committed(post)
-        return {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest.hex()}
+        accepted = await committed(post)
+        return {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": accepted.digest.hex()}
 
     async def cancel(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for a void marker to take the place of a message."""

@@ -63,7 +63,8 @@ class SubmitExchange(ServiceExchange):
                 raise
             told.failed(error)
             return
-        submission.done = lambda accepted: told.done(accepted, submission.digest)
+        # Methods of ``told``, which must not refer to the submission: such a cycle would keep the body.
+        submission.done = told.done
         submission.failed = told.failed
         if not self._waiting:
             self._turn.before_flush(self._submit)
@@ -98,7 +99,7 @@ class _Confirmed:
     def __init__(self, settle: Settle) -> None:
         self._settle = settle
 
-    def done(self, accepted: Accepted, digest: bytes) -> None:
+    def done(self, accepted: Accepted) -> None:
         """The document is committed."""
         self._settle(CONFIRMED)
 
@@ -115,8 +116,8 @@ class _Told(_Confirmed):
         self._vhost = vhost
         self._header = header
 
-    def done(self, accepted: Accepted, digest: bytes) -> None:
-        result = {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest.hex()}
+    def done(self, accepted: Accepted) -> None:
+        result = {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": accepted.digest.hex()}
         answer(self._vhost, self._header, {"ok": True, "result": result})
         self._settle(CONFIRMED)
 

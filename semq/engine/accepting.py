@@ -118,7 +118,7 @@ class Accepting:
             self._check_now(submission)
         except SemqError as error:
             if submission.token:
-                return error
+                return error.with_traceback(None)  # its frames refer to the submission, and the caller's to the error
             raise
         return None
 
@@ -206,7 +206,7 @@ class _Accept(Step):
             elif known is None:
                 self._accept(unit, submission)
             elif known.digest == submission.digest:
-                self._accepted.append((submission, Accepted(known.lk0, repeated=True)))
+                self._accepted.append((submission, Accepted(known.lk0, known.digest, repeated=True)))
             else:
                 self._refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
             if submission.row_id:
@@ -219,7 +219,7 @@ class _Accept(Step):
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
         envelope, body = self._sealed(unit, row, self._envelope(row, submission, way), submission)
-        self._accepted.append((submission, Accepted(row.lk0)))
+        self._accepted.append((submission, Accepted(row.lk0, submission.digest)))
         unit.ledger.append(
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,

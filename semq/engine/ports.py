@@ -55,6 +55,7 @@ class Accepted(msgspec.Struct, frozen=True):
     """The promise: this message is committed at this node."""
 
     lk0: LK0
+    digest: bytes  #: SHA-256 of the document as it was handed over
     repeated: bool = False  #: the token was known: nothing new was written
 
 

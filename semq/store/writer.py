@@ -234,7 +234,8 @@ class Writer:
             try:
                 work.decide(unit)
             except SemqError as error:
-                return number, error
+                # Without the frames it came through: they refer to the works, and our caller's to the error.
+                return number, error.with_traceback(None)
             except Exception as error:
                 log.exception("A decision ended with an unforeseen error.")
                 return number, DecisionFailed(fault=repr(error))

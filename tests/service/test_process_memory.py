@@ -1,0 +1,296 @@
+"""Bodies of documents leave memory with their last use: none waits for the garbage collector.
+
+Nodes look for cycles seldom (``semq.service.process.COLLECTOR``), since under load thousands of documents are under way
+that are no garbage. A body that is part of a cycle would therefore stay for thousands of documents more. Each test lets
+documents take one way with the collector switched off, and then asks it what it would have had to free.
+"""
+
+import asyncio
+import gc
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.engine.core import Step
+from semq.errors import BadInput
+from semq.store.rows import Event, LedgerLine, Side
+from semq.store.unit import Unit
+from semq.transport.client_channel import ClientChannel
+from tests.local_node.test_node import confirming, publish
+from tests.service.inprocess import InProcess, ask, linked, until
+
+MARK = b"a body that must not stay "
+BODY = MARK * 1000
+MANY = 8
+
+
+class Kept(AssertionError):
+    """Bodies that only the collector would free."""
+
+
+@contextmanager
+def no_body_in_a_cycle(way: object = "") -> Iterator[None]:
+    """Raises Kept if, of what was done meanwhile, a cycle of objects keeps a document's body."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found = [_described(one) for one in gc.garbage if any(map(_is_body, gc.get_referents(one)))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    if found:
+        raise Kept(f"{way} {len(found)} references to bodies, by: " + "; ".join(sorted(set(found))))
+
+
+def _is_body(value: object) -> bool:
+    return isinstance(value, bytes | bytearray | memoryview) and MARK in bytes(value)
+
+
+def _described(one: object) -> str:
+    if isinstance(one, FrameType):
+        return f"frame of {one.f_code.co_qualname}"
+    names = one.keys() if isinstance(one, dict) else getattr(one, "__slots__", ())
+    return f"{type(one).__qualname__}({', '.join(map(str, names))})"
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.body = bytes(BODY)
+
+
+class Ring(Holder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.again = lambda: self.body
+
+
+def test_a_body_in_a_cycle_is_found() -> None:
+    with no_body_in_a_cycle():
+        Holder()
+    with pytest.raises(Kept), no_body_in_a_cycle():
+        Ring()
+
+
+@pytest.fixture
+async def nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
+    hub = await inprocess.platform()
+    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(a, b)
+    return a, b
+
+
+async def consuming(
+    inprocess: InProcess, node: LocalNode, settle: Callable[[ClientChannel, Delivered], None]
+) -> Callable[[], int]:
+    """An application that settles what it gets, and how much that was."""
+    channel = await (await inprocess.client(node)).open_channel()
+    taken = 0
+
+    def take(batch: list[Delivered]) -> None:
+        nonlocal taken
+        for delivered in batch:
+            settle(channel, delivered)
+        taken += len(batch)
+
+    await channel.qos(100)
+    await channel.consume("semq.inbox", take)
+    return lambda: taken
+
+
+def acknowledge(channel: ClientChannel, delivered: Delivered) -> None:
+    channel.ack(delivered.delivery_tag)
+
+
+def requeue_once(channel: ClientChannel, delivered: Delivered) -> None:
+    if delivered.redelivered:
+        channel.ack(delivered.delivery_tag)
+    else:
+        channel.nack(delivered.delivery_tag, requeue=True)
+
+
+def is_clean(*nodes: LocalNode) -> bool:
+    return not any(_rows(node.store.url) for node in nodes)
+
+
+def _rows(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT (SELECT count(*) FROM tb_0031) + (SELECT count(*) FROM tb_0030)").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+async def with_confirm(inprocess: InProcess, node: LocalNode) -> None:
+    channel = await confirming(await inprocess.client(node))
+    for _ in range(MANY):
+        assert await publish(channel, "56001", BODY)
+
+
+async def with_reply(inprocess: InProcess, node: LocalNode) -> None:
+    channel = await confirming(await inprocess.client(node))
+    queue = (await channel.declare_queue(exclusive=True)).queue
+    header = ContentHeader.build(len(BODY), Properties(reply_to=queue, correlation_id="1"))
+    for _ in range(MANY):
+        assert await channel.publish_and_wait("semq", "56001", header, BODY)
+
+
+async def by_administrator(inprocess: InProcess, node: LocalNode) -> None:
+    link = await inprocess.client(node)
+    for _ in range(MANY):
+        document = {"target": "56001", "body_base64": b64encode(BODY).decode()}
+        assert (await ask(link, "msg.submit", document))["ok"]
+
+
+async def by_sql(inprocess: InProcess, node: LocalNode) -> None:
+    with psycopg.connect(node.store.url) as connection:
+        for _ in range(MANY):
+            connection.execute("INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', %s)", (BODY,))
+
+
+async def repeated(inprocess: InProcess, node: LocalNode) -> None:
+    channel = await confirming(await inprocess.client(node))
+    for number in range(MANY):
+        for _ in range(2):
+            assert await publish(channel, "56001", BODY, Token=f"token {number}")
+
+
+async def test_no_body_is_kept_by_the_way_it_came_in(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+    taken = await consuming(inprocess, nodes[1], acknowledge)
+    for round_, submit in enumerate((with_confirm, with_reply, by_administrator, by_sql, repeated), 1):
+        with no_body_in_a_cycle(submit):
+            await submit(inprocess, nodes[0])
+            await until(lambda goal=MANY * round_: taken() == goal and is_clean(*nodes))  # type: ignore[misc]
+
+
+REFUSED: list[tuple[str, dict[str, str | int]]] = [
+    ("77777", {}),
+    ("88001", {"@Token": "t"}),
+    ("56001", {"@ExpiresAt": 1}),
+    ("no address", {}),
+]
+
+
+async def ending_the_channel(inprocess: InProcess, node: LocalNode) -> None:
+    link = await inprocess.client(node)
+    for target, headers in REFUSED:
+        channel, ended = await confirming(link), asyncio.Event()
+        channel.on_closed = lambda _, ended=ended: ended.set()  # type: ignore[misc]
+        channel.publish("semq", target, ContentHeader.build(len(BODY), Properties(headers=headers)), BODY)
+        async with asyncio.timeout(60):
+            await ended.wait()
+
+
+async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
+    channel = await confirming(await inprocess.client(node))
+    queue = (await channel.declare_queue(exclusive=True)).queue
+    for target, headers in REFUSED:
+        told = Properties(headers=headers, reply_to=queue, correlation_id="1")
+        assert not await channel.publish_and_wait("semq", target, ContentHeader.build(len(BODY), told), BODY)
+
+
+async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+    for submit in (ending_the_channel, with_an_answer):
+        with no_body_in_a_cycle(submit):
+            await submit(inprocess, nodes[0])
+
+
+async def test_no_body_is_kept_that_came_again_or_was_set_aside(
+    inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
+) -> None:
+    taken = await consuming(inprocess, nodes[1], requeue_once)
+    with no_body_in_a_cycle():
+        await with_confirm(inprocess, nodes[0])
+        await until(lambda: taken() == 2 * MANY and is_clean(*nodes))
+
+
+async def test_no_body_is_kept_that_was_polled(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+    link = await inprocess.client(nodes[1])
+    with no_body_in_a_cycle():
+        await with_confirm(inprocess, nodes[0])
+        channel, taken = await link.open_channel(), 0
+        while taken < MANY:
+            got = await channel.get("semq.inbox")
+            if got is not None:
+                channel.ack(got.delivery_tag)
+                taken += 1
+                del got
+        await until(lambda: is_clean(*nodes))
+
+
+async def test_no_body_is_kept_that_was_stored_at_the_hub(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    with no_body_in_a_cycle():
+        await with_confirm(inprocess, a)
+        await until(lambda: _rows(hub.store.url) == MANY)
+        b = await inprocess.local("56001", hub.port)
+        taken = await consuming(inprocess, b, acknowledge)
+        await until(lambda: taken() == MANY and is_clean(a, b) and not _rows(hub.store.url))
+
+
+async def test_no_body_is_kept_of_a_sealed_document(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    await linked(a, b)
+    await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
+    taken = await consuming(inprocess, b, acknowledge)
+    channel = await confirming(await inprocess.client(a))
+    with no_body_in_a_cycle():
+        for _ in range(MANY):
+            assert await publish(channel, "56001", BODY, Encrypt=1)
+        await until(lambda: taken() == MANY and is_clean(a, b))
+
+
+async def test_no_body_is_kept_when_links_are_lost(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+    taken = await consuming(inprocess, nodes[1], acknowledge)
+    with no_body_in_a_cycle():
+        link = await inprocess.client(nodes[0])
+        channel = await confirming(link)
+        header = ContentHeader.build(len(BODY), Properties())
+        for _ in range(MANY):
+            channel.publish("semq", "56001", header, BODY)
+        await asyncio.gather(*(node.uplink.restart() for node in nodes))
+        await until(lambda: taken() >= MANY and is_clean(*nodes))
+
+
+class Refusing(Step):
+    """Work that holds a body and is refused, by itself or by Postgres."""
+
+    def __init__(self, settled: asyncio.Event, in_postgres: bool) -> None:
+        super().__init__()
+        self.body = bytes(bytearray(BODY))
+        self._settled = settled
+        self._in_postgres = in_postgres
+
+    def decide(self, unit: Unit) -> None:
+        if not self._in_postgres:
+            raise BadInput("Refused by the test.")
+        unit.ledger.append(LedgerLine(0, Side.SENDER, Event.SENT, "\0", "", 0))
+
+    def committed(self) -> None:
+        raise AssertionError("refused work was committed")
+
+    def failed(self, error: Exception) -> None:
+        self._settled.set()
+
+
+async def test_no_body_is_kept_by_work_that_the_store_refuses(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    for in_postgres in (False, True):
+        with no_body_in_a_cycle(f"{in_postgres=}"):
+            for _ in range(MANY):
+                settled = asyncio.Event()
+                node.engine.core.post(Refusing(settled, in_postgres))
+                async with asyncio.timeout(60):
+                    await settled.wait()
