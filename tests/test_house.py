@@ -85,6 +85,7 @@ LONG: dict[str, int] = {
 # Tests that stand opposite no module, and why.
 NO_OPPOSITE: dict[str, str] = {
     "tests/test_house.py": "opposite the whole house",
+    "tests/test_run.py": "opposite the script run",
     "tests/service/test_wire.py": "opposite the octets between nodes",
     "tests/flows": "conversations between nodes",
     "tests/simulation": "whole nodes on a seeded network",
