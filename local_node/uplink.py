@@ -6,12 +6,14 @@ of AMQP are flow control here: they bound what is under way, and say nothing of 
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
+from msgspec.structs import replace as replace_packet
 
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
@@ -24,18 +26,24 @@ from semq.engine.local import LocalEngine
 from semq.errors import SemqError
 from semq.pki.errors import WrongName
 from semq.service.identity import certificate_of, must_be_hub
+from semq.service.intake import Intake
 from semq.store.unit import Unit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 from semq.umx_t import retry
-from semq.umx_t.address import Address, NodeType
-from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.address import Address, NodeType, parse_address
+from semq.umx_t.envelope import Data, Frame, Function, Packet
+from semq.umx_t.errors import TooMuchWaits
 from semq.umx_t.version import PROPERTY, agree
 
 UMX = "umx"
 HEARTBEAT_S = 10
+WAITING = "packets wait"
+PRESENCE_PER_TURN = 16  # records
+PARTNER_OCTETS_MAX = 2 << 20  # of packets of one partner that wait for their turn; what comes beyond is dropped
+PACKETS_OCTETS_MAX = 32 << 20  # of all packets that wait, before nothing more is read from the platform
 log = structlog.get_logger("semq.uplink")
 
 
@@ -125,6 +133,8 @@ class Uplink:
         self.link: PlatformLink | None = None
         self.last_error = ""
         self._heard: list[Frame] = []
+        self._presence: deque[Packet] = deque()
+        self.intake: Intake[str, Delivered] = Intake(self._hear_packets, lambda work: engine().core.post(work), turn)
         self._last: tuple[ClientChannel, int] | None = None
 
     def start(self) -> None:
@@ -220,6 +230,9 @@ class Uplink:
         link, self.link = self.link, None
         if link is not None:
             self._hear()
+            self.intake.turn()
+            self.intake.forget()
+            self._presence.clear()
             link.is_up = False
             self._engine().link_down(link)
 
@@ -234,26 +247,66 @@ class Uplink:
 
     # --- what the platform delivers
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
-        for delivered in batch:
-            self._read(delivered)
+        self._heard += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
         self._last = (channel, batch[-1].delivery_tag)
         # Also where nothing could be read: what is not acknowledged takes the session's credit for ever.
         self._turn.before_flush(self._hear)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
-        for delivered in batch:
-            self._read(delivered)
+        """Packets wait for the turn of their speaker, each partner within its own bound.
 
-    def _read(self, delivered: Delivered) -> None:
+        What the platform itself says is never dropped: it is read no faster than it is worked off.
+        """
+        link = self.link
+        for delivered in batch:
+            source, size = _source_of(delivered), len(delivered.header.raw) + len(delivered.body)
+            if self.intake.waiting(source) > PARTNER_OCTETS_MAX and link is not None and source != str(link.peer):
+                waiting = self.intake.waiting(source)
+                self._note(source, TooMuchWaits(source=source, waiting=waiting, allowed=PARTNER_OCTETS_MAX))
+                continue
+            self.intake.put(source, delivered, size)
+        if self.intake.octets > PACKETS_OCTETS_MAX and self._client is not None:
+            self._client.link.pause_reading(WAITING)
+
+    def _hear_packets(self, source: str, batch: list[Delivered]) -> None:
+        frames = [frame for delivered in batch if (frame := self._read(delivered)) is not None]
+        now = [frame for frame in frames if not self._put_off(frame)]
+        if self.link is not None and now:
+            self._engine().hear(self.link, now)
+        if self.intake.octets <= PACKETS_OCTETS_MAX // 2 and self._client is not None:
+            self._client.link.resume_reading(WAITING)
+
+    def _put_off(self, frame: Frame) -> bool:
+        """Presence is heard a few records a turn: each certificate in it costs signatures."""
+        if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
+            return False
+        for start in range(0, len(frame.records), PRESENCE_PER_TURN):
+            part = replace_packet(frame, records=frame.records[start : start + PRESENCE_PER_TURN])
+            if not self._presence:
+                self._turn.in_next(self._hear_presence)
+            self._presence.append(part)
+        return True
+
+    def _hear_presence(self) -> None:
+        if self._presence and self.link is not None:
+            self._engine().hear(self.link, [self._presence.popleft()])
+            if self._presence:
+                self._turn.in_next(self._hear_presence)
+
+    def _read(self, delivered: Delivered) -> Frame | None:
         try:
-            frame = read_frame(delivered.routing_key, delivered.header, delivered.body)
+            return read_frame(delivered.routing_key, delivered.header, delivered.body)
         except SemqError as error:
-            self._engine().core.count("violation")
-            log.error("unreadable_frame", error=str(error))
-            return
-        if not self._heard:
-            self._turn.before_flush(self._hear)
-        self._heard.append(frame)
+            self._note(_source_of(delivered), error)
+            return None
+
+    def _note(self, source: str, error: SemqError) -> None:
+        """A frame is not heard: in the ledger under the name that it bears, or that of the platform."""
+        try:
+            node = parse_address(source).node
+        except SemqError:
+            node = self.link.peer if self.link is not None else self._address
+        self._engine().note_violation(node, error)
 
     def _hear(self) -> None:
         heard, self._heard = self._heard, []
@@ -265,6 +318,14 @@ class Uplink:
         if last is not None:
             # Behind the work that records the messages: the platform's credit comes back as fast as we commit.
             self._engine().core.post(_GiveCredit(*last))
+
+
+def _source_of(delivered: Delivered) -> str:
+    """The name that a frame bears; empty if there is none that can be read."""
+    try:
+        return (delivered.header.app_id or "")[:140]
+    except SemqError:
+        return ""
 
 
 class _GiveCredit(Step):

@@ -2,13 +2,13 @@
 
 A node logs in with its own name, consumes ``node.<type>.<id>`` (documents, with acknowledgements: its prefetch is the
 session's credit) and ``node.<type>.<id>.control`` (packets). While both consumers are there it is present. What it
-publishes to ``umx`` is heard in batches, everything of one turn together.
+publishes to ``umx`` is heard in batches, sessions in turn (``semq.service.intake``).
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import structlog
 
@@ -19,6 +19,7 @@ from semq.amqp.errors import AccessRefused, AmqpError, NotAllowed, ResourceLocke
 from semq.broker.queue import Disposition
 from semq.broker.services import (
     CONFIRMED,
+    NACKED,
     ServiceConsumer,
     ServiceExchange,
     ServiceQueue,
@@ -29,6 +30,7 @@ from semq.engine.errors import NotYours
 from semq.engine.framing import read_frame, write_frame
 from semq.engine.hub import HubEngine
 from semq.errors import SemqError
+from semq.service.intake import Intake
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
@@ -113,6 +115,15 @@ class Life:
     incarnation: str
 
 
+class Said(NamedTuple):
+    """A frame that a node has published, undecoded; it counts against its session until it is settled."""
+
+    routing_key: str
+    header: ContentHeader
+    body: bytes
+    settle: Settle
+
+
 class Links:
     """All institutions' queues, and who is present."""
 
@@ -125,12 +136,11 @@ class Links:
     ) -> None:
         self._engine = engine
         self._note_life = note_life  #: raises SemqError for a node that must not come with this store
-        self._turn = turn
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
         self.lives: dict[str, Life] = {}  #: what each node last said of itself
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
-        self._heard: dict[SessionInfo, list[Frame]] = {}
+        self.intake: Intake[SessionInfo, Said] = Intake(self._hear, lambda work: engine().core.post(work), turn)
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
         """What to register in virtual host ``umx``: where nodes publish; larger frames are heard without their body."""
@@ -181,7 +191,7 @@ class Links:
 
     def down(self, link: NodeLink) -> None:
         """A session is over; what it said before is heard first."""
-        self._hear()
+        _refuse(self.intake.finish(link.session))
         link.is_up = False
         if self.links.get(str(link.peer)) is link:
             del self.links[str(link.peer)]
@@ -201,32 +211,38 @@ class Links:
             link.session.close(error)
         self.links.clear()
         self._halves.clear()
-        self._heard.clear()
+        _refuse(self.intake.forget())
 
     # --- what nodes say
-    def hear(self, session: SessionInfo, frame: Frame) -> None:
-        """Keep a frame until the end of the turn."""
-        if not self._heard:
-            self._turn.before_flush(self._hear)
-        self._heard.setdefault(session, []).append(frame)
+    def _hear(self, session: SessionInfo, said: list[Said]) -> None:
+        """Frames of one session have their turn: decoded, given to the engine, and settled."""
+        frames = [frame for one in said if (frame := self._read(session, one)) is not None]
+        link = self.links.get(session.user)
+        # Another session of the same name may be a clone: who does not have the node's queues is not the node.
+        if link is not None and link.session is session and frames:
+            self._engine().hear(link, frames)
+        for one in said:
+            one.settle(CONFIRMED)
 
-    def _hear(self) -> None:
-        heard, self._heard = self._heard, {}
-        for session, frames in heard.items():
-            link = self.links.get(session.user)
-            # Another session of the same name may be a clone: who does not have the node's queues is not the node.
-            if link is not None and link.session is session:
-                self._engine().hear(link, frames)
-
-    def unreadable(self, session: SessionInfo, error: SemqError) -> None:
-        """A node sent what cannot be read: noted; the link lives on."""
-        self._engine().relay.note_violation(error, session.user)
+    def _read(self, session: SessionInfo, said: Said) -> Frame | None:
+        """What cannot be read is noted; the link lives on."""
+        try:
+            return read_frame(said.routing_key, said.header, said.body)
+        except SemqError as error:
+            self._engine().relay.note_violation(error, session.user)
+            return None
 
     def wake(self, node: Address) -> None:
         """The node takes messages again."""
         link = self.links.get(str(node))
         if link is not None:
             self._engine().room(link)
+
+
+def _refuse(said: Sequence[Said]) -> None:
+    """The session has ended: its sender asks about what it said."""
+    for one in said:
+        one.settle(NACKED)
 
 
 def _life(theirs: Mapping[str, Any]) -> Life:
@@ -262,12 +278,10 @@ class UmxExchange(ServiceExchange):
         mandatory: bool,
         settle: Settle,
     ) -> None:
-        """Take a frame. The confirm is flow control only, never custody or receipt (PROTOCOL.md section 14)."""
-        try:
-            self._links.hear(session, read_frame(routing_key, header, body))
-        except SemqError as error:
-            self._links.unreadable(session, error)
-        settle(CONFIRMED)
+        """Take a frame. The confirm is flow control only, never custody or receipt (PROTOCOL.md section 14).
+
+        A session whose frames wait for their turn beyond the limits of the broker is not read from."""
+        self._links.intake.put(session, Said(routing_key, header, body, settle), len(header.raw) + len(body))
 
 
 class NodeQueue(ServiceQueue):

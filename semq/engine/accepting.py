@@ -13,11 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from semq.engine import errors
-from semq.engine.agreements import Meter, check
+from semq.engine.agreements import check
 from semq.engine.binding import session_name
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.outbound import OutboundRows
+from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Sealing, Submission
 from semq.engine.positions import take_position
 from semq.engine.pump import Lane
@@ -25,53 +26,10 @@ from semq.errors import SemqError, Unavailable
 from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
-from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
-from semq.umx_t.records import Presence
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
-
-
-@dataclass(slots=True)
-class Partners:
-    """The institutions that the platform has told us of; until it has, nobody is unknown."""
-
-    complete: bool = False
-    allowed: dict[str, bool] = field(default_factory=dict)
-    online: dict[str, bool] = field(default_factory=dict)
-    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: where agreements are in force
-    meter: Meter = field(default_factory=lambda: Meter(1.0))
-    _named: set[str] = field(default_factory=set)  #: in this session
-
-    def begin(self) -> None:
-        """A session has begun: the platform names everybody anew, in as many packets as it takes."""
-        self._named.clear()
-
-    def hear(self, records: Sequence[Presence]) -> None:
-        """What the platform says; who was not named until the list is complete does not exist."""
-        for record in records:
-            if record.node:
-                self.allowed[record.node] = record.allowed
-                self.online[record.node] = record.online
-                if record.terms is not None:
-                    self.terms[record.node] = record.terms
-                else:
-                    self.terms.pop(record.node, None)
-                self._named.add(record.node)
-            if record.complete:
-                self.complete = True
-                for node in self.allowed.keys() - self._named:
-                    del self.allowed[node], self.online[node]
-                    self.terms.pop(node, None)
-
-    def check(self, dest: str) -> None:
-        """Raise UnknownTarget or TargetNotAllowed; say nothing where nothing is known."""
-        known = self.allowed.get(dest)
-        if known is None and self.complete:
-            raise errors.UnknownTarget(target=dest)
-        if known is False:
-            raise errors.TargetNotAllowed(target=dest)
 
 
 class Accepting:

@@ -98,12 +98,11 @@ class HearAcks(OnCopies):
             else:
                 HUB.step(standing_of(row), HubHeard.ack_other)
                 self._core.count("ack_other")
-                unit.ledger.append(
-                    LedgerLine(
-                        self._core.now_ms(), Side.HUB, Event.VIOLATION, ident[:200], str(self._source),
-                        lk1=str(lk1), detail="an Ack that names another message than the row",
-                    )
+                line = LedgerLine(
+                    self._core.now_ms(), Side.HUB, Event.VIOLATION, ident[:200], str(self._source),
+                    lk1=str(lk1), detail="an Ack that names another message than the row",
                 )  # fmt: skip
+                self._core.note_violation(unit.ledger, str(self._source), line)
 
     def committed(self) -> None:
         super().committed()

@@ -10,6 +10,7 @@ from semq.clock import Clock
 from semq.engine.mail import Mail
 from semq.engine.ports import AppEvent, Counters, Events
 from semq.engine.settings import EngineSettings
+from semq.engine.violations import WINDOW_S, Violations
 from semq.errors import SemqError
 from semq.store.rows import Event, LedgerLine, Outbound, Side
 from semq.store.unit import Needs, Recovered, Unit, Work, WorkStore
@@ -38,6 +39,7 @@ class Core:
         self.settings = settings
         self.events = events
         self.counters = Counters()
+        self.violations = Violations()
         self.mail = Mail(address, settings.packet_records, on_mail)
         self._store = store
         self._next_id = recovered.first_id
@@ -90,12 +92,28 @@ class Core:
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
-    def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", target: str = "") -> None:
-        """Note in the ledger what a peer sent and must not; the link lives on."""
-        unit.ledger.append(
-            LedgerLine(self.now_ms(), side, Event.VIOLATION, lk0[:200], target[:140], detail=str(error)[:500])
-        )
-        self.count("violation")
+    def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
+        """Note in the ledger what a peer sent and must not, within the bound of ``violations``; the link lives on."""
+        line = LedgerLine(self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=str(error)[:500])
+        self.note_violation(unit.ledger, peer, line)
+
+    def note_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine) -> None:
+        """Count a violation, and add its line to ``ledger`` unless the peer has had its lines of this minute."""
+        self.count(line.event.name.lower())
+        if self.violations.admit(peer[:140], self.now()):
+            ledger.append(line)
+
+    def tick(self, side: Side) -> None:
+        """Write how many violations of the minutes that have ended got no line."""
+        lines = [
+            LedgerLine(
+                self.now_ms(), side, Event.VIOLATION, "", peer,
+                detail=f"{more} more violations of this peer within {WINDOW_S:.0f} s have no line of their own.",
+            )
+            for peer, more in self.violations.ended(self.now())
+        ]  # fmt: skip
+        if lines:
+            self.post(Lines(lines))
 
     def tell(self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int) -> None:
         """Prepare an application event about our own row, in the transaction that makes it true."""

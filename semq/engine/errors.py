@@ -128,3 +128,17 @@ class Stopping(Unavailable):
 
     code = "SEMQ-1230"
     remedy = "Submit again when the node runs; the same client token makes a repeat safe."
+
+
+class DirectoryTooLarge(ProtocolViolation):
+    """The platform names more partners, or longer agreements, than a node keeps; those beyond are not known here."""
+
+    code = "SEMQ-1270"
+    remedy = "Documents to partners beyond the bound are judged by the platform alone; talk to its operator."
+
+
+class IntroducedTooOften(ProtocolViolation):
+    """A node says its certificates again and again; what it said last was not looked at."""
+
+    code = "SEMQ-1271"
+    remedy = "Its certificates are looked at again a minute later, or at its next login."

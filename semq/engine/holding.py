@@ -346,13 +346,13 @@ class _Store(Step):
             self._again.append(row)
             return
         self._notices.append(self._holding.custody(row))
-        event = Event.DUPLICATE
-        if not envelope.void and not row.void and row.digest != envelope.digest:
-            event = Event.MISMATCH
-            self._core.count("mismatch")
-        unit.ledger.append(
-            self._core.line(Side.HUB, event, row, lk1=str(self._core.lk1(row.object_id)), digest=envelope.digest)
-        )
+        is_other = not envelope.void and not row.void and row.digest != envelope.digest
+        event = Event.MISMATCH if is_other else Event.DUPLICATE
+        line = self._core.line(Side.HUB, event, row, lk1=str(self._core.lk1(row.object_id)), digest=envelope.digest)
+        if is_other:
+            self._core.note_violation(unit.ledger, str(envelope.lk0.node), line)
+        else:
+            unit.ledger.append(line)
 
     def committed(self) -> None:
         holding = self._holding

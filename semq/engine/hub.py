@@ -9,7 +9,7 @@ from typing import Protocol
 
 from semq.clock import Clock
 from semq.engine.core import Core
-from semq.engine.errors import NotYours
+from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.holding import Holding
 from semq.engine.honesty import faults, record_name
 from semq.engine.ports import Link, NoEvents, runs
@@ -18,7 +18,7 @@ from semq.engine.relaying import Relay, Session
 from semq.engine.rewrapping import Remember
 from semq.engine.settings import EngineSettings
 from semq.errors import SemqError
-from semq.store.rows import Certificates, Reason
+from semq.store.rows import Certificates, Reason, Side
 from semq.store.unit import Recovered, WorkStore
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
@@ -174,15 +174,19 @@ class HubEngine:
             case Function.INQUIRIES, Primitive.CONFIRMATION:
                 self.holding.hear_answers(peer, packet.records)
             case Function.PRESENCE, Primitive.INDICATION:
-                self._hear_introduction(peer, packet.records)
+                self._hear_introduction(session, packet.records)
             case _:
                 self.core.count("unknown_packet")
 
-    def _hear_introduction(self, peer: Address, records: Sequence[Presence]) -> None:
+    def _hear_introduction(self, session: Session, records: Sequence[Presence]) -> None:
         """A node says its certificates; it can speak of its own only. All who may send to it, or hear from it, are
         told."""
+        peer = session.link.peer
         for record in records:
             if record.node == str(peer) and record.certificates is not None:
+                if not session.may_introduce(self.core.now()):
+                    self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
+                    continue
                 try:
                     known = self.directory.introduce(peer, record.certificates)
                 except SemqError as error:
@@ -215,12 +219,14 @@ class HubEngine:
     # --- time and turns
     def tick(self) -> None:
         """Time has passed."""
+        self.core.tick(Side.HUB)
         self.holding.sweep.tick()
 
     @property
     def next_due(self) -> float | None:
         """When ``tick`` has something to do (monotonic seconds), or None."""
-        return self.holding.sweep.next_due
+        dues = (self.holding.sweep.next_due, self.core.violations.next_due)
+        return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:
         """Send the records that have gathered."""

@@ -8,7 +8,7 @@ The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what
 from collections.abc import Callable, Sequence
 
 from semq.clock import Clock
-from semq.engine.accepting import Accepting, Partners
+from semq.engine.accepting import Accepting
 from semq.engine.asking import OutboundAsker
 from semq.engine.cleaning import Cleaner
 from semq.engine.core import Core, Lines
@@ -17,6 +17,7 @@ from semq.engine.handing import Handing
 from semq.engine.operating import Operating
 from semq.engine.outbound import OutboundRows
 from semq.engine.owing import PendingAsker
+from semq.engine.partners import Partners
 from semq.engine.ports import Events, Inbox, InClear, Link, Opener, Sealing, Submission, runs
 from semq.engine.receiving import Receiver
 from semq.engine.rewrapping import Remember, Rewrapping
@@ -149,10 +150,13 @@ class LocalEngine:
 
     def hear_presence(self, records: Sequence[Presence]) -> None:
         """What the platform says of partners: who exists, whom we may send to, who is online."""
-        self.partners.hear(records)
+        try:
+            self.partners.hear(records)
+        except SemqError as error:
+            self.note_violation(self.core.address if self.link is None else self.link.peer, error)
         known: list[Rare] = []
         for record in records:
-            if record.node and record.certificates is not None:
+            if record.node in self.partners.allowed and record.certificates is not None:
                 if self.sealing.heard(record.node, record.certificates) or record.node not in self._looked:
                     self._looked.add(record.node)
                     self.rewrapping.look(record.node)
@@ -165,8 +169,15 @@ class LocalEngine:
     def _disbelieve(self, source: Address, error: SemqError) -> None:
         """What a partner is said to have said: noted, and nothing of it is done. Rows and timers ask again."""
         self.core.count("disbelieved")
+        self.note_violation(source, error)
+
+    def note_violation(self, source: Address, error: SemqError) -> None:
+        """Note in the ledger what cannot be read or believed of what was heard in a node's name."""
         line = LedgerLine(self.core.now_ms(), Side.SENDER, Event.VIOLATION, "", str(source), detail=str(error)[:500])
-        self.core.post(Lines([line]))
+        lines: list[LedgerLine] = []
+        self.core.note_violation(lines, str(source), line)
+        if lines:
+            self.core.post(Lines(lines))
 
     def _loop(self, frames: list[Data]) -> None:
         """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""
@@ -175,6 +186,7 @@ class LocalEngine:
     # --- time and turns
     def tick(self) -> None:
         """Time has passed."""
+        self.core.tick(Side.SENDER)
         self.asker.sweep.tick()
         self.owing.sweep.tick()
         self.cleaner.tick()
@@ -188,6 +200,7 @@ class LocalEngine:
             self.owing.sweep.next_due,
             self.cleaner.next_due,
             self.operating.next_due,
+            self.core.violations.next_due,
         )
         return min((due for due in dues if due is not None), default=None)
 

@@ -1,10 +1,11 @@
 """Outgoing records, gathered: what one turn made true for one peer leaves as one packet (ARCHITECTURE.md)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
+from semq.umx_t.records import OCTETS_SENT, octets
 
 Letter = tuple[Address, Function, Primitive]
 
@@ -32,7 +33,19 @@ class Mail:
         """All that is waiting, as packets of bounded size, in the order of their first record."""
         waiting, self._waiting = self._waiting, {}
         return [
-            Packet(self._source, target, function, primitive, records[start : start + self._records_max])
+            Packet(self._source, target, function, primitive, part)
             for (target, function, primitive), records in waiting.items()
-            for start in range(0, len(records), self._records_max)
+            for part in self._parts(records)
         ]
+
+    def _parts(self, records: Sequence[Any]) -> Iterator[list[Any]]:
+        part: list[Any] = []
+        size = 0
+        for record in records:
+            part.append(record)
+            size += octets(record)
+            if len(part) >= self._records_max or size >= OCTETS_SENT:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part

@@ -80,7 +80,7 @@ class HearReAcks(Step):
         for lk0, record, floors in self._records:
             self._note(unit, lk0, record)
             if record.ack_flag is AckFlag.END_TO_END:
-                self._raise(unit, lk0.store, floors)
+                self._raise(unit, lk0, record, floors)
 
     def _note(self, unit: Unit, lk0: LK0, record: Receipt) -> None:
         row = unit.pending.get(record.dest_ref_id)
@@ -110,9 +110,19 @@ class HearReAcks(Step):
     def _is_copy(row: Pending, record: Receipt) -> bool:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
-    def _raise(self, unit: Unit, store: Store, floors: dict[int, tuple[int, int | None]]) -> None:
+    def _raise(self, unit: Unit, lk0: LK0, record: Receipt, floors: dict[int, tuple[int, int | None]]) -> None:
+        """Raise floors of incarnations of which a document was recorded, or is awaited by the row that is named.
+
+        Others are ignored: a partner could invent any number, and each would leave a row for good.
+        """
+        store, row = lk0.store, unit.pending.get(record.dest_ref_id)
+        awaited = row.prev.inc if row is not None and row.lk0 == lk0 and row.prev is not None else None
         for inc, (floor, closed) in floors.items():
-            stream = self._receiver.stream(unit, InStreamKey(store, inc))
+            key = InStreamKey(store, inc)
+            if key not in unit.in_streams and inc != awaited:
+                self._core.count("floor_ignored")
+                continue
+            stream = self._receiver.stream(unit, key)
             if floor > stream.floor:
                 unit.raise_floor(stream, floor)
                 self._raised.add(store)

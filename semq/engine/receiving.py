@@ -185,13 +185,11 @@ class _Record(Step):
             except SemqError as error:
                 envelope = message.envelope
                 event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
-                self._core.count(event.name.lower())
-                unit.ledger.append(
-                    LedgerLine(
-                        self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
-                        digest=envelope.digest, detail=str(error)[:500],
-                    )
+                line = LedgerLine(
+                    self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
+                    digest=envelope.digest, detail=str(error)[:500],
                 )  # fmt: skip
+                self._core.note_violation(unit.ledger, str(envelope.lk0.node), line)
 
     def _record(self, unit: Unit, message: Data, slot: Slot | None) -> None:
         envelope = message.envelope

@@ -7,6 +7,7 @@ its session has credit: a stored backlog is never overtaken (break B18). What ca
 ``holding``.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from semq.engine.hub import Directory
 
 
+INTRODUCTIONS_MAX = 10  # a minute, of one session
+
+
 @dataclass(slots=True)
 class Session:
     """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
@@ -35,6 +39,14 @@ class Session:
     link: Link
     #: Ident to source, attempt, and when it went (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
+    introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
+
+    def may_introduce(self, now: float) -> bool:
+        """Whether the node may say its certificates now: each time costs signatures here and records to all others."""
+        if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
+            return False
+        self.introductions.append(now)
+        return True
 
     def forget(self, idents: Iterable[str]) -> None:
         """The target's Ack2 was seen."""
@@ -174,13 +186,15 @@ class Relay:
     def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None, ident: str = "") -> None:
         """A peer sent what it must not; refused, noted, and the link lives on."""
         lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
-        self._add(LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=str(error)[:500]))
-        self.core.count("violation")
+        line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=str(error)[:500])
+        lines: list[LedgerLine] = []
+        self.core.note_violation(lines, peer, line)
+        self._add(*lines)
 
-    def _add(self, line: LedgerLine) -> None:
-        if not self._lines:
+    def _add(self, *lines: LedgerLine) -> None:
+        if lines and not self._lines:
             self.core.mail.wake()
-        self._lines.append(line)
+        self._lines.extend(lines)
 
     def flush(self) -> None:
         """Post the gathered lines: the ledger of forwards is written behind the traffic, in batches."""

@@ -169,6 +169,10 @@ class Needs:
     bodies: set[int] = field(default_factory=set)  #: object_ids of tb_0031 whose bodies are wanted too
     queries: set[Query] = field(default_factory=set)
 
+    def __len__(self) -> int:
+        """How many keys and queries these are."""
+        return sum(len(getattr(self, name)) for name in self.__slots__)
+
     def add(self, other: "Needs") -> None:
         """Need also what another piece of work needs."""
         for name in self.__slots__:

@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 ROWS_MAX = 2000  # new rows of tb_0031 and tb_0030 in one unit
 BYTES_MAX = 16 * 1024 * 1024  # of payload in one unit
 WORKS_MAX = 1000
+KEYS_MAX = 4000  # that the work of one unit names: what it may have to load and look at
+TURN_S = 0.01  # how long deciding and telling may hold the event loop before others have a turn
 COPY_FROM = 10  # so many new rows pay for the round trips of COPY
 BULKY = 256 * 1024  # octets of one body
 BODIES = (
@@ -172,8 +174,11 @@ class Writer:
         if self._alone:
             self._alone -= 1
             return [self._queue.popleft()]
-        queue = self._queue
-        return [queue.popleft() for _ in range(min(len(queue), WORKS_MAX))]
+        queue, works = self._queue, [self._queue.popleft()]
+        keys = len(works[0].needs)
+        while queue and len(works) < WORKS_MAX and (keys := keys + len(queue[0].needs)) <= KEYS_MAX:
+            works.append(queue.popleft())
+        return works
 
     def _put_back(self, works: Sequence[Work]) -> None:
         self._queue.extendleft(reversed(works))
@@ -196,7 +201,7 @@ class Writer:
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
-            done, error = self._decide(works, unit)
+            done, error = await self._decide(works, unit)
             self._counters.decide_s += time.perf_counter() - started
             if error is None:
                 self._put_back(works[done:])
@@ -227,10 +232,12 @@ class Writer:
         self._counters.load_s += time.perf_counter() - started
         return unit
 
-    def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
+    async def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
         """Let each decide, in order; how many did, and why the next one did not (no reason: the unit is full)."""
-        size = _Size()
+        size, turns = _Size(), _Turns()
         for number, work in enumerate(works):
+            if turns.is_over():
+                await asyncio.sleep(0)
             try:
                 work.decide(unit)
             except SemqError as error:
@@ -261,7 +268,10 @@ class Writer:
         counters.works += len(works)
         counters.largest = max(counters.largest, len(works))
         self._under_way = ()
+        turns = _Turns()
         for work in works:
+            if turns.is_over():
+                await asyncio.sleep(0)
             _tell_committed(work)
         counters.tell_s += time.perf_counter() - told
 
@@ -340,6 +350,23 @@ class Writer:
         self._counters.failed += len(works)
         for work in works:
             _tell_failed(work, fault)
+
+
+class _Turns:
+    """Cuts long synchronous work into turns, so that sockets and timers of others are not kept waiting."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + TURN_S
+
+    def is_over(self) -> bool:
+        """Whether the turn has lasted long enough; the next one begins."""
+        now = time.perf_counter()
+        if now < self._until:
+            return False
+        self._until = now + TURN_S
+        return True
 
 
 class _Size:

@@ -44,6 +44,10 @@ class Turn:
         self._hooks[hook] = None
         self._schedule()
 
+    def in_next(self, step: Callable[[], None]) -> None:
+        """Call ``step`` in the next turn, after sockets and timers had theirs."""
+        self._loop.call_soon(_guard, step)
+
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True

@@ -46,6 +46,20 @@ class BadRecord(ProtocolViolation):
     code = "SEMQ-1111"
 
 
+class PacketTooLarge(BadRecord):
+    """A packet of records is larger, or holds more, than any node sends."""
+
+    code = "SEMQ-1114"
+    remedy = "The packet is dropped; rows and timers of an honest sender ask again in smaller packets."
+
+
+class TooMuchWaits(ProtocolViolation):
+    """A node says more than this node can work off; what came beyond the bound was dropped."""
+
+    code = "SEMQ-1115"
+    remedy = "Nothing is lost: rows and timers ask again. If it goes on, talk to the operator of that node."
+
+
 class BadEnvelope(ProtocolViolation):
     """The attributes of a message from a peer cannot be read."""
 

@@ -14,10 +14,22 @@ from msgspec import Meta
 
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Function, Primitive
-from semq.umx_t.errors import BadRecord
+from semq.umx_t.errors import BadRecord, PacketTooLarge
 from semq.umx_t.word import Word
 
-RECORDS_MAX = 100_000  # more in one packet than any peer of ours sends; checked before anything is done with them
+# Bounds of one packet. Nodes send at most 500 records in one, in every version; what is beyond is refused as a whole.
+RECORDS_MAX = 1000
+FLOORS_MAX = 4000  # of all records of a packet together
+# Octets of one packet, looked at before anything is decoded. An honest record has less than 2,100 in receipts and
+# inquiries, less than 500 in what notes receipts; certificates are the largest of all.
+OCTETS_MAX: dict[tuple[Function, Primitive], int] = {
+    (Function.RECEIPTS, Primitive.INDICATION): 1 << 20,
+    (Function.RECEIPTS, Primitive.RESPONSE): 384 << 10,
+    (Function.INQUIRIES, Primitive.REQUEST): 1 << 20,
+    (Function.INQUIRIES, Primitive.CONFIRMATION): 1 << 20,
+    (Function.PRESENCE, Primitive.INDICATION): 8 << 20,
+}
+OCTETS_SENT = 256 * 1024  # where a sender begins another packet
 
 # What a field may hold. Whatever passes here fits into a column of the store (63 bits, no NUL in a text); otherwise one
 # record of a hostile peer could fail the transaction that it shares with the work of others.
@@ -27,7 +39,8 @@ StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]
 Ident = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._-]{0,160}\Z")]  #: an LK0 or a position, or empty
 Digest = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 Inc = Annotated[str, Meta(pattern=r"^([0-7][0-9a-f]{15}|[0-9a-f]{1,15})\Z")]
-Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z")]
+Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z", max_length=4000)]
+NodeName = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._/-]{0,140}\Z")]
 Certificate = Annotated[str, Meta(pattern=r"^[^\x00]*\Z", max_length=16_384)]
 Copy = tuple[StoreNumber, StoreNumber, Number]  #: an LK1
 
@@ -129,7 +142,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Certificates are a directory, not a proof: whoever uses one asks the authorities that it trusts.
     """
 
-    node: Text
+    node: NodeName
     online: bool = False
     allowed: bool = True  #: whether this node may send to it
     complete: bool = False  #: the last of a full list: nodes not named are unknown
@@ -142,14 +155,10 @@ _TYPES: dict[Function, type] = {
     Function.INQUIRIES: list[Inquiry],
     Function.PRESENCE: list[Presence],
 }
-_PRIMITIVES: dict[Function, frozenset[Primitive]] = {
-    Function.RECEIPTS: frozenset({Primitive.INDICATION, Primitive.RESPONSE}),
-    Function.INQUIRIES: frozenset({Primitive.REQUEST, Primitive.CONFIRMATION}),
-    Function.PRESENCE: frozenset({Primitive.INDICATION}),
-}
 _DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
     function: msgspec.json.Decoder(shape) for function, shape in _TYPES.items()
 }
+_pieces = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
 # What the receiver's ledger says, as the number that an older peer understands (PROTOCOL.md section 17).
@@ -165,16 +174,44 @@ def encode_records(records: Sequence[Any]) -> bytes:
 def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[Any]:
     """The records of a transport packet; unknown fields are tolerated.
 
-    Raises BadRecord if the function is unknown, the body is not an array of its records, or holds too many.
+    Raises BadRecord if the function is unknown or the body is not an array of its records, PacketTooLarge if it is
+    larger, or holds more, than a node sends.
     """
-    decoder = _DECODERS.get(function)
-    if decoder is None or primitive not in _PRIMITIVES[function]:
+    most = OCTETS_MAX.get((function, primitive))
+    if most is None:
         raise BadRecord("There is no such function and primitive.", function=function.value, primitive=primitive.value)
+    _check_size(body, most)
     try:
-        records: list[Any] = decoder.decode(body)
+        records: list[Any] = _DECODERS[function].decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fault = str(error)[:200]
         raise BadRecord("The records of the packet cannot be read.", function=function.value, fault=fault) from error
     if len(records) > RECORDS_MAX:
-        raise BadRecord("The packet holds too many records.", count=len(records), allowed=RECORDS_MAX)
+        raise PacketTooLarge("The packet holds too many records.", count=len(records), allowed=RECORDS_MAX)
+    floors = sum(len(record.floors) for record in records if record.floors) if function is Function.RECEIPTS else 0
+    if floors > FLOORS_MAX:
+        raise PacketTooLarge("The packet holds too many floors.", count=floors, allowed=FLOORS_MAX)
     return records
+
+
+def _check_size(body: bytes | memoryview, most: int) -> None:
+    """Refuse before decoding what would cost too much: by its octets, and by the number of its records where the number
+    of its braces leaves a doubt. Raises PacketTooLarge."""
+    if len(body) > most:
+        raise PacketTooLarge("The packet has too many octets.", size=len(body), allowed=most)
+    if bytes(body).count(b"{") <= RECORDS_MAX:
+        return
+    try:
+        count = len(_pieces.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return  # the decoder of records says what is wrong with it
+    if count > RECORDS_MAX:
+        raise PacketTooLarge("The packet holds too many records.", count=count, allowed=RECORDS_MAX)
+
+
+def octets(record: Any) -> int:
+    """About how many octets a record takes in a packet, never much fewer."""
+    if isinstance(record, Presence):
+        return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
+    floors = record.floors if isinstance(record, Receipt) and record.floors else ()
+    return 600 + sum(4 * len(text) for text in record.reason or ()) + 64 * len(floors)

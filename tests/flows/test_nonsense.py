@@ -1,7 +1,7 @@
 """What no node of ours sends, over a real link: refused or tolerated with a line in the ledger, and the link lives on.
 
 A peer with a valid login talks to a real hub, and through it to a real institution: packets that cannot be read,
-names of rows that never were, questions about nothing, repetitions, packets of 100,000 records, other versions.
+names of rows that never were, questions about nothing, repetitions, packets as large as they may be, other versions.
 """
 
 from dataclasses import dataclass
@@ -177,7 +177,7 @@ async def test_a_name_with_other_bytes_is_an_alarm(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("to", [HUB, OTHER], ids=["hub", "institution"])
-async def test_a_packet_of_a_hundred_thousand_records_is_worked_off(scene: Scene, to: Address) -> None:
+async def test_the_largest_packets_are_worked_off(scene: Scene, to: Address) -> None:
     peer = scene.peer
     if to is HUB:
         records: list[Any] = [

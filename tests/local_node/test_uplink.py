@@ -2,11 +2,13 @@
 
 import pytest
 
+from local_node import uplink
 from local_node.uplink import PlatformLink
 from semq.amqp.errors import LocalMisuse
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
+from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0
+from semq.umx_t.records import Inquiry, Presence
 from tests.service.inprocess import InProcess, linked, until
 from tests.transport.pair import header, pair
 
@@ -46,3 +48,37 @@ async def test_what_cannot_be_read_gives_its_credit_back(inprocess: InProcess) -
     await until(lambda: link.room == room)
     assert counts["violation"] == 1
     assert node.uplink.link is not None
+
+
+async def test_what_comes_beyond_the_bound_of_one_partner_is_dropped_and_noted(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three packets of each speaker in one read: of a partner the second already waits behind its bound."""
+    monkeypatch.setattr(uplink, "PARTNER_OCTETS_MAX", 0)
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link, heard = hub.links.links["1.10008"], []
+    monkeypatch.setattr(node.engine, "hear", lambda link, frames: heard.extend(frames))
+    for source in (Address(1, "56001"), HUB):
+        for _ in range(3):
+            link.send(Packet(source, link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
+    await until(lambda: len(heard) == 4)
+    assert [frame.source for frame in heard] == [Address(1, "56001"), HUB, HUB, HUB]
+    assert node.engine.core.counters.counts["violation"] == 2
+
+
+async def test_a_directory_is_heard_a_few_records_a_turn(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link = hub.links.links["1.10008"]
+    heard: list[list[Frame]] = []
+    monkeypatch.setattr(node.engine, "hear", lambda link, frames: heard.append(frames))
+    named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 3 + 1)]
+    for _ in range(2):
+        link.send(Packet(HUB, link.peer, Function.PRESENCE, Primitive.INDICATION, named))
+    await until(lambda: len(heard) == 8)
+    packets = [frame for frames in heard for frame in frames if isinstance(frame, Packet)]
+    assert [record for packet in packets for record in packet.records] == named * 2
+    assert max(len(packet.records) for packet in packets) == uplink.PRESENCE_PER_TURN

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -23,6 +24,7 @@ from semq.store.postgres_errors import (
 )
 from semq.store.rows import Outbound, OutStreamKey, Stored
 from semq.store.unit import Needs, Unit
+from semq.store.writer import KEYS_MAX
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import Outcome, SendStatus
 from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
@@ -364,11 +366,44 @@ async def test_a_database_that_is_away_is_waited_for(database: str, monkeypatch:
 
 async def test_work_that_waits_shares_one_unit(database: str) -> None:
     async with living(database) as life:
-        assert await life.do(*map(accepting, range(1, 41))) == [None] * 40
-        assert (life.store.counters.units, life.store.counters.largest) == (1, 40)
+        assert await life.do(*map(accepting, range(1, 15))) == [None] * 14
+        assert (life.store.counters.units, life.store.counters.largest) == (1, 14)
         assert life.store.counters.copied > 0  # so many rows go in by COPY
-        assert column(database, "SELECT sid FROM tb_0031 ORDER BY object_id") == list(range(40))
-        assert column(database, "SELECT count(*) FROM tb_0031_body") == [40]
+        assert column(database, "SELECT sid FROM tb_0031 ORDER BY object_id") == list(range(14))
+        assert column(database, "SELECT count(*) FROM tb_0031_body") == [14]
+
+
+async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) -> None:
+    """However many pieces of work wait: what one unit loads and looks at has a bound, and a large piece goes alone."""
+
+    def naming(count: int) -> Job:
+        return Job(lambda unit: None, Needs(pending=set(range(count))))
+
+    async with living(database) as life:
+        await life.do(*(naming(KEYS_MAX // 4) for _ in range(12)), naming(KEYS_MAX * 2))
+        assert (life.store.counters.units, life.store.counters.largest) == (4, 4)
+
+
+async def test_others_have_turns_while_much_is_decided_and_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "TURN_S", 0)
+    seen: list[int] = []
+    decided: list[int] = []
+    ended = False
+
+    def noting(number: int, unit: Unit) -> None:
+        decided.append(number)
+
+    async def other() -> None:
+        while not ended:
+            seen.append(len(decided))
+            await asyncio.sleep(0)
+
+    async with living(database) as life:
+        task = asyncio.create_task(other())
+        await life.do(*(Job(partial(noting, n), Needs()) for n in range(50)))
+        ended = True
+        await task
+    assert {10, 20, 30, 40} <= set(seen)
 
 
 @pytest.mark.parametrize(("name", "limit", "units"), [("ROWS_MAX", 4, 3), ("BYTES_MAX", 1, 10), ("WORKS_MAX", 5, 2)])

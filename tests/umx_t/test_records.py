@@ -7,10 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.umx_t import records
 from semq.umx_t.envelope import Function, Primitive
-from semq.umx_t.errors import BadRecord
-from semq.umx_t.records import RESULT_OF, Answer, Inquiry, Presence, Receipt, decode_records, encode_records
+from semq.umx_t.errors import BadRecord, PacketTooLarge
+from semq.umx_t.records import (
+    FLOORS_MAX,
+    OCTETS_MAX,
+    RECORDS_MAX,
+    RESULT_OF,
+    AckFlag,
+    Answer,
+    Inquiry,
+    Presence,
+    Receipt,
+    Role,
+    decode_records,
+    encode_records,
+    octets,
+)
 from tests.umx_t.strategies import inquiries, presences, receipts
 
 KINDS = [
@@ -106,12 +119,59 @@ def test_hostile_inquiries_are_refused(fields: bytes) -> None:
         decode_records(Function.INQUIRIES, Primitive.REQUEST, b"[{" + fields + b"}]")
 
 
-def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "RECORDS_MAX", 2)
-    assert len(decode_records(*KINDS[0], b"[{},{}]")) == 2
-    with pytest.raises(BadRecord) as refusal:
-        decode_records(*KINDS[0], b"[{},{},{}]")
-    assert refusal.value.facts == {"count": 3, "allowed": 2}
+def test_too_many_records_are_refused() -> None:
+    fits = b"[" + b"{}," * (RECORDS_MAX - 1) + b"{}]"
+    assert len(decode_records(*KINDS[0], fits)) == RECORDS_MAX
+    with pytest.raises(PacketTooLarge) as refusal:
+        decode_records(*KINDS[0], b"[{}," + fits[1:])
+    assert refusal.value.facts == {"count": RECORDS_MAX + 1, "allowed": RECORDS_MAX}
+
+
+def test_records_are_counted_where_braces_stand_in_texts() -> None:
+    reason = ("SEMQ-1214", "{" * 10)
+    sent = [Receipt(reason=reason)] * (RECORDS_MAX - 1)
+    assert decode_records(*KINDS[0], encode_records(sent)) == sent
+    with pytest.raises(PacketTooLarge):
+        decode_records(*KINDS[0], encode_records([*sent, *sent]))
+    with pytest.raises(BadRecord, match="cannot be read"):
+        decode_records(*KINDS[0], encode_records(sent)[:-1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_packet_is_refused_by_its_octets_before_it_is_decoded(kind: tuple[Function, Primitive]) -> None:
+    body = b"x" * (OCTETS_MAX[kind] + 1)  # not even JSON
+    with pytest.raises(PacketTooLarge):
+        decode_records(*kind, body)
+
+
+def test_too_many_floors_are_refused() -> None:
+    some: dict[str, tuple[int, int | None]] = {f"{n:x}": (0, None) for n in range(FLOORS_MAX // 2)}
+    fits = [Receipt(floors=some), Receipt(floors=some)]
+    assert decode_records(*KINDS[1], encode_records(fits)) == fits
+    with pytest.raises(PacketTooLarge):
+        decode_records(*KINDS[1], encode_records([*fits, Receipt(floors={"1": (0, None)})]))
+
+
+def test_the_largest_packets_of_honest_nodes_are_taken() -> None:
+    """500 records of the widest names, numbers and reasons that a node writes, in every version."""
+    ident = "1." + "n" * 64 + ".999999999.999999999." + "7" * 16 + "." + "9" * 19
+    most, reason = 2**63 - 1, ("SEMQ-1214", "\N{CJK UNIFIED IDEOGRAPH-62D2}" * 500)
+    names: dict[str, Any] = {"src_semq_id": 999_999_999, "src_semq_db_id": 999_999_999, "src_ref_id": most,
+                             "dest_ref_id": most, "ident": ident}  # fmt: skip
+    ends = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.REJ, reason=reason, digest="a" * 64, at=most, **names)
+    notes = Receipt(ack_flag=AckFlag.END_TO_END, floors={"7" * 16: (most, None), "6" * 16: (most, most)}, **names)
+    answers = Inquiry(
+        semq_id=999_999_999, ref_id=most, role=Role.S, ident=ident, sid=most, nonce=most, lk1=(9, 9, most),
+        answer=Answer.REJ, result=1, reason=reason, digest="a" * 64,
+    )  # fmt: skip
+    for kind, record in ((KINDS[0], ends), (KINDS[1], notes), (KINDS[2], answers), (KINDS[3], answers)):
+        sent = [record] * 500
+        assert decode_records(*kind, encode_records(sent)) == sent
+
+
+@given(receipts | inquiries | presences)
+def test_the_size_of_a_record_is_not_underrated_by_much(record: Any) -> None:
+    assert octets(record) >= len(encode_records([record])) / 4
 
 
 json_like: st.SearchStrategy[Any] = st.recursive(

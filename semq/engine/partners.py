@@ -1,0 +1,82 @@
+"""The directory of partners at a local node, as its platform tells it: bounded, whatever the platform says.
+
+Heard by ``local``; asked by ``accepting`` before a document is accepted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from semq.engine import errors
+from semq.engine.agreements import Meter
+from semq.umx_t.agreement import Terms
+from semq.umx_t.records import Presence
+
+PARTNERS_MAX = 50_000
+TERMS_OCTETS_MAX = 16 << 20  # of all agreements together
+
+
+@dataclass(slots=True)
+class Partners:
+    """The institutions that the platform has told us of; until it has, nobody is unknown."""
+
+    complete: bool = False
+    allowed: dict[str, bool] = field(default_factory=dict)
+    online: dict[str, bool] = field(default_factory=dict)
+    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: where agreements are in force
+    meter: Meter = field(default_factory=lambda: Meter(1.0))
+    overflow: bool = False  #: the platform named more than is kept, so nobody is unknown
+    _named: set[str] = field(default_factory=set)  #: in this session
+    _terms_octets: int = 0
+
+    def begin(self) -> None:
+        """A session has begun: the platform names everybody anew, in as many packets as it takes."""
+        self._named.clear()
+        self.overflow = False
+
+    def hear(self, records: Sequence[Presence]) -> None:
+        """What the platform says; who was not named until the list is complete does not exist.
+
+        Raises DirectoryTooLarge, once a session, if it is more than is kept; the other records are heard.
+        """
+        before = self.overflow
+        for record in records:
+            if record.node and self.keeps(record):
+                self.allowed[record.node] = record.allowed
+                self.online[record.node] = record.online
+                self._agree(record.node, record.terms)
+                self._named.add(record.node)
+            elif record.node:
+                self.overflow = True
+            if record.complete:
+                self.complete = not self.overflow
+                for node in self.allowed.keys() - self._named:
+                    del self.allowed[node], self.online[node]
+                    self._agree(node, None)
+        if self.overflow and not before:
+            raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
+
+    def keeps(self, record: Presence) -> bool:
+        """Whether there is room for what the platform says of a partner."""
+        if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
+            return False
+        more = _octets(record.terms or ()) - _octets(self.terms.get(record.node, ()))
+        return more <= 0 or self._terms_octets + more <= TERMS_OCTETS_MAX
+
+    def _agree(self, node: str, terms: tuple[Terms, ...] | None) -> None:
+        self._terms_octets -= _octets(self.terms.pop(node, ()))
+        if terms is not None:
+            self.terms[node] = terms
+            self._terms_octets += _octets(terms)
+
+    def check(self, dest: str) -> None:
+        """Raise UnknownTarget or TargetNotAllowed; say nothing where nothing is known."""
+        known = self.allowed.get(dest)
+        if known is None and self.complete:
+            raise errors.UnknownTarget(target=dest)
+        if known is False:
+            raise errors.TargetNotAllowed(target=dest)
+
+
+def _octets(agreed: tuple[Terms, ...]) -> int:
+    """About what agreements take in memory."""
+    return sum(200 + sum(60 + len(pattern) for pattern in terms.types) for terms in agreed)

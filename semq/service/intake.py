@@ -1,0 +1,145 @@
+"""Intake: what was heard waits here, by speaker, for its turn to be decoded and given to the engine.
+
+One speaker must neither keep the others waiting nor fill the memory. Speakers take turns; a turn of the event loop
+takes a bounded number of pieces, and no more are taken while the store has not worked off those before. How much one
+speaker may have waiting is the driver's to bound: the platform stops reading from a session (its publishes are not
+settled), a local node drops what comes beyond ``octets_max`` of one partner, since one session carries all partners.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+from semq.engine.core import Step
+from semq.store.unit import Unit, Work
+from semq.transport.turn import Turn
+
+S = TypeVar("S", bound=Hashable)
+P = TypeVar("P")
+
+PIECES_PER_TURN = 256
+OCTETS_PER_TURN = 256 * 1024
+PIECES_UNDER_WAY = 4096  # given to the engine and not committed
+OCTETS_UNDER_WAY = 16 << 20
+PIECE_OCTETS = 200  # that a piece costs beside its body
+
+
+class Intake(Generic[S, P]):
+    """The queues of one node's links. ``hear`` takes pieces of one speaker, in order."""
+
+    def __init__(
+        self,
+        hear: Callable[[S, list[P]], None],
+        post: Callable[[Work], None],
+        turn: Turn,
+    ) -> None:
+        self._hear = hear
+        self._post = post
+        self._loop_turn = turn
+        self._waiting: dict[S, deque[tuple[P, int]]] = {}  #: in the order of their next turns
+        self._octets: dict[S, int] = {}
+        self._is_called = False
+        self.octets = 0  #: of all that waits
+        self.pieces_under_way = 0
+        self.octets_under_way = 0
+
+    def waiting(self, speaker: S) -> int:
+        """Octets of a speaker that wait for their turn."""
+        return self._octets.get(speaker, 0)
+
+    def put(self, speaker: S, piece: P, octets: int) -> None:
+        """Queue a piece behind the others of its speaker."""
+        octets += PIECE_OCTETS
+        self._waiting.setdefault(speaker, deque()).append((piece, octets))
+        self._octets[speaker] = self._octets.get(speaker, 0) + octets
+        self.octets += octets
+        self._call()
+
+    def finish(self, speaker: S) -> list[P]:
+        """The speaker has gone: give the engine what one turn takes; what is left beyond that is returned."""
+        if speaker in self._waiting:
+            self._take(speaker, PIECES_PER_TURN, OCTETS_PER_TURN)
+        left = self._waiting.pop(speaker, deque())
+        self.octets -= self._octets.pop(speaker, 0)
+        return [piece for piece, _ in left]
+
+    def forget(self) -> list[P]:
+        """The sessions have ended: all that waits, which is not given to the engine any more."""
+        left = [piece for queue in self._waiting.values() for piece, _ in queue]
+        self._waiting.clear()
+        self._octets.clear()
+        self.octets = 0
+        return left
+
+    def _call(self) -> None:
+        if not self._is_called and self._waiting and not self._is_full:
+            self._is_called = True
+            self._loop_turn.before_flush(self.turn)
+
+    @property
+    def _is_full(self) -> bool:
+        return self.pieces_under_way >= PIECES_UNDER_WAY or self.octets_under_way >= OCTETS_UNDER_WAY
+
+    def turn(self) -> None:
+        """Give the engine what one turn of the event loop takes; the rest has the next one."""
+        self._is_called = True
+        pieces, octets = PIECES_PER_TURN, OCTETS_PER_TURN
+        share = max(PIECES_PER_TURN // max(len(self._waiting), 1), 16)
+        for speaker in list(self._waiting):
+            if pieces <= 0 or octets <= 0 or self._is_full:
+                break
+            took, size = self._take(speaker, min(share, pieces), octets * share // PIECES_PER_TURN)
+            pieces, octets = pieces - took, octets - size
+        self._loop_turn.in_next(self._call_again)
+
+    def _call_again(self) -> None:
+        self._is_called = False
+        self._call()
+
+    def _take(self, speaker: S, pieces_max: int, octets_max: int) -> tuple[int, int]:
+        """One share of a speaker, at least one piece; it then waits behind the other speakers."""
+        queue = self._waiting.pop(speaker)
+        batch: list[P] = []
+        size = 0
+        while queue and len(batch) < pieces_max and (not batch or size + queue[0][1] <= octets_max):
+            piece, octets = queue.popleft()
+            batch.append(piece)
+            size += octets
+        self.octets -= size
+        if queue:
+            self._waiting[speaker] = queue
+            self._octets[speaker] -= size
+        else:
+            del self._octets[speaker]
+        self.pieces_under_way += len(batch)
+        self.octets_under_way += size
+        try:
+            self._hear(speaker, batch)
+        finally:
+            self._post(_WorkedOff(self, len(batch), size))
+        return len(batch), size
+
+    def worked_off(self, pieces: int, octets: int) -> None:
+        """The store has committed, or failed, all work that pieces brought."""
+        self.pieces_under_way -= pieces
+        self.octets_under_way -= octets
+        self._call()
+
+
+class _WorkedOff(Step):
+    """Told when all work posted before it has ended."""
+
+    def __init__(self, intake: Intake[Any, Any], pieces: int, octets: int) -> None:
+        super().__init__()
+        self._intake = intake
+        self._pieces = pieces
+        self._octets = octets
+
+    def decide(self, unit: Unit) -> None:
+        """Nothing to decide."""
+
+    def committed(self) -> None:
+        self._intake.worked_off(self._pieces, self._octets)
+
+    def failed(self, error: Exception) -> None:
+        self._intake.worked_off(self._pieces, self._octets)

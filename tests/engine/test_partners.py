@@ -1,0 +1,55 @@
+"""The directory at a local node: what the platform names is kept within bounds, and nobody is unknown beyond them."""
+
+import pytest
+
+from semq.engine import partners
+from semq.engine.errors import DirectoryTooLarge, TargetNotAllowed, UnknownTarget
+from semq.engine.partners import Partners
+from semq.umx_t.agreement import Terms
+from semq.umx_t.records import Presence
+
+END = Presence(node="", complete=True)
+
+
+def test_who_is_not_named_until_the_list_is_complete_is_unknown() -> None:
+    known = Partners()
+    known.check("1.a")  # nothing is known yet
+    known.hear([Presence(node="1.a"), Presence(node="1.b", allowed=False), END])
+    known.check("1.a")
+    with pytest.raises(TargetNotAllowed):
+        known.check("1.b")
+    with pytest.raises(UnknownTarget):
+        known.check("1.c")
+    known.begin()
+    known.hear([Presence(node="1.c"), END])
+    assert known.allowed == known.online | {"1.c": True} == {"1.c": True}
+
+
+def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partners, "PARTNERS_MAX", 10)
+    known = Partners()
+    with pytest.raises(DirectoryTooLarge):
+        known.hear([Presence(node=f"1.{n}") for n in range(1000)])
+    known.hear([Presence(node=f"1.{n}") for n in range(1000)])  # told once a session
+    known.hear([Presence(node="1.9", allowed=False), END])  # those that are known go on being heard
+    assert len(known.allowed) == len(known.online) == 10
+    known.check("1.999")  # the platform judges
+    with pytest.raises(TargetNotAllowed):
+        known.check("1.9")
+    known.begin()
+    known.hear([Presence(node="1.a"), END])
+    with pytest.raises(UnknownTarget):
+        known.check("1.999")
+
+
+def test_agreements_without_end_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partners, "TERMS_OCTETS_MAX", 10_000)
+    long = tuple(Terms(types=("x" * 200,)) for _ in range(10))
+    known = Partners()
+    for _ in range(5):  # said again they take no more room
+        known.hear([Presence(node="1.a", terms=long), Presence(node="1.b", terms=long)])
+    with pytest.raises(DirectoryTooLarge):
+        known.hear([Presence(node="1.c", terms=long)])
+    assert known.terms.keys() == {"1.a", "1.b"}
+    known.hear([Presence(node="1.b", terms=()), Presence(node="1.c", terms=long)])
+    assert known.terms["1.c"] == long

@@ -1,0 +1,103 @@
+"""A hostile partner over a real link: the largest packets of every kind, as fast as they are taken, while a neighbour's
+documents go on."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from semq.engine.framing import write_frame
+from semq.store.rows import Event
+from semq.transport.client import ClientLink
+from semq.umx_t.envelope import Frame, Function, Packet, Primitive
+from semq.umx_t.records import FLOORS_MAX, RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
+from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
+from tests.service.inprocess import InProcess, ask, linked, until
+
+OURS, THEIRS = "1.10008.1.1.5.{}", "1.56001.1.1.5.{}"
+FLOORS: dict[str, tuple[int, int | None]] = {f"{n:x}": (n, None) for n in range(1, FLOORS_MAX + 1)}
+KINDS: dict[str, Packet] = {
+    "floors": Packet(
+        ME, OTHER, Function.RECEIPTS, Primitive.RESPONSE,
+        [Receipt(ack_flag=AckFlag.END_TO_END, ident=OURS.format(1), floors=FLOORS)],
+    ),
+    "inquiries": Packet(
+        ME, OTHER, Function.INQUIRIES, Primitive.REQUEST,
+        [Inquiry(role=Role.S, ident=OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)],
+    ),
+    "receipts": Packet(
+        ME, OTHER, Function.RECEIPTS, Primitive.INDICATION,
+        [Receipt(ack_flag=AckFlag.END_TO_END, ident=THEIRS.format(n), status=Answer.RECV) for n in range(RECORDS_MAX)],
+    ),
+    "answers": Packet(
+        ME, OTHER, Function.INQUIRIES, Primitive.CONFIRMATION,
+        [Inquiry(role=Role.S, ident=THEIRS.format(n), answer=Answer.NOT, nonce=n) for n in range(RECORDS_MAX)],
+    ),
+    "acks to the hub": Packet(
+        ME, HUB, Function.RECEIPTS, Primitive.INDICATION,
+        [Receipt(ack_flag=AckFlag.TRANSPORT, ident=THEIRS.format(n), src_ref_id=n) for n in range(RECORDS_MAX)],
+    ),
+    "questions to the hub": Packet(
+        ME, HUB, Function.INQUIRIES, Primitive.REQUEST,
+        [Inquiry(role=Role.S, ident=OURS.format(n), lk1=(1, 1, n), nonce=n) for n in range(RECORDS_MAX)],
+    ),
+    "lies": Packet(
+        ME, OTHER, Function.INQUIRIES, Primitive.REQUEST,
+        [Inquiry(role=Role.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(RECORDS_MAX)],
+    ),
+}  # fmt: skip
+
+
+def one(node: LocalNode, sql: str) -> int:
+    with psycopg.connect(node.store.url) as connection:
+        row = connection.execute(sql.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def say(peer: Peer, frame: Frame) -> None:
+    """Without waiting for the confirm: as fast as the link takes it."""
+    key, header, body = write_frame(frame)
+    await peer.data.ready()
+    peer.data.publish("umx", key, header, bytes(body))
+    await asyncio.sleep(0)
+
+
+async def deliver(admin: ClientLink, receiver: ClientLink, number: int) -> None:
+    """A document of the neighbour's comes to its receiver."""
+    body = {"target": "56001", "body_base64": "eA==", "token": f"neighbour {number}"}
+    lk0 = (await ask(admin, "msg.submit", body))["result"]["lk0"]
+    channel = await receiver.open_channel()
+    while True:
+        found = await channel.get("semq.inbox", no_ack=True)
+        if found is not None and found.header.message_id == lk0:
+            return
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_neighbour_s_documents_go_on_under_a_flood_of_packets(inprocess: InProcess, kind: str) -> None:
+    hub = await inprocess.platform()
+    other, neighbour = await inprocess.local("56001", hub.port), await inprocess.local("88001", hub.port)
+    await linked(other)
+    await linked(neighbour)
+    peer = await by_hand(inprocess, hub)
+    admin, receiver = await inprocess.client(neighbour), await inprocess.client(other)
+    flooding = True
+
+    async def flood() -> None:
+        for _ in range(40):
+            if flooding:
+                await say(peer, KINDS[kind])
+
+    task = asyncio.create_task(flood())
+    for number in range(3):
+        await deliver(admin, receiver, number)
+    flooding = False
+    await task
+    # The link of the flood lives on, and its own documents arrive behind it.
+    await peer.say(message(1, 0))
+    await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=OURS.format(1)), 60)
+    assert one(other, "SELECT count(*) FROM tb_0030_stream") == 2  # one for each that has sent a document
+    violations = f"SELECT count(*) FROM semq_ledger WHERE event = {int(Event.VIOLATION)}"
+    assert one(other, violations) <= 60

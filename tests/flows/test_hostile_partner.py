@@ -1,0 +1,105 @@
+"""A partner with a valid login and no manners: what it says costs a bounded number of rows, lines and turns."""
+
+from msgspec.structs import replace
+
+from semq.engine.relaying import INTRODUCTIONS_MAX
+from semq.engine.violations import LINES_PER_MINUTE, WINDOW_S
+from semq.store.rows import Event
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
+from semq.umx_t.locator import Pos
+from semq.umx_t.records import AckFlag, Inquiry, Presence, Receipt, Role
+from tests.flows.trio import PLATFORM, Trio, Wire
+
+A, B = Address(1, "10008"), Address(1, "56001")
+
+
+def noted(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) -> Packet:
+    record = Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors=floors, dest_ref_id=bref)
+    return Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [record])
+
+
+def down(trio: Trio) -> Wire:
+    """The platform's end of A's session."""
+    assert trio.a.down is not None
+    return trio.a.down
+
+
+def test_floors_of_invented_incarnations_leave_no_row() -> None:
+    trio = Trio()
+    trio.lose = lambda wire, frame: isinstance(frame, Packet) and frame.primitive is Primitive.RESPONSE
+    trio.a.send(b"one")
+    trio.settle()
+    tables = trio.b.store.tables
+    (key,) = tables.in_streams
+    ident = f"{key.store}.{key.inc:x}.7"
+    invented: dict[str, tuple[int, int | None]] = {f"{n:x}": (1, None) for n in range(5, 3005)}
+    trio.b.hear(noted(ident, invented | {f"{key.inc:x}": (1, None)}))
+    assert list(tables.in_streams) == [key]
+    assert tables.in_streams[key].floor == 1  # the one that is known was raised
+    assert trio.b.engine.core.counters.counts["floor_ignored"] == 3000
+
+
+def test_the_floor_of_an_incarnation_that_a_document_waits_for_counts() -> None:
+    """Nothing of it has ever arrived here: the row that waits for it is the reason to believe that it was."""
+    trio = Trio()
+    trio.a.send(b"one", order_key="k")
+    trio.settle()
+    assert trio.b.down is not None
+    (data,) = [frame for frame in trio.b.down.sent if isinstance(frame, Data)]
+    later = replace(
+        data.envelope, lk0=data.envelope.lk0._replace(object_id=data.envelope.lk0.object_id + 1), sid=1,
+        prev=Pos(77, 3),
+    )  # fmt: skip
+    trio.b.hear(Data(later, data.body))
+    assert trio.b.app.payloads == [b"one"]  # blocked
+    tables = trio.b.store.tables
+    (row,) = [row for row in tables.pending.values() if row.lk0 == later.lk0]
+    trio.b.hear(noted(later.ident, {"4d": (0, 0), "4e": (0, 0)}, row.bref))
+    trio.settle()
+    assert trio.b.app.payloads == [b"one", b"one"]
+    assert sorted(stream.inc for stream in tables.in_streams) == sorted([77, data.envelope.lk0.inc])
+
+
+def test_violations_of_one_packet_get_lines_up_to_a_bound_and_then_a_number() -> None:
+    trio = Trio()
+    lies = [Inquiry(role=Role.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(LINES_PER_MINUTE + 40)]
+    trio.hub.hear(down(trio), [Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, lies)])
+    trio.settle()
+    trio.settle()  # lines are posted at the end of a turn
+    ledger = trio.hub_store.tables.ledger
+    noted_ = [line for line in ledger if line.event is Event.VIOLATION]
+    assert len(noted_) == LINES_PER_MINUTE
+    assert trio.hub.core.counters.counts["violation"] == len(lies)
+    trio.later(WINDOW_S + 1, step=5)
+    (last,) = [line for line in ledger if line.event is Event.VIOLATION][LINES_PER_MINUTE:]
+    assert last.detail.startswith("40 more violations")
+    assert last.target == str(A)
+
+
+def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
+    trio = Trio()
+    for source in (A, Address(1, "88001")):
+        lies = [Receipt(ack_flag=AckFlag.END_TO_END, ident=f"1.99.1.1.5.{n}") for n in range(LINES_PER_MINUTE * 2)]
+        trio.b.hear(Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, lies))
+    assert trio.b.lines(Event.VIOLATION) == 2 * LINES_PER_MINUTE
+    trio.later(WINDOW_S + 1, step=5)
+    assert trio.b.lines(Event.VIOLATION) == 2 * LINES_PER_MINUTE + 2
+
+
+def test_a_node_that_introduces_itself_without_end_is_heard_ten_times_a_minute() -> None:
+    """Each introduction costs the hub signatures, and a record to everybody else."""
+    trio = Trio()
+
+    def introduce(n: int) -> None:
+        record = Presence(node=str(A), online=True, certificates=(f"pem {n}",))
+        trio.hub.hear(down(trio), [Packet(A, PLATFORM, Function.PRESENCE, Primitive.INDICATION, [record] * 3)])
+        trio.settle()
+
+    for n in range(100):
+        introduce(n)
+    assert trio.directory.known[A] == (f"pem {(INTRODUCTIONS_MAX - 1) // 3}",)
+    assert trio.hub.core.counters.counts["violation"] == 300 - INTRODUCTIONS_MAX
+    trio.later(61, step=10)
+    introduce(200)
+    assert trio.directory.known[A] == ("pem 200",)

@@ -1,0 +1,112 @@
+"""Turns of speakers: bounded, in rotation, and no faster than the store works off what they bring."""
+
+import asyncio
+
+import pytest
+
+from semq.service import intake
+from semq.service.intake import PIECE_OCTETS, PIECES_PER_TURN, PIECES_UNDER_WAY, Intake
+from semq.store.unit import Work
+from semq.transport.turn import Turn
+
+
+class Desk:
+    """Hears what has its turn; ``commit`` works off what was posted."""
+
+    def __init__(self) -> None:
+        self.turns: list[list[tuple[str, list[int]]]] = [[]]
+        self.posted: list[Work] = []
+        self.intake: Intake[str, int] = Intake(self._hear, self.posted.append, Turn())
+
+    def _hear(self, speaker: str, pieces: list[int]) -> None:
+        self.turns[-1].append((speaker, pieces))
+
+    def commit(self) -> None:
+        posted, self.posted[:] = list(self.posted), []
+        for work in posted:
+            work.committed()
+
+    async def turn(self) -> list[tuple[str, list[int]]]:
+        """What the next turn brings."""
+        self.turns.append([])
+        for _ in range(3):  # the hook, its flush, and the callback that begins the next turn
+            await asyncio.sleep(0)
+            if self.turns[-1]:
+                break
+        return self.turns[-1]
+
+    def heard(self, speaker: str) -> list[int]:
+        return [piece for turn in self.turns for who, pieces in turn if who == speaker for piece in pieces]
+
+
+async def until_empty(desk: Desk) -> None:
+    while desk.intake.octets:
+        await desk.turn()
+        desk.commit()
+
+
+async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
+    desk = Desk()
+    for n in range(10 * PIECES_PER_TURN):
+        desk.intake.put("flood", n, 10)
+    for n in range(3):
+        desk.intake.put("quiet", n, 10)
+    first = await desk.turn()
+    assert sum(len(pieces) for _, pieces in first) <= PIECES_PER_TURN
+    assert desk.heard("quiet") == [0, 1, 2]  # in the first turn, behind ten turns of the other
+    await until_empty(desk)
+    assert desk.heard("flood") == list(range(10 * PIECES_PER_TURN))
+    assert max(sum(len(pieces) for _, pieces in turn) for turn in desk.turns) <= PIECES_PER_TURN
+
+
+async def test_large_pieces_go_alone() -> None:
+    desk = Desk()
+    for n in range(3):
+        desk.intake.put("flood", n, intake.OCTETS_PER_TURN)
+    desk.intake.put("quiet", 0, 10)
+    assert await desk.turn() == [("flood", [0])]
+    assert await desk.turn() == [("quiet", [0]), ("flood", [1])]
+
+
+async def test_no_more_is_taken_than_the_store_works_off() -> None:
+    desk = Desk()
+    for n in range(2 * PIECES_UNDER_WAY):
+        desk.intake.put("flood", n, 10)
+    while await desk.turn():
+        pass
+    assert len(desk.heard("flood")) == desk.intake.pieces_under_way == PIECES_UNDER_WAY
+    desk.commit()
+    assert desk.intake.pieces_under_way == desk.intake.octets_under_way == 0
+    while await desk.turn():
+        pass
+    assert len(desk.heard("flood")) == 2 * PIECES_UNDER_WAY
+
+
+async def test_a_speaker_that_has_gone_is_heard_for_one_turn_at_most() -> None:
+    desk = Desk()
+    for n in range(2 * PIECES_PER_TURN):
+        desk.intake.put("gone", n, 10)
+    desk.intake.put("there", 0, 10)
+    left = desk.intake.finish("gone")
+    assert desk.heard("gone") + left == list(range(2 * PIECES_PER_TURN))
+    assert len(left) == PIECES_PER_TURN
+    assert desk.intake.finish("nobody") == []
+    assert desk.intake.octets == 10 + PIECE_OCTETS
+    assert desk.intake.forget() == [0]
+    assert desk.intake.octets == 0
+    assert await desk.turn() == []
+
+
+async def test_what_fails_to_be_heard_takes_no_room_for_ever() -> None:
+    desk = Desk()
+
+    def fail(speaker: str, pieces: list[int]) -> None:
+        raise RuntimeError
+
+    desk.intake._hear = fail
+    desk.intake.put("one", 0, 10)
+    with pytest.raises(RuntimeError):
+        desk.intake.turn()
+    for work in desk.posted:
+        work.failed(RuntimeError())
+    assert desk.intake.pieces_under_way == 0
