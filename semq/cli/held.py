@@ -79,8 +79,8 @@ async def refuse(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Give copies up: each sender is told with your reason, its document ends REJECTED with its body, or as its
-    receiver's ledger says.
+    """Give copies up: each sender is told with your reason, and its document keeps its body. It ends as its receiver's
+    ledger says (REJECTED if it had not arrived), UNKNOWN where the receiver is not served any more.
     """
     wanted = _filter(target, source, older_than, type, key, parked)
     more = {"why": why, "only_copies": only_copies}

@@ -56,7 +56,6 @@ class Holding:
         self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
         self._storing: dict[str, int] = {}  #: on their way into the store
         self.sends: dict[int, int] = {}  #: of a row that its target has not recorded
-        self._first_id = recovered.first_id  #: rows from here on were stored in this life of the process
         self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
@@ -278,8 +277,6 @@ class Holding:
         return lk0.node, Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.REFUSED,
             ident=str(lk0), lk1=self.core.lk1(row.object_id), void=row.void, reason=row.reason,
-            # A row of an earlier life may have been put back by a backup, after it was sent.
-            unsent=row.att == 0 and row.object_id >= self._first_id,
         )  # fmt: skip
 
     def watch(self, row: Outbound) -> None:

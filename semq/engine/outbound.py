@@ -49,6 +49,8 @@ STANDING = {
     SendStatus.SS_ACK2: Standing.FINAL,
 }
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
+# A marker comes from a cancellation, a refusal, an expiry or a loss; a row that was put back does not know from which.
+FORGOTTEN_MARKER = "its receiver has a marker that this store knows nothing of: it was put back to a backup"
 # What the receiver's ledger says, as news.
 NEWS = {
     Arrival.RECV: Heard.recv,
@@ -124,6 +126,8 @@ class OutboundRows:
         after = rule.after
         if after is Standing.CANCELLED and row.lost:
             after = Standing.LOST
+        elif after is Standing.CANCELLED and news is Heard.void and not row.void:
+            after, detail = Standing.UNKNOWN, FORGOTTEN_MARKER
         elif after is Standing.CANCELLED and ((row.void and row.has_payload) or is_refused(row.reason)):
             after = Standing.REJECTED  # the marker of a document that was refused, by the platform or by its time
         if after is not standing:

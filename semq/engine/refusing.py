@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Counts = Counter[str]
 REASON_MAX = 500  # characters
+NOT_SENT = " (this store had not sent it)"
 NOBODY = "its sender is no longer served: there is nobody to tell"
 
 
@@ -35,9 +36,9 @@ class Act:
     done: Callable[[Counts], None]
     failed: Callable[[Exception], None]
 
-    def says(self, what: str) -> str:
-        """For the ledger."""
-        return f"{what} by {self.by}: {self.why}"[:REASON_MAX]
+    def says(self, what: str, more: str = "") -> str:
+        """For the ledger, and for the sender."""
+        return f"{what} by {self.by}: {self.why}"[: REASON_MAX - len(more)] + more
 
 
 class Refusing:
@@ -98,7 +99,6 @@ class _Refuse(_OnMany):
     def __init__(self, holding: "Holding", rows: Sequence[int], act: Act, only_copies: bool) -> None:
         super().__init__(holding, rows, act)
         self._only_copies = only_copies
-        self._reason: Reason = (Returned.code, act.says("refused at the platform"))
 
     def _begin(self) -> None:
         super()._begin()
@@ -125,12 +125,14 @@ class _Refuse(_OnMany):
     def _refuse(self, unit: Unit, row: Outbound) -> None:
         """The payload goes, the row stays: SS_SENT, so that the clock comes to it; held, so that nothing is sent."""
         before = row.ss_status
-        row.ss_status, row.held, row.parked, row.reason = SendStatus.SS_SENT, True, False, self._reason
+        sent = "" if row.att else NOT_SENT
+        reason: Reason = (Returned.code, self._act.says("refused at the platform", sent))
+        row.ss_status, row.held, row.parked, row.reason = SendStatus.SS_SENT, True, False, reason
         row.has_payload, row.size = False, 0
         unit.change_outbound(row, before)
         unit.replace_body(row.object_id, Stored(b"", b""))
         self._line(unit, Event.OPERATOR, row, self._act.says("refused"))
-        self._line(unit, Event.REFUSED, row, " ".join(self._reason))
+        self._line(unit, Event.REFUSED, row, " ".join(reason))
 
     def committed(self) -> None:
         super().committed()

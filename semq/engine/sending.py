@@ -290,7 +290,7 @@ class _HearReceipts(_ReAck2):
         if row is not None:
             if not self._is_platform(unit, row):
                 return
-            news = news_of(self._core, row, self._sender.rows.standing(row), record)
+            news = news_of(row, record)
             if news is not None:
                 reason = record.reason or (Returned.code, "refused at the platform")
                 self._hear(unit, row, news, detail=" ".join(reason), reason=reason)

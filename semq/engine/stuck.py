@@ -82,6 +82,10 @@ class Cause(Enum):
         "an operator has refused it, and its sender does not know yet",
         "its sender hears of it when online (`semq node list`); not served now: `semq held refuse {id} --why TEXT`",
     )
+    GIVEN_UP = (
+        "an operator of the platform has refused it, and its target has not said yet whether it had arrived",
+        "`semq msg show {id}` has the reason; it ends when {node} is online, or is not served any more",
+    )
     REACK_MISSING = (
         "our acknowledgement is not known to be noted",
         "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the other side",
@@ -146,6 +150,8 @@ def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
         return Cause.HELD
     if row["parked"]:
         return Cause.NEVER_RECORDED
+    if row.get("void") and row["direction"] == Direction.OWN.name and _code(row) == Returned.code:
+        return Cause.GIVEN_UP
     if not is_overdue(row, around):
         return None
     if row["direction"] == Direction.RELAYED.name:

@@ -174,7 +174,7 @@ def stuck_candidates(
     out = or_(
         and_(OUT.outcome.is_(None), or_(OUT.accepted_at < late, OUT.held, OUT.parked)),
         OUT.outcome == Outcome.REJECTED,
-        and_(OUT.outcome == Outcome.UNKNOWN, OUT.reason_code == RETURNED),
+        and_(or_(OUT.outcome.is_(None), OUT.outcome == Outcome.UNKNOWN), OUT.reason_code == RETURNED),
     )
     owes = or_(
         and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT),

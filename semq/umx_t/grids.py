@@ -43,12 +43,11 @@ class Heard(Word):
     save = "S4: Ack-Save, or the answer CUSTODY"
     recv = "S5: the receiver recorded it"
     rej = "S5: the receiver refused it"
-    void = "S5: the void marker took its place"
+    void = "S5: the void marker took its place; LOST, REJECTED or UNKNOWN by what the row says the marker came of"
     settled = "S5: the receiver has forgotten it, as one does below the floor"
     refused = "section 18: the platform refused the only copy ever sent"
     refused_again = "section 18: the platform refused it, and an earlier copy may have arrived, or an order be kept"
-    returned = "S15: the platform's operator has refused the copy that it held, and a copy may have arrived"
-    returned_only = "S15: the platform's operator has refused the only copy ever sent, and it had not left the platform"
+    returned = "S15: the platform's operator has refused the copy that it held"
     returned_marker = "S15: the platform's operator has refused our marker: there is no target that could answer it"
     gone = "S6: the custodian has no such copy any more"
     unavail = "S7: the custodian has been out of reach for T_cust"
@@ -92,7 +91,6 @@ settled         UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:re
 refused         .                 REJECTED          .                 .                 .                 .                 .
 refused_again   .                 SS_INIT:refuse    .                 .                 .                 .                 .
 returned        SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    .
-returned_only   !                 REJECTED          !                 REJECTED          !                 !                 !
 returned_marker UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
 gone            .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
 unavail         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
@@ -127,7 +125,6 @@ settled         !                 !                 !                 !         
 refused         !                 REJECTED          .                 .                 .
 refused_again   !                 !                 !                 !                 !
 returned        UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
-returned_only   !                 REJECTED          !                 REJECTED          !
 returned_marker !                 !                 !                 !                 !
 gone            !                 !                 !                 !                 !
 unavail         !                 !                 !                 !                 !

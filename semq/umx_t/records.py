@@ -105,7 +105,6 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     att: Number = 0
     lk1: Copy | None = None
     void: bool = False
-    unsent: bool = False  #: REFUSED of a copy: it certainly never left the platform
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -45,6 +45,8 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (RELAYED | {"held": True, "reason": ["SEMQ-1214", ""]}, EARLY, Cause.RETURNED),
         (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1214", ""]}, EARLY, Cause.REFUSED),
         (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1201", ""]}, LATE, None),
+        (ROW | ACK | {"void": True, "reason": ["SEMQ-1214", ""]}, EARLY, Cause.GIVEN_UP),
+        (ROW | ACK | {"void": True, "reason": ["SEMQ-1205", ""]}, EARLY, None),
         (RELAYED | SENT, LATE, Cause.NO_ACK2),
         (RELAYED | {"parked": True}, EARLY, Cause.NEVER_RECORDED),
     ],

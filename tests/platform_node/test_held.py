@@ -11,6 +11,7 @@ import pytest
 import semq.cli.held
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
+from semq.engine.sending import NOBODY_KNOWS
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from tests.cli.command import Said, semq_process
@@ -50,6 +51,15 @@ class Scene:
         told = await ask(self.app, "msg.show", {"id": lk0})
         return str(told["result"]["outcome"]) if told["ok"] else None
 
+    def strike_off(self, node: str) -> None:
+        """An institution is taken out of the definitions."""
+        nodes = self.hub.settings.nodes.items()
+        self.hub.directory.configure({name: one for name, one in nodes if name != node})
+
+    async def is_marker(self, lk0: str) -> bool:
+        """Whether its sender asks the receiver's ledger."""
+        return bool((await ask(self.app, "msg.show", {"id": lk0}))["result"]["void"])
+
 
 @pytest.fixture
 async def scene(inprocess: InProcess) -> Scene:
@@ -63,6 +73,7 @@ async def test_an_institution_has_left_for_good(scene: Scene, monkeypatch: pytes
     monkeypatch.setattr(semq.cli.held, "BATCH", 2)
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)
+    scene.strike_off("56001")
     told = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
     assert told.status == 0
     assert "5 copies" in told.out
@@ -71,17 +82,32 @@ async def test_an_institution_has_left_for_good(scene: Scene, monkeypatch: pytes
     assert said.status == 0, said
     assert said.out == '{"refused": 5}\n'
     for lk0 in lk0s:
-        await until(partial(_is, scene, lk0, "REJECTED"))
-        words = "refused at the platform by guest: closed on 31 March"
-        assert await scene.details(scene.app, lk0, Event.REJECTED) == [f"SEMQ-1214 {words}"]
+        await until(partial(_is, scene, lk0, "UNKNOWN"))
+        words = "refused at the platform by guest: closed on 31 March (this store had not sent it)"
+        assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NOBODY_KNOWS}"]
         assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
-        assert await scene.details(scene.admin, lk0, Event.REFUSED) == [f"SEMQ-1214 {words}"]
+        refused = await scene.details(scene.admin, lk0, Event.REFUSED)
+        assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The platform knows no institution 1.56001."]  # its marker
     await until(lambda: scene.hub.engine.holding.held == {"1.88001": 1})
     assert await scene.outcome(others[0]) == "None"
     failed = await scene.semq("failed", "list", "--json", node=scene.node)
     assert failed.out.count('"error": "SEMQ-1214') == 5
     bodies = await ask(scene.app, "msg.body", {"id": lk0s[0]})
     assert bodies["result"]["body_base64"] == "eA=="
+
+
+async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InProcess, scene: Scene) -> None:
+    [lk0] = await scene.submit("56001")
+    assert (await scene.semq("held", "refuse", lk0, "--why", "too old")).out == "1 refused; their senders are told\n"
+    await until(partial(scene.is_marker, lk0))
+    shown = await scene.semq("stuck", "explain", lk0, node=scene.node)
+    assert "GIVEN_UP: an operator of the platform has refused it" in shown.out
+    assert "GIVEN_UP" in (await scene.semq("stuck", "list", node=scene.node)).out
+    away = await inprocess.local("56001", scene.hub.port)
+    await linked(away)
+    await until(partial(_is, scene, lk0, "REJECTED"))
+    came = (await ask(await inprocess.client(away), "msg.list", {"side": "inbound"}))["result"]
+    assert {row["status"] for row in came} <= {"VOID"}  # the marker, until it is cleaned up
 
 
 async def _is(scene: Scene, lk0: str, outcome: str) -> bool:
@@ -111,10 +137,11 @@ async def test_an_act_says_what_it_left_alone(scene: Scene) -> None:
     [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
     said = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
     assert said.out == "1 refused; their senders are told\n"
-    # 56001 is taken out of the definitions: nobody is left who could answer the marker.
-    scene.hub.directory.configure({name: one for name, one in scene.hub.settings.nodes.items() if name != "56001"})
+    await until(partial(_has, counted, "markers", 2))  # its sender asks 56001, as it does of what was cancelled
+    # 56001 is taken out of the definitions: nobody is left who could answer the markers.
+    scene.strike_off("56001")
     said = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
-    assert said.out == "1 refused; their senders are told\n"
+    assert said.out == "2 refused; their senders are told\n"
     await until(lambda: not scene.hub.engine.holding.held)
     assert await scene.details(scene.app, cancelled, Event.UNKNOWN) != []
 
@@ -161,7 +188,7 @@ async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: In
     await (await link.open_channel()).consume("node.1.56001.control", lambda batch: None, no_ack=True)
     await until(lambda: came)
     await link.close()
-    scene.hub.directory.configure({name: one for name, one in scene.hub.settings.nodes.items() if name != "56001"})
+    scene.strike_off("56001")
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out == "1 refused; their senders are told\n"
     await until(partial(_is, scene, lk0, "UNKNOWN"))
     [row] = (await ask(scene.app, "failed.list"))["result"]

@@ -30,14 +30,13 @@ TABLE = """
 1  class3   GONE        settled unavail refused refused_again gone resend cancel returned returned_marker
 1  class3   SS_INIT     settled unavail refused refused_again gone returned returned_marker
 1  class3   SS_SENT     settled unavail gone give_up returned returned_marker
-3  class3   SS_SENT     returned_only
 1  class3   SS_ACK_FWD  unavail gone returned returned_marker
 3  class3   SS_ACK_FWD  settled
 1  class3   SS_ACK      settled not_here not_here_bare claim
 1  class3   FINAL       unavail not_here not_here_bare offline gone refused returned returned_marker
 4  class12  SS_INIT     recv rej save
 1  class12  SS_INIT     returned
-3  class12  SS_SENT     returned_only
+1  class12  SS_SENT     returned
 1  class12  SS_ACK      discarded fwd_failed
 4  class12  SS_ACK      claim
 1  class12  FINAL       save discarded refused fwd_failed rej
@@ -152,7 +151,7 @@ def _returned(link: "SimLink", row: Outbound, news: Heard, *, ends: bool) -> lis
     may_have_left = row.att > 0 or row.sid < 0
     if row.void is not is_marker or not may_have_left or (ends and known is None):
         return []
-    link.owner.world.oracle.returns(row.lk0)
+    link.owner.world.oracle.returns(row.lk0, void=row.void)
     refusal = refused_copy(link, row)
     return [refusal] if known is None else [truth_said(link, row, known), refusal]
 

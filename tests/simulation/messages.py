@@ -24,10 +24,10 @@ class Message:
     sid: int
     place: int  #: in accept order, over all messages of the run
     promised: bool = False  #: the application was told that it is accepted
-    may_void: bool = False  #: somebody asked to cancel it, or it has an expiry
+    cancelled: bool = False  #: somebody asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     poison: bool = False  #: its receiver cannot read it
-    refused: bool = False  #: the platform refuses to carry it, always or at times
+    barred: bool = False  #: the platform refuses it at its door, always or at times
     returned: bool = False  #: an operator of the platform has refused a stored copy
     refused_as: set[bool] = field(default_factory=set)  #: and it was the payload, the marker (True), or both in turn
     untold: bool = False  #: and its source was not served any more
@@ -51,6 +51,16 @@ class Message:
     def must(self) -> bool:
         """Whether it must get there."""
         return self.save_fwd is SaveFwd.MUST
+
+    @property
+    def refused(self) -> bool:
+        """Whether the platform has a reason not to carry it, or an operator there had one."""
+        return self.barred or self.returned
+
+    @property
+    def may_void(self) -> bool:
+        """Whether its own node may have asked for a marker."""
+        return self.cancelled or self.expires_at > 0
 
     @property
     def may_be_lost(self) -> bool:

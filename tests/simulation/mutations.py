@@ -10,13 +10,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from semq.engine import handing, noting, receiving, returned, sending
+from semq.engine import handing, noting, outbound, receiving, sending
 from semq.engine.copies import HearAcks
 from semq.engine.holding import Holding
 from semq.engine.outbound import OutboundRows
 from semq.engine.pump import _Claim
 from semq.engine.receiving import Receiver, _Record
 from semq.engine.refusing import _Refuse
+from semq.engine.relaying import Relay
 from semq.engine.sending import _HearAnswers, _ReAck2
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
@@ -208,9 +209,19 @@ def recv_below_the_floor(known: Any) -> Any:
     return staticmethod(knows)
 
 
-def always_the_only_copy(is_only_copy: Any) -> Any:
-    """What an operator of the platform refuses is taken for the only copy that ever was."""
-    return lambda core, row, standing, record: standing in returned.ONLY_FROM
+def store_what_is_refused(hear: Any) -> Any:
+    """The platform refuses a message at its door and stores it all the same, for a target that comes later."""
+
+    def hears(relay: Relay, peer: Any, messages: Any) -> None:
+        hear(relay, peer, messages)
+        away = [message for message in messages if str(message.envelope.target.node) not in relay.sessions]
+        barred = [message for message in away if relay._refusal(message) is not None]
+        for message in barred:
+            relay.holding.expect(str(message.envelope.target.node))
+        if barred:
+            relay.holding.store(barred)
+
+    return hears
 
 
 def forget_at_once(refuse: Any) -> Any:
@@ -275,7 +286,12 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "order": (swap(handing, "_may_follow", lambda may: lambda unit, row: True),),
     "order_skip": (swap(_Record, "_insert", done_at_once),),
-    "returned_only": (swap(returned, "_is_only_copy", always_the_only_copy),),
+    "returned_marker": (
+        cell(SENDER, Standing.SS_SENT, Heard.returned, Standing.REJECTED),
+        cell(SENDER, Standing.SS_ACK, Heard.returned, Standing.REJECTED),
+    ),
+    "refused_once": (swap(Relay, "hear_messages", store_what_is_refused),),
+    "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
     "refusal_kept": (swap(_Refuse, "_refuse", forget_at_once),),
     "late_read": (swap(Holding, "refusal", told_from_the_row),),
     "told_late": (swap(Holding, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
@@ -301,7 +317,9 @@ gone_reply       R16    30  half_open,stall,cut                         rows tha
 class12_giveup   R22    60  stall,half_open,cut,offline                 classes 1 and 2 sent again
 order            R23   120  cut,half_open,offline                       given out of order
 order_skip       R24   150  cancel,poison,cut,half_open,offline         given past a gap
-returned_only    S15   150  act_on_copies,offline,cut,crash_hub         refused although it had arrived
+returned_marker  S15    60  act_on_copies,restore_hub,offline           refused, and no ledger was asked
+refused_once     I6    100  refusal,offline                             reported as refused, then delivered
+cancel_asked     S5     60  refusal,expiry,offline                      cancelled, and nobody asked
 refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
 told_late        H16   400  act_on_copies,offline,cancel,stall          a refusal that is told as that of a marker

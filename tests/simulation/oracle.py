@@ -7,7 +7,7 @@ nothing of grids and statuses of the engine beyond what lies in a row.
 
 from typing import TYPE_CHECKING
 
-from semq.engine.errors import Expired, UnknownTarget
+from semq.engine.errors import Expired
 from semq.engine.ports import AppEvent, Delivery
 from semq.engine.refusing import NOBODY
 from semq.engine.returned import says_returned
@@ -22,6 +22,7 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
 from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, Message
+from tests.simulation.truth import belies, is_true
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -74,6 +75,7 @@ class Oracle:
         if message is None and a.save_fwd is not SaveFwd.MUST:
             # It left no row: this is the first that is seen of it.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
+            message.expires_at = a.expires_at
         self._demand(message is not None, "I1", f"accepted before it was committed: {lk0}")
         assert message is not None
         message.promised = True
@@ -89,7 +91,7 @@ class Oracle:
     def cancelling(self, lk0: LK0) -> None:
         """The application asks to cancel."""
         if lk0 in self.messages:
-            self.messages[lk0].may_void = True
+            self.messages[lk0].cancelled = True
 
     def reported(self, host: "LocalHost", event: AppEvent) -> None:
         """An event reached the application: only what is committed, and true."""
@@ -160,7 +162,6 @@ class Oracle:
         self._demand(lk0 not in self.messages or not row.sid >= 0, "I1", f"a name given out twice: {lk0}")
         message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
         message.sid = row.sid
-        message.may_void = message.may_void or row.expires_at > 0
         message.expires_at = row.expires_at
         if row.token:
             known = self.by_token.get(row.token)
@@ -210,57 +211,11 @@ class Oracle:
         assert outcome is not None
         before = message.outcome
         self._demand(before is None or message.source_restored, "I6", f"{before} became {outcome}: {lk0}")
-        self._demand(self._is_true(message, outcome, row), "I6", f"{outcome.name} is not true: {message}")
+        self._demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true: {message}")
         message.outcome = outcome
         message.ends.add(outcome)
         if row.sid >= 0:
             self.streams[message.source, OutStreamKey(row.dest, lk0.inc)].settle(row.sid)
-
-    def _is_true(self, message: Message, outcome: Outcome, row: Outbound) -> bool:
-        ever, rough = message.ever, not self.world.plan.kinds.isdisjoint(HELL_ONLY)
-        match outcome:
-            case Outcome.DELIVERED:
-                return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
-            case Outcome.REJECTED:
-                return Arrival.REJ in ever or self._is_refused(message) or self._has_expired(message, row)
-            case Outcome.CANCELLED:
-                # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
-                # A sender that was put back to a backup does not know that it had sent them (section 19).
-                if not message.must:
-                    return message.sent == 0 or message.source_restored
-                arrived = Arrival.RECV in ever and not message.dest_restored
-                return not arrived and Arrival.VOID in ever
-            case Outcome.LOST:
-                arrived = Arrival.RECV in ever and not message.dest_restored
-                return message.may_be_lost and Arrival.VOID in ever and not arrived
-            case Outcome.UNKNOWN:
-                return not message.must or message.source_restored or self._is_given_up(message, row)
-            case Outcome.DROPPED:
-                return message.save_fwd is SaveFwd.DROP and (rough or not ever)
-
-    def _is_refused(self, message: Message) -> bool:
-        """Whether the platform's refusal is the whole truth: of the only copy, or a marker came before all copies."""
-        if not message.refused:
-            return False
-        if not message.must:  # section 19: a sender that was put back does not know that it had sent it
-            return not message.ever or message.source_restored
-        arrived = Arrival.RECV in message.ever and not message.dest_restored
-        return not arrived and (message.sent == 1 or Arrival.VOID in message.ever)
-
-    def _is_given_up(self, message: Message, row: Outbound) -> bool:
-        """Whether somebody cancelled it, and the platform knew no target that could say what became of it."""
-        if says_returned(row.reason):
-            return message.returned
-        return message.may_void and row.reason is not None and row.reason[0] == UnknownTarget.code
-
-    def _has_expired(self, message: Message, row: Outbound) -> bool:
-        """Whether it is true that it came too late: a marker came first, or the only copy was refused for its time."""
-        if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
-            return False
-        if not message.must:  # as for a cancelled one
-            return message.sent == 0 or not message.ever or message.source_restored
-        arrived = Arrival.RECV in message.ever and not message.dest_restored
-        return not arrived and (message.sent == 1 or Arrival.VOID in message.ever)
 
     def _deleted_outbound(self, row: Outbound) -> None:
         message = self.messages.get(row.lk0)
@@ -290,9 +245,8 @@ class Oracle:
                 voided.add(line.lk1)
             elif line.event is Event.REFUSED:
                 stored = host.tables.outbound.get(int(line.lk1.rpartition(".")[2]))
-                self.returns(message.lk0)
                 was_void = stored.void if stored is not None else message.lk0 in self._new_markers(unit)
-                message.refused_as.add(was_void or line.lk1 in voided)
+                self.returns(message.lk0, void=was_void or line.lk1 in voided)
             elif line.detail == NOBODY:
                 message.untold = True
 
@@ -302,10 +256,11 @@ class Oracle:
         replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
         return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
-    def returns(self, lk0: LK0) -> None:
-        """An operator of the platform refuses a copy of a message."""
+    def returns(self, lk0: LK0, *, void: bool) -> None:
+        """An operator of the platform refuses a copy of a message, or of its marker."""
         message = self._message(lk0)
-        message.refused = message.returned = True
+        message.returned = True
+        message.refused_as.add(void)
 
     def _is_returned(self, message: Message, row: Outbound) -> bool:
         """Whether an operator has refused the copy, and its sender has that on its disk: nobody is left uninformed."""
@@ -326,6 +281,8 @@ class Oracle:
                 self._demand(payload == message.payload and not message.poison, "I1", f"other bytes: {message}")
                 in_time = not 0 < message.expires_at <= row.received_at
                 self._demand(in_time, "EXPIRY", f"recorded as received after its time: {message}")
+                fine = not belies(message, self._is_rough)
+                self._demand(fine, "I6", f"recorded after it was reported {message.outcome}: {message}")
             case Arrival.REJ:
                 over = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
                 self._demand(message.poison or over, "I6", f"refused although readable: {message}")
@@ -371,8 +328,7 @@ class Oracle:
             message = self._register(
                 envelope.lk0, host.name, envelope.target.id, a.save_fwd, a.ack2, a.order_key, bytes(frame.body)
             )
-            message.refused = message.returned or a.content_type in (REFUSED, REFUSED_AT_TIMES)
-            message.may_void = message.may_void or a.expires_at > 0
+            message.barred = a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.expires_at = a.expires_at
             message.sent += 1
             again = not message.must and message.sent > 1 and not message.source_restored
@@ -465,6 +421,11 @@ class Oracle:
                 message.done = message.recorded is not None and message.lk0 not in undone
 
     # --- helpers
+    @property
+    def _is_rough(self) -> bool:
+        """Whether frames may be heard twice."""
+        return not self.world.plan.kinds.isdisjoint(HELL_ONLY)
+
     def _message(self, lk0: LK0) -> Message:
         message = self.messages.get(lk0)
         self._demand(message is not None, "I1", f"nobody accepted {lk0}")

@@ -39,7 +39,6 @@ DRILL_EVERY = 5  # seeds; the goals take turns, so that each gets its share of a
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # what has arrived is not known yet
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))  # payloads given away for custody that is not lost
-DRILL_ACT = Theme("act_on_copies offline stall loss", (3, 2), (True,))  # refused before custody was heard of
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
 DRILL_BACK = Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, whims=0.9)
 THEMES = (
@@ -54,6 +53,8 @@ THEMES = (
     ),  # custodians out of reach
     Theme("nack stutter think absent poison crash_local", (3, 2), orders=("", "k")),  # applications of all kinds
     Theme("offline operator cancel refusal rumours slow_disk", (1, 2), (True,), whims=0.5),
+    # what was given up comes back with a backup of the platform
+    Theme("act_on_copies restore_hub offline cut", (3, 3, 2), (True, True, False), orders=("", "k"), whims=0.0),
     # the platform's operator and the sender act on the same messages
     Theme("act_on_copies strike_off offline operator cancel stall loss rumours", (3, 3, 2), (True, False), whims=0.7),
 )
@@ -126,8 +127,6 @@ def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, 
     grid, standing, news = goal
     if news is Heard.not_here_bare and standing is not Standing.FINAL:
         theme = DRILL_BARE
-    elif news is Heard.returned_only:
-        theme = DRILL_ACT
     elif grid == "class3":
         theme = DRILL_TRUE if news in TRUTHS else DRILL_3
     else:

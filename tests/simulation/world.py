@@ -254,7 +254,8 @@ class World:
     def _needs_no_record(message: Message) -> bool:
         """Whether it was refused for what it was, or for its time, by the platform or by a marker that came first."""
         over = message.expires_at and message.recorded is Arrival.VOID
-        return message.outcome is Outcome.REJECTED and bool(message.refused or over)
+        is_rejected = message.outcome is Outcome.REJECTED and message.recorded is not Arrival.RECV
+        return is_rejected and bool(message.refused or over)
 
     def _check_ledgers(self, result: Result) -> None:
         """At rest the receivers' ledgers are empty, unless a backup was put back: its floors are gone.

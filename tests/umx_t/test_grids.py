@@ -160,9 +160,8 @@ def test_a_refusal_ends_only_what_was_sent_and_nowhere_taken() -> None:
     assert ended == {Standing.SS_SENT}
 
 
-def test_an_operator_of_the_platform_ends_only_what_was_sent_once() -> None:
-    ended = {standing for standing, on in SENDER.cells() if on is Heard.returned_only}
-    assert ended == {Standing.SS_SENT, Standing.SS_ACK}
+def test_an_operator_of_the_platform_ends_no_document_without_the_receivers_ledger() -> None:
+    assert {SENDER.step(standing, Heard.returned).after for standing in UNSETTLED} == {Standing.SS_INIT}
 
 
 def test_what_was_refused_is_told_whenever_anybody_asks() -> None:

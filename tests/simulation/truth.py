@@ -1,0 +1,82 @@
+"""Whether an outcome that a sender commits is true, and stays so (PROTOCOL.md I4 and I6). Used by the oracle."""
+
+from semq.engine.errors import Expired, UnknownTarget
+from semq.engine.returned import says_returned
+from semq.engine.sending import NOBODY_KNOWS
+from semq.store.rows import Outbound
+from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
+from tests.simulation.messages import Message
+
+NOT_DELIVERED = frozenset({Outcome.REJECTED, Outcome.CANCELLED, Outcome.LOST, Outcome.DROPPED})
+
+
+def is_true(message: Message, outcome: Outcome, row: Outbound, rough: bool) -> bool:
+    """Whether the books agree at the moment when it is committed; ``rough``: frames may be heard twice."""
+    ever = message.ever
+    match outcome:
+        case Outcome.DELIVERED:
+            return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
+        case Outcome.REJECTED:
+            return Arrival.REJ in ever or _was_barred(message) or _was_returned(message) or _has_expired(message, row)
+        case Outcome.CANCELLED:
+            # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
+            # A sender that was put back to a backup does not know that it had sent them (section 19).
+            if not message.must:
+                return message.cancelled and (message.sent == 0 or message.source_restored)
+            return message.cancelled and _marker_came_first(message)
+        case Outcome.LOST:
+            return message.may_be_lost and _marker_came_first(message)
+        case Outcome.UNKNOWN:
+            return not message.must or message.source_restored or _is_given_up(message, row)
+        case Outcome.DROPPED:
+            return message.save_fwd is SaveFwd.DROP and (rough or not ever)
+
+
+def belies(message: Message, rough: bool) -> bool:
+    """Whether a receipt that is recorded now contradicts what was reported, and no declared disaster excuses it.
+
+    A frame that is heard twice may be refused at the door once and taken once: no network below TLS does that.
+    """
+    if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
+        return False
+    return not (rough and (message.barred or message.outcome is Outcome.DROPPED))
+
+
+def _arrived(message: Message) -> bool:
+    return Arrival.RECV in message.ever and not message.dest_restored
+
+
+def _marker_came_first(message: Message) -> bool:
+    return not _arrived(message) and Arrival.VOID in message.ever
+
+
+def _was_barred(message: Message) -> bool:
+    """Whether the refusal at the platform's door is the whole truth: of the only copy, or a marker came before all."""
+    if not message.barred:
+        return False
+    if not message.must:  # section 19: a sender that was put back does not know that it had sent it
+        return not message.ever or message.source_restored
+    return not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
+
+
+def _was_returned(message: Message) -> bool:
+    """Whether an operator of the platform has refused a copy, and the receiver's ledger says that none had arrived."""
+    return message.returned and message.must and _marker_came_first(message)
+
+
+def _is_given_up(message: Message, row: Outbound) -> bool:
+    """Whether a person gave it up where the platform knew no target that could say what became of it."""
+    if row.reason is None:
+        return False
+    if says_returned(row.reason):
+        return message.returned and (True in message.refused_as or row.reason[1].endswith(NOBODY_KNOWS))
+    return message.cancelled and row.reason[0] == UnknownTarget.code
+
+
+def _has_expired(message: Message, row: Outbound) -> bool:
+    """Whether it is true that it came too late: a marker came first, or the only copy was refused for its time."""
+    if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
+        return False
+    if not message.must:  # as for a cancelled one
+        return message.sent == 0 or not message.ever or message.source_restored
+    return not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
