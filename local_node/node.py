@@ -41,7 +41,9 @@ from semq.store.reading import certificates, waiting_for
 from semq.store.unit import Recovered
 
 log = structlog.get_logger("semq.local")
-DISK_LOOK_S = 5.0
+DISK_LOOK_S = 10.0
+SQL_LOOK_S = 10.0  # a NOTIFY wakes at once; this finds what was written past the functions that send it
+SQL_AGAIN_S = 1.0  # where rows wait for a rate or a quota
 
 
 class LocalNode(Node[LocalEngine]):
@@ -73,7 +75,7 @@ class LocalNode(Node[LocalEngine]):
         if not hasattr(self, "inboxes"):
             self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for)
             self.events = EventExchange(self._vhost)
-            self.submissions = SqlSubmissions(lambda: self.engine, self.clock)
+            self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or ClearOpener(), self.clockwork.on_mail, self.sealing,
@@ -143,10 +145,13 @@ class LocalNode(Node[LocalEngine]):
         elif channel == "semq_done":
             self.engine.taking.look()
 
+    def _poll_again(self) -> None:
+        self.clockwork.hasten("sql_submissions", SQL_AGAIN_S)
+
     def jobs(self) -> list[Job]:
         jobs = [
-            Job("sql_submissions", 1.0, lambda: self.submissions.poll()),
-            Job("sql_done", 1.0, lambda: self.engine.taking.look()),
+            Job("sql_submissions", SQL_LOOK_S, lambda: self.submissions.poll()),
+            Job("sql_done", SQL_LOOK_S, lambda: self.engine.taking.look()),
         ]
         if self.settings.database.url is None:
             jobs.append(Job("disk", DISK_LOOK_S, self.look_at_disk))

@@ -1,14 +1,13 @@
 """Documents that applications wrote through SQL (tb_0031_submit, row B1): taken when they are committed there.
 
-A NOTIFY wakes early, a job looks every second; nothing depends on either. A row counts as accepted when it has moved to
-tb_0031; one that cannot be accepted stays where it is, with its reason. One that cannot be accepted yet (a rate, a
-quota) stays without: the rows to that target are passed over until the next poll, so that they hold up nobody else's,
-and ``semq node status`` says why they wait.
+A NOTIFY wakes at once, a job looks every ten seconds; nothing depends on either. A row counts as accepted when it has
+moved to tb_0031; one that cannot be accepted stays where it is, with its reason. One that cannot be accepted yet (a
+rate, a quota) stays without: the rows to that target are passed over until the next poll, so that they hold up nobody
+else's, and ``semq node status`` says why they wait.
 """
 
 from collections.abc import Callable, Sequence
 
-from semq.clock import Clock
 from semq.engine.core import Step
 from semq.engine.errors import QuotaReached
 from semq.engine.framing import check_carried
@@ -26,9 +25,10 @@ BATCH = 500
 class SqlSubmissions:
     """Moves rows of tb_0031_submit into the engine, a batch at a time."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], clock: Clock) -> None:
+    def __init__(self, engine: Callable[[], LocalEngine], again: Callable[[], None]) -> None:
+        """``again`` is called where rows have to wait, and has to poll a second later."""
         self._engine = engine
-        self._clock = clock
+        self._again = again
         self._under_way: set[int] = set()
         self.waiting: dict[str, str] = {}  #: why rows wait, by target, as the last poll has found
         self._put_off: dict[str, str] = {}  #: the same in this poll
@@ -90,6 +90,7 @@ class SqlSubmissions:
                 self._engine().core.post(_Refuse({row.row_id: (error.code, error.text)}))
                 return
             self._put_off[row.target] = str(error)
+            self._again()
 
         return Submission(
             parse_address(row.target), attributes, row.payload, done, failed, token=row.token, row_id=row.row_id

@@ -41,6 +41,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 WARN_S = 3600.0
+LIVES_S = 10.0  # a login has its life written at once; this repeats what failed
 
 
 class PlatformNode(Node[HubEngine]):
@@ -108,7 +109,7 @@ class PlatformNode(Node[HubEngine]):
         return self.directory.knows(name)
 
     def register(self) -> None:
-        self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self.registry.note_life)
+        self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self._note_life)
         vhost = self.server.vhosts[UMX]
         vhost.register(self.links.exchange(self.link_bytes_max))
         self._register_queues()
@@ -137,8 +138,12 @@ class PlatformNode(Node[HubEngine]):
             for node in gone:
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
+    def _note_life(self, node: str, store_uuid: str, boot: int) -> None:
+        self.registry.note_life(node, store_uuid, boot)
+        self.clockwork.hasten("lives")
+
     def jobs(self) -> list[Job]:
-        jobs = [Job("lives", 1.0, self.registry.write_lives), Job("definitions", FOLLOW_S, self.defining.follow)]
+        jobs = [Job("lives", LIVES_S, self.registry.write_lives), Job("definitions", FOLLOW_S, self.defining.follow)]
         if self.who is not None:
             jobs += [
                 Job("revocation", REVOCATION_S, self._look_at_links),

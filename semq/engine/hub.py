@@ -80,6 +80,7 @@ class HubEngine:
         if old is not None:
             self.link_down(old.link)
         self.sessions[node] = Session(link)
+        self.core.mail.wake()  # timers are due now
         self._tell_directory(link)
         self._tell_presence(link.peer, online=True)
         self.holding.came(node)

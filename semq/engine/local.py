@@ -84,6 +84,7 @@ class LocalEngine:
     def link_up(self, link: Link) -> None:
         """A session with the platform has begun; the one before it, if any, is over."""
         self.link = self.sender.link = link
+        self.core.mail.wake()  # timers are due now
         self.sender.platform = link.peer
         self.partners.begin()
         self.receiver.platform = self.owing.platform = link.peer
@@ -222,6 +223,7 @@ class LocalEngine:
     # --- applications
     def submit(self, submissions: Sequence[Submission]) -> None:
         """Documents of applications: see ``accepting``."""
-        if any(s.attributes.expires_at for s in submissions):
-            self.operating.watch_expiry()
+        first = min((s.attributes.expires_at for s in submissions if s.attributes.expires_at), default=None)
+        if first is not None:
+            self.operating.watch_expiry(first)
         self.accepting.submit(submissions)

@@ -18,6 +18,8 @@ from semq.umx_t.status import SendStatus
 Done = Callable[[], None]
 Failed = Callable[[Exception], None]
 EXPIRED = "expired"
+EXPIRY_LOOK_S_MAX = 60.0
+FAR_FUTURE = 253_402_300_000_000  # milliseconds: the end of the year 9999
 PASSED = "Its time passed before it was delivered."
 
 
@@ -29,6 +31,7 @@ class Operating:
         self.rows = rows
         self._expiring = expiring  #: whether documents with an expiry may be in the store
         self._busy = False
+        self._is_fresh = expiring
         self._next_look = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
@@ -50,9 +53,30 @@ class Operating:
         """A person has dealt with a refused document: its row and body go, the ledger keeps its story."""
         self.core.post(_Remove(self, lk0, why, done, failed))
 
-    def watch_expiry(self) -> None:
-        """A document with an expiry was accepted."""
-        self._expiring = True
+    def watch_expiry(self, at: int) -> None:
+        """A document was accepted that expires at this time, in milliseconds since 1970 UTC."""
+        look = self._look_at(at)
+        self._next_look = min(self._next_look, look) if self._expiring else look
+        self._expiring = self._is_fresh = True
+
+    def _look_at(self, expires_at: int) -> float:
+        """When to look for a document that expires; again after a while, since the wall clock may be put forward."""
+        wait_s = (expires_at - self.core.now_ms()) / 1000
+        return self.core.now() + min(max(wait_s, 0), EXPIRY_LOOK_S_MAX)
+
+    def looked(self, first: int | None, was_fresh: bool) -> None:
+        """A look has ended; ``first`` of the documents that it found expires next, None if there is none.
+
+        What was accepted since the look before may share its transaction, unseen: then there is one more look.
+        """
+        self._busy = False
+        soon = self.core.now() + self.core.settings.expiry_s
+        if was_fresh or self._is_fresh:
+            self._next_look = soon
+        elif first is None:
+            self._expiring = False
+        else:
+            self._next_look = max(self._look_at(first), soon)
 
     def tick(self) -> None:
         """Look for documents that have expired."""
@@ -60,7 +84,8 @@ class Operating:
         if self._expiring and not self._busy and now >= self._next_look:
             self._busy = True
             self._next_look = now + self.core.settings.expiry_s
-            self.core.post(_FindExpired(self))
+            was_fresh, self._is_fresh = self._is_fresh, False
+            self.core.post(_FindExpired(self, was_fresh))
 
     @property
     def next_due(self) -> float | None:
@@ -69,18 +94,21 @@ class Operating:
 
 
 class _FindExpired(Step):
-    def __init__(self, operating: Operating) -> None:
+    def __init__(self, operating: Operating, was_fresh: bool) -> None:
         super().__init__()
         self._operating = operating
+        self._was_fresh = was_fresh
         self._query = ExpiredRows(operating.core.now_ms(), operating.core.settings.ask_rows)
-        self.needs.queries.add(self._query)
+        self._next = ExpiredRows(FAR_FUTURE, 1)
+        self.needs.queries |= {self._query, self._next}
 
     def decide(self, unit: Unit) -> None:
         self._found = [row.lk0 for row in unit.outbound_found(self._query) if row.outcome is None and not row.void]
+        self._first = next((row.expires_at for row in unit.outbound_found(self._next)), None)
 
     def committed(self) -> None:
         operating = self._operating
-        operating._busy = False
+        operating.looked(self._first, self._was_fresh)
         if self._found:
             operating.core.post(_Cancel(operating, self._found, EXPIRED, lambda: None, lambda error: None))
 

@@ -1,7 +1,7 @@
 """Documents that applications finished in their own transactions: ``semq_done`` leaves their numbers in tb_0030_done.
 
-A NOTIFY wakes early, a job of the node looks every second. Taking a number ends its row of tb_0030 as the ack of an
-AMQP consumer would, in one commit with the number's own end; a number without a row is only forgotten. Used by
+A NOTIFY wakes at once, a job of the node looks every ten seconds. Taking a number ends its row of tb_0030 as the ack of
+an AMQP consumer would, in one commit with the number's own end; a number without a row is only forgotten. Used by
 ``local``.
 """
 

@@ -1,20 +1,28 @@
-"""The engine's timers, as a table of jobs on APScheduler; also flushes mail at the end of each turn.
+"""The engine's clockwork: timers as a table of jobs on APScheduler; mail flushed at the end of the turn that wrote it.
 
-APScheduler is an in-process timer here (its SQL job store would run jobs twice under two schedulers); what must run
-once is guarded by the store's lease.
+The engine says when it has something to do next (``next_due``); its job is moved there whenever that may have changed:
+behind each unit of the store and each flush. A node at rest therefore sleeps. APScheduler is an in-process timer here
+(its SQL job store would run jobs twice under two schedulers); what must run once is guarded by the store's lease.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from semq.clock import Clock
 from semq.errors import Unavailable
 from semq.transport.turn import Turn
 
+ENGINE = "engine"
+BACKSTOP_S = 10.0  # the engine is looked at so often, whatever it says
+TICK_S_MIN = 0.05
+WALL_LOOK_S = 15.0
+WALL_JUMP_S = 2.0
 log = structlog.get_logger("semq.clockwork")
 
 
@@ -23,6 +31,10 @@ class Engine(Protocol):
 
     def tick(self) -> None:
         """Time has passed: inquire, clean, expire."""
+
+    @property
+    def next_due(self) -> float | None:
+        """When ``tick`` has something to do (monotonic seconds), or None."""
 
     def flush(self) -> None:
         """Send the records that have gathered."""
@@ -40,10 +52,14 @@ class Job:
 class Clockwork:
     """Drives one engine, and the other jobs of its node."""
 
-    def __init__(self, engine: Callable[[], Engine], turn: Turn, jobs: list[Job]) -> None:
+    def __init__(self, engine: Callable[[], Engine], turn: Turn, clock: Clock, jobs: list[Job]) -> None:
         self._engine = engine
         self._turn = turn
-        self.jobs = [Job("engine", 0.1, self._tick), *jobs]
+        self._clock = clock
+        self.jobs = [Job(ENGINE, BACKSTOP_S, self._tick), *jobs]
+        self._due = 0.0  #: monotonic: when the engine's job runs next
+        self._offset = 0.0  #: of the wall clock to the monotonic one
+        self._watch: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
@@ -53,21 +69,59 @@ class Clockwork:
         for job in self.jobs:
             self._scheduler.add_job(_run, "interval", [job], seconds=job.every_s, id=job.name, name=job.name)
         self._scheduler.start()
+        self._due = self._clock.monotonic() + BACKSTOP_S
+        self._offset = self._wall_offset()
+        self._watch_wall()
+        self.look()
 
     def stop(self) -> None:
         """Tick no more."""
+        if self._watch is not None:
+            self._watch.cancel()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
+
+    def hasten(self, name: str, in_s: float = 0.0) -> None:
+        """Run a job of the table so soon; its schedule goes on from there."""
+        if self._scheduler.running:
+            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC) + timedelta(seconds=in_s))
 
     def on_mail(self) -> None:
         """The engine has mail: flush it at the end of this turn."""
         self._turn.before_flush(self._flush)
 
+    def look(self) -> None:
+        """Move the engine's job if it has something to do sooner than planned."""
+        due = self._engine().next_due
+        if due is None or not self._scheduler.running:
+            return
+        now = self._clock.monotonic()
+        due = max(due, now + TICK_S_MIN)
+        if due < self._due - TICK_S_MIN / 2:
+            self._due = due
+            self._scheduler.modify_job(ENGINE, next_run_time=datetime.now(UTC) + timedelta(seconds=due - now))
+
     def _flush(self) -> None:
         self._engine().flush()
+        self.look()
 
     def _tick(self) -> None:
+        self._due = self._clock.monotonic() + BACKSTOP_S
         self._engine().tick()
+        self.look()
+
+    # APScheduler goes by the wall clock: one that is put back would stop everything for as long.
+    def _wall_offset(self) -> float:
+        return datetime.now(UTC).timestamp() - self._clock.monotonic()
+
+    def _watch_wall(self) -> None:
+        self._watch = asyncio.get_running_loop().call_later(WALL_LOOK_S, self._watch_wall)
+        offset = self._wall_offset()
+        if abs(offset - self._offset) > WALL_JUMP_S:
+            log.warning("wall_clock_jumped", by_s=round(offset - self._offset, 1))
+            for job in self.jobs:
+                self.hasten(job.name)
+        self._offset = offset
 
 
 async def _run(job: Job) -> None:

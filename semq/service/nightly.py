@@ -22,7 +22,7 @@ from semq.config.settings import Settings
 from semq.service.clockwork import Job
 
 log = structlog.get_logger("semq.nightly")
-LOOK_S = 5.0  # between two looks at the clock
+LOOK_S = 20.0  # between two looks at the clock
 RETRY_S = 900.0  # after an extract that failed
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
 DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # the node's own database, for its child only

@@ -51,6 +51,7 @@ from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 E = TypeVar("E", bound=Engine)
+DATABASE_LOOK_S = 10.0  # a server that dies ends its connections; this finds one of which something is left
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # messages of one connection that are being put together at once
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; those of certificates are the largest, some 4 MiB
@@ -172,8 +173,9 @@ class Node(Generic[E]):
             await self.prepare()  # what was read before the other process ended may be old
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
-        jobs.append(Job("database", 1.0, self._look_at_database))
-        self.clockwork = Clockwork(lambda: self.engine, self.turn, jobs)
+        jobs.append(Job("database", DATABASE_LOOK_S, self._look_at_database))
+        self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
+        self.store.told = self.clockwork.look
         self._build()
         self.message_store = PostgresMessageStore(self.store, persist)
         self.users = UserTable(self.users_of(self.settings))

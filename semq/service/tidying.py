@@ -14,7 +14,7 @@ from semq.store.housekeeping import Keep, tidy
 
 log = structlog.get_logger("semq.tidying")
 FIRST_S, EVERY_S, RETRY_S = 60.0, 6 * 3600.0, 300.0
-LOOK_S = 5.0  # between two looks at the clock
+LOOK_S = 60.0  # between two looks at the clock
 
 
 class Tidying:

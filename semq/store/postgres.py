@@ -85,6 +85,7 @@ class PostgresStore:
         self._clock = clock
         self._on_lost = lost
         self._notified = notified
+        self.told: Callable[[], None] = lambda: None  #: called behind each unit, when its work has heard of its end
         self._wire: Wire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
@@ -195,7 +196,9 @@ class PostgresStore:
         await wire.prepare(STATEMENTS)
         self._wire = wire
         numbers = count(recovered.first_id)
-        self._writer = Writer(wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended)
+        self._writer = Writer(
+            wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, lambda: self.told()
+        )
 
     def _read(self, reading: "asyncio.Future[Any]") -> None:
         self._readings.discard(reading)

@@ -91,6 +91,7 @@ class Writer:
         chain: Chain,
         locking: Locking,
         lost: Callable[[SemqError], None],
+        told: Callable[[], None] = lambda: None,
     ) -> None:
         self._wire = wire
         self._lease = lease
@@ -100,6 +101,7 @@ class Writer:
         self._chain = chain
         self._locking = locking
         self._lost = lost
+        self._told = told
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
         self._alone = 0  # so many pieces get a unit each, after one of them was refused
@@ -273,6 +275,7 @@ class Writer:
             if turns.is_over():
                 await asyncio.sleep(0)
             _tell_committed(work)
+        self._told()
         counters.tell_s += time.perf_counter() - told
 
     async def _commit(self, batch: Batch, rows: NewRows) -> None:

@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace as changed
 
 from semq.engine.errors import Expired
+from semq.engine.operating import _FindExpired
 from semq.store.rows import Event
+from semq.store.unit import Work
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome, SendStatus
 from tests.flows.trio import Time, Trio, is_message
@@ -226,3 +228,27 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
     (row,) = await until(has_failed)
     assert (row["lk0"], row["outcome"], row["reason"][0]) == (lk0, "REJECTED", Expired.code)
     assert (await ask(client, "msg.body", {"id": lk0}))["result"]["body_base64"] == "eA=="
+
+
+def test_a_document_that_expires_late_costs_few_looks() -> None:
+    """One look a minute instead of one a second, and none once nothing waits that could expire."""
+    trio = Trio(connected=False)
+    looks: list[_FindExpired] = []
+    post = trio.a.engine.core.post
+
+    def counted(work: Work) -> None:
+        if isinstance(work, _FindExpired):
+            looks.append(work)
+        post(work)
+
+    trio.a.engine.core.post = counted  # type: ignore[method-assign]
+    now_ms = int(trio.time.wall().timestamp() * 1000)
+    trio.a.send(b"late", expires_at=now_ms + 600_000)
+    trio.later(590, step=1)
+    assert len(looks) <= 14
+    assert trio.a.lines(Event.VOIDED) == 0
+    trio.later(15, step=1)
+    assert trio.a.lines(Event.VOIDED) == 1
+    seen = len(looks)
+    trio.later(600, step=1)
+    assert len(looks) <= seen + 3

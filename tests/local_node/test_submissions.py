@@ -27,7 +27,7 @@ def test_rows_above_the_rate_of_an_agreement_wait_and_hold_up_nobody() -> None:
     trio = Trio()
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     written(trio, *["56001"] * (BATCH + 2), "10008")
-    submissions = SqlSubmissions(lambda: trio.a.engine, trio.time)
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     submissions.poll()
     for _ in range(20):
         trio.a.store.run()
@@ -43,7 +43,7 @@ def test_rows_above_the_rate_of_an_agreement_wait_and_hold_up_nobody() -> None:
 def test_a_row_that_is_taken_in_the_unit_of_the_next_look_is_not_taken_again() -> None:
     trio = Trio()
     written(trio, "56001")
-    submissions = SqlSubmissions(lambda: trio.a.engine, trio.time)
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     submissions.poll()
     trio.a.store.run()  # found, and handed to the engine
     submissions.poll()
@@ -53,7 +53,7 @@ def test_a_row_that_is_taken_in_the_unit_of_the_next_look_is_not_taken_again() -
 
 def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() -> None:
     trio = Trio(replace(SETTINGS, quota_rows=1), connected=False)
-    submissions = SqlSubmissions(lambda: trio.a.engine, trio.time)
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     written(trio, "56001")
     submissions.poll()
     trio.settle()

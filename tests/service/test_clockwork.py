@@ -1,0 +1,111 @@
+"""The engine's job follows what the engine says: it is not run while there is nothing to do, and no later than due."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from semq.clock import SystemClock
+from semq.service import clockwork
+from semq.service.clockwork import BACKSTOP_S, ENGINE, Clockwork, Job
+from semq.transport.turn import Turn
+
+
+class Engine:
+    """Says when it is due; remembers its ticks."""
+
+    def __init__(self) -> None:
+        self.next_due: float | None = None
+        self.ticks = 0
+        self.ticked = asyncio.Event()
+
+    def tick(self) -> None:
+        self.ticks += 1
+        self.next_due = None
+        self.ticked.set()
+
+    def flush(self) -> None:
+        """No mail."""
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.engine = Engine()
+        self.clock = SystemClock()
+        self.ran: asyncio.Queue[str] = asyncio.Queue()
+        jobs = [Job("daily", 86_400, lambda: self.ran.put_nowait("daily"))]
+        self.work = Clockwork(lambda: self.engine, Turn(), self.clock, jobs)
+
+    def planned(self, name: str) -> float:
+        """Seconds until a job runs."""
+        job = self.work._scheduler.get_job(name)
+        assert job is not None
+        wait: timedelta = job.next_run_time - datetime.now(UTC)
+        return wait.total_seconds()
+
+    def due_in(self, seconds: float) -> None:
+        self.engine.next_due = self.clock.monotonic() + seconds
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    scene.work.start()
+    yield scene
+    scene.work.stop()
+
+
+async def test_an_engine_at_rest_is_left_alone_until_the_backstop(scene: Scene) -> None:
+    assert BACKSTOP_S - 5 < scene.planned(ENGINE) <= BACKSTOP_S
+    for _ in range(100):
+        scene.work.look()
+    assert scene.engine.ticks == 0
+
+
+async def test_the_job_is_moved_to_what_is_due_sooner_and_never_to_later(scene: Scene) -> None:
+    scene.due_in(8)
+    scene.work.look()
+    assert scene.planned(ENGINE) <= 8
+    scene.due_in(9)
+    scene.work.look()
+    assert scene.planned(ENGINE) <= 8
+    scene.due_in(-5)  # overdue
+    scene.work.look()
+    await scene.engine.ticked.wait()
+    assert scene.engine.ticks == 1
+    await asyncio.sleep(0)
+    assert scene.planned(ENGINE) > 1
+
+
+async def test_a_flush_looks_too(scene: Scene) -> None:
+    scene.due_in(0)
+    scene.work.on_mail()
+    await scene.engine.ticked.wait()
+
+
+async def test_a_job_runs_at_once_when_asked(scene: Scene) -> None:
+    scene.work.hasten("daily")
+    assert await scene.ran.get() == "daily"
+
+
+async def test_a_wall_clock_that_was_put_back_stops_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All was planned by a clock a day ahead: without a look at the difference nothing would run for that day."""
+    monkeypatch.setattr(clockwork, "WALL_LOOK_S", 1000)
+    for job in scene.work.jobs:
+        scene.work.hasten(job.name, 86_400)
+    scene.work._offset += 86_400
+    scene.work._watch_wall()
+    await scene.engine.ticked.wait()
+    assert await scene.ran.get() == "daily"
+
+
+async def test_nothing_is_planned_before_the_start_or_behind_the_end() -> None:
+    scene = Scene()
+    scene.due_in(0)
+    scene.work.look()
+    scene.work.hasten("daily")
+    scene.work.start()
+    scene.work.stop()
+    scene.work.look()
+    scene.work.hasten("daily")
