@@ -8,7 +8,7 @@ behind each unit of the store and each flush. A node at rest therefore sleeps. A
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Protocol
 
 import structlog
@@ -84,7 +84,7 @@ class Clockwork:
     def hasten(self, name: str, in_s: float = 0.0) -> None:
         """Run a job of the table so soon; its schedule goes on from there."""
         if self._scheduler.running:
-            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC) + timedelta(seconds=in_s))
+            self._scheduler.modify_job(name, next_run_time=self._clock.wall() + timedelta(seconds=in_s))
 
     def on_mail(self) -> None:
         """The engine has mail: flush it at the end of this turn."""
@@ -99,7 +99,7 @@ class Clockwork:
         due = max(due, now + TICK_S_MIN)
         if due < self._due - TICK_S_MIN / 2:
             self._due = due
-            self._scheduler.modify_job(ENGINE, next_run_time=datetime.now(UTC) + timedelta(seconds=due - now))
+            self._scheduler.modify_job(ENGINE, next_run_time=self._clock.wall() + timedelta(seconds=due - now))
 
     def _flush(self) -> None:
         self._engine().flush()
@@ -112,7 +112,7 @@ class Clockwork:
 
     # APScheduler goes by the wall clock: one that is put back would stop everything for as long.
     def _wall_offset(self) -> float:
-        return datetime.now(UTC).timestamp() - self._clock.monotonic()
+        return self._clock.wall().timestamp() - self._clock.monotonic()
 
     def _watch_wall(self) -> None:
         self._watch = asyncio.get_running_loop().call_later(WALL_LOOK_S, self._watch_wall)
