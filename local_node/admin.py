@@ -8,9 +8,11 @@ from semq.engine.framing import check_carried
 from semq.engine.handing import Told
 from semq.engine.ports import Accepted, Submission
 from semq.service.admin import BadArguments, Handler, committed
+from semq.service.naming import find_open
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import OF_TRANSPORT, PROPERTIES, read_submission
 from semq.umx_t.locator import LK0, parse_lk0
+from semq.umx_t.short_name import short_name
 
 if TYPE_CHECKING:
     from local_node.node import LocalNode
@@ -69,14 +71,15 @@ class LocalOperations:
             self._node.engine.submit([submission])
 
         accepted = await committed(post)
-        return {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": accepted.digest.hex()}
+        name, digest = short_name(str(accepted.lk0)), accepted.digest.hex()
+        return {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
 
     async def cancel(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for a void marker to take the place of a message."""
         operating = self._node.engine.operating
-        lk0, why = parse_lk0(arguments["id"]), str(arguments.get("why") or "cancelled")
+        lk0, why = await self._open(arguments), str(arguments.get("why") or "cancelled")
         await _act(lambda done, failed: operating.cancel(lk0, done, failed, why))
-        return {"lk0": str(lk0), "cancelling": True}
+        return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def hold(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a message from being sent."""
@@ -89,9 +92,9 @@ class LocalOperations:
     async def resend(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Send another copy of a message that has not ended."""
         operating = self._node.engine.operating
-        lk0, why = parse_lk0(arguments["id"]), str(arguments.get("why") or "")
+        lk0, why = await self._open(arguments), str(arguments.get("why") or "")
         await _act(lambda done, failed: operating.resend(lk0, why, done, failed))
-        return {"lk0": str(lk0), "resent": True}
+        return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
 
     async def requeue(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Give parked documents to the application again; ``ids`` are record ids of tb_0030."""
@@ -115,9 +118,13 @@ class LocalOperations:
 
     async def _hold(self, arguments: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
         operating = self._node.engine.operating
-        lk0: LK0 = parse_lk0(arguments["id"])
+        lk0 = await self._open(arguments)
         await _act(lambda done, failed: operating.hold(lk0, held, str(arguments.get("why") or ""), done, failed))
-        return {"lk0": str(lk0), "held": held}
+        return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
+
+    async def _open(self, arguments: Mapping[str, Any]) -> LK0:
+        """The own message that is named and has not ended. Raises NotThere, TooLate, BadArguments."""
+        return parse_lk0((await find_open(self._node.store, str(arguments["id"])))["lk0"])
 
     async def drain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Accept nothing more and wait until nothing is under way."""

@@ -13,7 +13,8 @@ from semq.engine.errors import NotThere
 from semq.service.admin import BadArguments, Handler
 from semq.service.reading import read_filter
 from semq.store.failed import list_failed
-from semq.store.reading import Filter, find_messages
+from semq.store.names import find_messages
+from semq.store.reading import Filter
 
 if TYPE_CHECKING:
     from local_node.node import LocalNode

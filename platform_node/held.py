@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from semq.broker.services import SessionInfo
-from semq.engine.errors import NotThere
 from semq.engine.refusing import Act
 from semq.service.admin import AskedHandler, BadArguments, Handler, committed
+from semq.service.naming import ended, past
 from semq.store.held import HeldFilter, count_held, held_numbers, list_held
-from semq.store.reading import find_messages
+from semq.store.names import find_messages
 from semq.umx_t.status import Direction
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class HeldOperations:
         return ids, {"after": ids[-1] if ids else wanted.after, "done": len(ids) < wanted.limit}
 
     async def _named(self, name: str) -> int:
-        """The number of the copy that a name means: number, LK0, LK1 or AppKey. Raises NotThere, BadArguments."""
+        """The number of the copy that a name means, or an LK1. Raises NotThere, TooLate, BadArguments."""
         store, _, number = name.rpartition(".")
         is_lk1 = store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal()
         rows = await self._node.store.read(find_messages, number if is_lk1 else name)
@@ -93,7 +93,7 @@ class HeldOperations:
         if is_lk1:  # a number may be an AppKey, too
             held = [one for one in held if one == int(number)]
         if not held:
-            raise NotThere("The hub holds no copy of that name.", id=name)
+            raise ended(await past(self._node.store, name))
         if len(held) > 1:
             raise BadArguments("The name fits several copies; give numbers or locators.", id=name, found=held[:5])
         return held[0]

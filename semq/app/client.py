@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from semq.amqp.content import Properties
 from semq.app.link import NodeLink
-from semq.app.past import look
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
 from semq.app.values import Document, Event, Fate, Sent, read_document, read_event
@@ -182,11 +181,12 @@ class Client:
     # Asking.
 
     async def look(self, name: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """What the node knows of a message by locator, number or key, also of one that has been cleaned (``cleaned``).
+        """What the node knows of a message by short name, locator, number or key; of one that has ended and was cleaned
+        what the ledger tells (``cleaned``).
 
         Raises RefusedByNode (SEMQ-1207: never heard of), NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """
-        return await look(self._requests, name, self._limit(timeout_s))
+        return dict(await self._requests.operate("msg.show", {"id": name}, self._limit(timeout_s)))
 
     async def request(
         self,

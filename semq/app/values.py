@@ -15,6 +15,7 @@ from semq.amqp.events import Delivered
 from semq.app.errors import AlreadyGone
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
+from semq.umx_t.short_name import short_name
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -27,6 +28,11 @@ class Sent:
     digest: str  #: SHA-256 of the body as the node has it, hexadecimal
     repeated: bool = False  #: the token was known: nothing new was written
     token: str = ""
+
+    @property
+    def name(self) -> str:
+        """The short name, for people."""
+        return short_name(self.lk0)
 
 
 @dataclass(frozen=True, slots=True)

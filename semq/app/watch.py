@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from semq.app.errors import NotDelivered, NotYetKnown
-from semq.app.past import look
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
 from semq.app.values import Event, Fate, reason_text
@@ -59,7 +58,7 @@ class Watch:
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
-            fate = read_fate(lk0, await look(self._requests, lk0, max(left, 1.0)))
+            fate = read_fate(lk0, await self._requests.operate("msg.show", {"id": lk0}, max(left, 1.0)))
             if fate is not None:
                 return fate
             done, _ = await asyncio.wait((known,), timeout=min(left, LOOK_S))

@@ -6,6 +6,7 @@ import typer
 
 from semq.cli.desk import Desk, on_node
 from semq.cli.msg import Id, group
+from semq.cli.shown import name_of
 
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the ledger.")]
 
@@ -46,7 +47,6 @@ async def inquire(desk: Desk, id: Id) -> None:
 
 
 async def act(desk: Desk, operation: str, name: str, why: str, done: str) -> None:
-    """Find the message, act on it, say so."""
-    lk0 = (await desk.ask("msg.show", id=name))["lk0"]
-    result: Any = await desk.ask(operation, repeat=False, id=lk0, why=why)
-    desk.out.say(result, f"{lk0}  {done}")
+    """Act on the message that is named, and say so."""
+    result: Any = await desk.ask(operation, repeat=False, id=name, why=why)
+    desk.out.say(result, f"{name_of(result)}  {done}")

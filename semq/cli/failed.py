@@ -12,13 +12,13 @@ from semq.cli.acting import Why
 from semq.cli.desk import Desk, on_node
 from semq.cli.errors import NothingNamed
 from semq.cli.msg import Id
-from semq.cli.output import brief
-from semq.cli.shown import document, facts_of
+from semq.cli.shown import document, facts_of, name_of
+from semq.cli.values import brief, node_name
 
 group = typer.Typer()
 BATCH = 500
 PAGE = 1000  # rows that are asked for at a time
-Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Locators, numbers or AppKeys.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Short names, locators or AppKeys.")]
 All = Annotated[bool, typer.Option("--all", help="Everything that has failed.")]
 Partner = Annotated[str | None, typer.Option(help="The institution at the other end.")]
 Type = Annotated[str | None, typer.Option("--type", help="Data type of the AppKey.")]
@@ -34,9 +34,9 @@ async def list_(desk: Desk, partner: Partner = None, type: Type = None, key: Key
     if desk.out.as_json:
         desk.out.data(rows)
         return
-    columns = (("number", ">"), ("failed", "<"), ("document", "<"), ("from or to", "<"), ("error", "<"))
+    columns = (("name", "<"), ("failed", "<"), ("document", "<"), ("from or to", "<"), ("error", "<"))
     desk.out.table(
-        columns, ((row["id"], brief(row["failed_at"]), document(row), _other(row), _line(row)) for row in rows)
+        columns, ((name_of(row), brief(row["failed_at"]), document(row), _other(row), _line(row)) for row in rows)
     )
 
 
@@ -48,19 +48,18 @@ async def show(desk: Desk, id: Id) -> None:
     if desk.out.as_json:
         desk.out.data(row)
         return
-    error = row.pop("error")
     desk.out.facts(facts_of(row))
     desk.out.line("")
-    desk.out.text(error, "    ")
+    desk.out.text(row["error"], "    ")
 
 
 @group.command()
 @on_node
 async def park(desk: Desk, id: Id, why: Why = "") -> None:
     """Set a document aside that its application does not take; `requeue` gives it again, `remove` lets it go."""
-    lk0 = (await desk.ask("msg.show", id=id))["lk0"]
-    await desk.ask("failed.park", repeat=False, id=lk0, error=why)
-    desk.out.say({"parked": [lk0]}, f"{lk0}  is set aside")
+    shown = await desk.ask("msg.show", id=id)
+    await desk.ask("failed.park", repeat=False, id=shown["lk0"], error=why)
+    desk.out.say({"parked": [shown["lk0"]]}, f"{name_of(shown)}  is set aside")
 
 
 @group.command()
@@ -112,7 +111,7 @@ async def _act_on(desk: Desk, operation: str, rows: list[dict[str, Any]], why: s
 
 def _other(row: dict[str, Any]) -> str:
     other = row["source"] if row["side"] == "inbound" else row["target"]
-    return ("from " if row["side"] == "inbound" else "to ") + str(other).removeprefix("1.")
+    return ("from " if row["side"] == "inbound" else "to ") + node_name(other)
 
 
 def _line(row: dict[str, Any]) -> str:

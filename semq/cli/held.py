@@ -11,14 +11,16 @@ import typer
 
 from semq.cli.desk import Desk, on_node
 from semq.cli.errors import NothingNamed
-from semq.cli.output import brief, size
-from semq.cli.shown import document
+from semq.cli.shown import document, name_of
 from semq.cli.times import milliseconds_ago
+from semq.cli.values import brief, size
 from semq.errors import BadInput
 
 group = typer.Typer()
 BATCH = 500
-Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Locators (LK0, LK1), numbers or AppKeys.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Short names, locators (LK0, LK1) or AppKeys.")
+]
 Target = Annotated[str | None, typer.Option(metavar="NODE", help="Stored for this institution.")]
 Source = Annotated[str | None, typer.Option(metavar="NODE", help="Sent by this institution.")]
 OlderThan = Annotated[str | None, typer.Option(metavar="AGE", help="Stored before: 30m, 2h, 7d, or a date.")]
@@ -54,7 +56,7 @@ async def list_(
     if desk.out.as_json:
         desk.out.data(rows)
         return
-    columns = (("number", ">"), ("stored", "<"), ("from", "<"), ("to", "<"), ("document", "<"), ("size", ">"))
+    columns = (("name", "<"), ("stored", "<"), ("from", "<"), ("to", "<"), ("document", "<"), ("size", ">"))
     desk.out.table((*columns, ("", "<")), map(_row, rows))
 
 
@@ -153,7 +155,7 @@ def _row(row: dict[str, Any]) -> tuple[object, ...]:
     marks = [mark for mark in ("parked", "void") if row.get(mark)]
     marks += ["refused"] if row.get("held") and row.get("reason") else []
     ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))
-    return row["id"], brief(row["at"]), *ends, document(row), size(row["size"]), " ".join(marks)
+    return name_of(row), brief(row["at"]), *ends, document(row), size(row["size"]), " ".join(marks)
 
 
 def _filter(

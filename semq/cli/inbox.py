@@ -15,6 +15,7 @@ from semq.cli.desk import Desk, on_node
 from semq.cli.errors import NotWritten, UnreadableFile
 from semq.cli.files import write_body
 from semq.cli.msg import group
+from semq.umx_t.short_name import short_name
 
 PREFETCH = 16
 UNWRITTEN_MAX = 16  # so many documents that cannot be written are no fault of theirs: the folder is at fault
@@ -74,7 +75,7 @@ class Intake:
             path = write_body(self._into, document) if self._into is not None else None
         except UnreadableFile as error:
             self.unwritten.add(document.lk0)
-            self._desk.out.talk(f"{document.lk0}  not written, not acknowledged: {error}")
+            self._desk.out.talk(f"{short_name(document.lk0)}  not written, not acknowledged: {error}")
             return False
         show_document(self._desk, document, path)
         return True
@@ -82,9 +83,11 @@ class Intake:
 
 def show_document(desk: Desk, document: Document, path: Path | None) -> None:
     """Print one received document."""
+    name = short_name(document.lk0)
     if desk.out.as_json:
         desk.out.data(
             {
+                "name": name,
                 "lk0": document.lk0,
                 "source": document.source,
                 "app_key": str(document.app_key),
@@ -100,7 +103,7 @@ def show_document(desk: Desk, document: Document, path: Path | None) -> None:
             }
         )
     elif path is not None:
-        desk.out.line(f"{document.lk0}  {document.source}  {document.app_key}  {path}")
+        desk.out.line(f"{name}  {document.source}  {document.app_key}  {path}")
     else:
-        desk.out.talk(f"{document.lk0}  from {document.source}  {document.app_key}  {len(document.payload)} bytes")
+        desk.out.talk(f"{name}  from {document.source}  {document.app_key}  {len(document.payload)} bytes")
         desk.out.octets(document.payload)

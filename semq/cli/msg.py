@@ -1,6 +1,6 @@
 """``semq msg``: hand a document over, take documents, look at messages. Looking never changes anything.
 
-A message is named by its locator (LK0), by the number that lists show, or by the key of its AppKey.
+A message is named by the short name that lists show, its locator (LK0), its row's number, or the key of its AppKey.
 """
 
 from base64 import b64decode
@@ -15,12 +15,12 @@ from semq.app.content_type import content_type_of
 from semq.cli.desk import Desk, on_node
 from semq.cli.errors import UnreadableFile
 from semq.cli.files import STDIN, read_bodies
-from semq.cli.shown import LIST_COLUMNS, facts_of, list_row, trace_line
-from semq.cli.times import milliseconds_ago
+from semq.cli.shown import LIST_COLUMNS, facts_of, list_row, name_of, stuck_lines, trace_line
+from semq.cli.times import milliseconds_ago, milliseconds_ahead
 
 group = typer.Typer()
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Locator (LK0), number, or key.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0), or key.")]
 
 
 class Side(StrEnum):
@@ -62,7 +62,9 @@ async def send(
     ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Send a document even if it is empty.")] = False,
     priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
-    expires_at: Annotated[int, typer.Option(metavar="MS", help="Milliseconds since 1970 UTC; 0 never.")] = 0,
+    expires: Annotated[
+        str, typer.Option("--expires", "--expires-at", metavar="TIME", help="In 30m, 2h, 7d, or at a date; else never.")
+    ] = "",
     token: Annotated[str | None, typer.Option(help="Makes a repeat of this very command safe.")] = None,
     wait: Annotated[WaitFor, typer.Option(help="Return when the node has it, or the receiver.")] = WaitFor.accepted,
 ) -> None:
@@ -78,16 +80,22 @@ async def send(
             order_key=order_key,
             content_type=content_type if content_type is not None else content_type_of(name, body),
             priority=priority,
-            expires_at=expires_at,
+            expires_at=milliseconds_ahead(expires) if expires else 0,
             encrypt=encrypt,
             token=token,
             timeout_s=desk.timeout_s,
         )
-        told = {"lk0": sent.lk0, "repeated": sent.repeated, "digest": sent.digest, "token": sent.token}
+        told = {
+            "name": sent.name,
+            "lk0": sent.lk0,
+            "repeated": sent.repeated,
+            "digest": sent.digest,
+            "token": sent.token,
+        }
         if wait is WaitFor.delivered:
             fate = await desk.client.wait_for_delivery(sent.lk0, desk.timeout_s)
             told["outcome"] = fate.outcome
-        desk.out.say(told, f"{sent.lk0}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
+        desk.out.say(told, f"{told['name']}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
 
 
 @group.command("list")
@@ -128,6 +136,10 @@ async def show(desk: Desk, id: Id) -> None:
         desk.out.data(shown)
     else:
         desk.out.facts(facts_of(shown))
+        if shown.get("stuck") or shown.get("cleaned"):
+            desk.out.line("")
+            for line in stuck_lines(shown.get("stuck"), shown):
+                desk.out.line(line)
 
 
 @group.command()
@@ -180,6 +192,6 @@ async def prove(
     except OSError as error:
         raise UnreadableFile(file=str(out), fault=error.strerror) from error
     desk.out.say(
-        {"lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)},
-        f"{told['lk0']}  {told['receiver']}  {out}",
+        {"name": name_of(told), "lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)},
+        f"{name_of(told)}  {told['receiver']}  {out}",
     )

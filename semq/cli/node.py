@@ -1,24 +1,30 @@
 """``semq node``: what a node is and how it does."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from semq.cli.desk import Desk, on_node
+from semq.cli.status import print_counters, print_status
+from semq.cli.values import node_name
 
 group = typer.Typer()
 
 
 @group.command()
 @on_node
-async def status(desk: Desk) -> None:
-    """Who the node is, since when, its link, its partners, what it has counted."""
+async def status(
+    desk: Desk,
+    counters: Annotated[bool, typer.Option("--counters", help="All figures instead, since the node began.")] = False,
+) -> None:
+    """Who the node is, since when, how it works, its link, its partners."""
     told = await desk.ask("node.status")
     if desk.out.as_json:
         desk.out.data(told)
+    elif counters:
+        print_counters(desk.out, told)
     else:
-        desk.out.facts(flat(told))
+        print_status(desk.out, told)
 
 
 @group.command()
@@ -96,18 +102,5 @@ async def list_(desk: Desk) -> None:
         columns = (("institution", "<"), ("online", "<"), ("stored for it", ">"))
         desk.out.table(
             columns,
-            ((str(row["node"]).removeprefix("1."), "yes" if row["online"] else "no", row["held"]) for row in rows),
+            ((node_name(row["node"]), row["online"], row["held"]) for row in rows),
         )
-
-
-def flat(told: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    """A tree of facts as one level of dotted names."""
-    facts: dict[str, object] = {}
-    for name, value in told.items():
-        if isinstance(value, Mapping):
-            facts |= flat(value, f"{prefix}{name}.")
-        elif not isinstance(value, float):
-            facts[prefix + name] = value
-        else:
-            facts[prefix + name] = f"{value:.3f}"
-    return facts

@@ -8,7 +8,6 @@ nothing that a partner or an application wrote reaches a terminal with its contr
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from io import TextIOWrapper
 from typing import Any
 
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from semq.cli.values import lines, plain
 from semq.foreign_text import json_text, shown, shown_lines
 
 WIDTH = 80  # where the output is no terminal
@@ -44,22 +44,23 @@ class Output:
             self.line(line)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-        """A table for people."""
+        """A table for people; cells that are no texts are put in words."""
         drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for heading, side in columns:
             drawn.add_column(heading, justify="right" if side == ">" else "left", overflow="fold")
         for row in rows:
-            drawn.add_row(*(Text("" if cell is None else shown(str(cell))) for cell in row))
+            drawn.add_row(*(Text(shown(plain(cell)) if not isinstance(cell, str) else shown(cell)) for cell in row))
         if drawn.row_count:
             self._console.print(drawn)
         else:
             self.talk("nothing")
 
     def facts(self, facts: Mapping[str, object]) -> None:
-        """Names and values, one pair a line."""
-        longest = max(map(len, facts), default=0)
-        for name, value in facts.items():
-            self.line(f"{name:<{longest}}  {'' if value is None else value}".rstrip())
+        """Names and values, one pair a line, in words: times with their zone, no value of Python."""
+        pairs = list(lines(facts))
+        longest = max((len(name) for name, _ in pairs), default=0)
+        for name, value in pairs:
+            self.line(f"{name:<{longest}}  {value}".rstrip())
 
     def line(self, text: str) -> None:
         """One line of data for people; a line break in it is shown, and breaks nothing."""
@@ -111,28 +112,3 @@ def log_to_terminal() -> None:
 def complain(text: str) -> None:
     """Why a command has failed, on one line of standard error."""
     print(f"semq: {shown(' '.join(text.split()))}", file=sys.stderr, flush=True)
-
-
-def moment(milliseconds: object) -> str:
-    """A time for people: local, to the second."""
-    if not isinstance(milliseconds, int | float) or not milliseconds:
-        return ""
-    return datetime.fromtimestamp(milliseconds / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def brief(milliseconds: object) -> str:
-    """A time for a table: the time of day if it is today, the date otherwise."""
-    told = moment(milliseconds)
-    today = datetime.now().astimezone().strftime("%Y-%m-%d")
-    return told.removeprefix(today + " ") if told.startswith(today) else told[:10]
-
-
-def size(octets: object) -> str:
-    """A number of octets for people."""
-    if not isinstance(octets, int | float):
-        return ""
-    for unit in ("B", "KiB", "MiB"):
-        if octets < 1024:
-            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
-        octets /= 1024
-    return f"{octets:.1f} GiB"

@@ -6,8 +6,7 @@ from typing import Any
 import typer
 
 from semq.cli.desk import Desk, on_node
-from semq.cli.output import brief, size
-from semq.cli.shown import WORDS
+from semq.cli.values import WORDS, brief, node_name, size
 
 group = typer.Typer()
 
@@ -34,10 +33,7 @@ async def partners(desk: Desk) -> None:
         columns = (("partner", "<"), ("messages", ">"), ("size", ">"), ("oldest", "<"))
         desk.out.table(
             columns,
-            (
-                (str(row["partner"]).removeprefix("1."), row["rows"], size(row["bytes"]), brief(row["oldest_at"]))
-                for row in rows
-            ),
+            ((node_name(row["partner"]), row["rows"], size(row["bytes"]), brief(row["oldest_at"])) for row in rows),
         )
 
 

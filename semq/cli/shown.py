@@ -1,39 +1,42 @@
-"""Messages as tables and lines for people: which columns, and the words of the statuses. What nodes tell is JSON;
-nothing is needed of it that might be absent.
+"""Messages as tables and lines for people: which columns, in which order. What nodes tell is JSON; nothing is needed of
+it that might be absent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from semq.cli.output import Column, brief, moment, size
+from semq.cli.output import Column
+from semq.cli.values import brief, moment, node_name, plain, size
+from semq.umx_t.short_name import short_name
 
 LIST_COLUMNS: tuple[Column, ...] = (
-    ("number", ">"),
+    ("name", "<"),
     ("since", "<"),
     ("from / to", "<"),
     ("document", "<"),
     ("size", ">"),
     ("status", "<"),
 )
+# Facts that say the same as others, or only something to programs.
+LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction")
+FIRST = (
+    "name",
+    "lk0",
+    "side",
+    "source",
+    "target",
+    "app_key",
+    "outcome",
+    "ended_at",
+    "ss_status",
+    "app_status",
+    "reason",
+)
 
-# The statuses of the design | in words.
-WORDS = {
-    "SS_INIT": "waits to be sent",
-    "SS_SENT": "sent",
-    "SS_ACK_FWD": "forwarded by the hub",
-    "SS_ACK": "stored at the hub",
-    "SS_ACK2": "the receiver has it",
-    "DELIVERED": "delivered",
-    "REJECTED": "rejected",
-    "CANCELLED": "cancelled",
-    "LOST": "lost with a store of the hub",
-    "UNKNOWN": "outcome unknown",
-    "DROPPED": "dropped, the target was offline",
-    "NEW": "waits for the application",
-    "DONE": "the application has it",
-    "PARKED": "set aside for a person",
-}
-TIMES = ("accepted_at", "received_at", "expires_at", "submitted_at", "ended_at", "at")
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """The short name of a message; of a node that tells none, by its locator."""
+    return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
 def status_of(row: Mapping[str, Any]) -> str:
@@ -47,12 +50,11 @@ def status_of(row: Mapping[str, Any]) -> str:
 def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     """A message in a list."""
     inbound = row.get("side") == "inbound"
-    other = str(row.get("source" if inbound else "target", "")).removeprefix("1.")
     marks = [mark for mark in ("held", "parked", "void", "overdue") if row.get(mark)]
     return (
-        row.get("id", row.get("object_id")),
+        name_of(row),
         brief(row.get("at")),
-        f"{'from' if inbound else 'to'} {other}",
+        f"{'from' if inbound else 'to'} {node_name(row.get('source' if inbound else 'target', ''))}",
         document(row),
         size(row.get("size")),
         " ".join([status_of(row), *marks]),
@@ -70,26 +72,30 @@ def document(row: Mapping[str, Any]) -> str:
     return app_key or str(row.get("lk0") or "")
 
 
-def facts_of(shown: Mapping[str, Any]) -> dict[str, object]:
-    """Everything about one message, with times and statuses in words."""
-    facts: dict[str, object] = {}
-    for name, value in shown.items():
-        if value in (None, "", [], {}):
-            continue
-        if name in TIMES:
-            facts[name] = moment(value)
-        elif isinstance(value, bool):
-            facts[name] = "yes" if value else "no"
-        elif isinstance(value, list):
-            facts[name] = " ".join(map(str, value))
-        else:
-            facts[name] = f"{value} ({WORDS[str(value)]})" if str(value) in WORDS else value
-    return facts
+def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything about one message in the order in which a person asks; what is empty, or no, is left out."""
+    known = {"name": name_of(shown)} | dict(shown)
+    facts = {name: known[name] for name in (*FIRST, *known) if name in known and name not in LEFT_OUT}
+    return {name: value for name, value in facts.items() if value is not False and value not in (None, "", [], {})}
+
+
+def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
+    """Whether a message is stuck, why, and what to do."""
+    if stuck:
+        yield f"{stuck['cause']}: {stuck['meaning']}"
+        yield f"what to do: {stuck['next_step']}"
+    elif message.get("ended_at"):
+        how = message.get("outcome") or message.get("last_event")
+        yield f"It is not stuck: it ended {plain(how)} at {moment(message['ended_at'])}."
+    else:
+        yield "It is not stuck."
 
 
 def trace_line(line: Mapping[str, Any]) -> str:
-    """One event of the ledger."""
-    detail = f"{line.get('words', '')} ({line['detail']})" if line.get("detail") else line.get("words", "")
+    """One event of the ledger; of a detail of several lines, such as a traceback, the first."""
+    first, _, rest = str(line.get("detail") or "").partition("\n")
+    folded = f" … {rest.count(chr(10)) + 1} more lines: --full" if rest else ""
+    detail = f"{line.get('words', '')} ({first}){folded}" if first else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
     node = f"{line['node']:<10}  " if line.get("node") else ""
     what = f"{line.get('side', ''):<8}  {line.get('event', ''):<10}{attempt}  {detail}"

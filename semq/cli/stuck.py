@@ -7,8 +7,8 @@ import typer
 
 from semq.cli.desk import Desk, on_node
 from semq.cli.msg import Id
-from semq.cli.output import brief
-from semq.cli.shown import document, facts_of, trace_line
+from semq.cli.shown import document, facts_of, name_of, stuck_lines, trace_line
+from semq.cli.values import brief
 
 group = typer.Typer()
 
@@ -25,8 +25,8 @@ async def list_(
     if desk.out.as_json:
         desk.out.data(rows)
         return
-    columns = (("number", ">"), ("since", "<"), ("document", "<"), ("cause", "<"))
-    desk.out.table(columns, ((row["id"], brief(row["at"]), document(row), row["stuck"]["cause"]) for row in rows))
+    columns = (("name", "<"), ("since", "<"), ("document", "<"), ("cause", "<"))
+    desk.out.table(columns, ((name_of(row), brief(row["at"]), document(row), row["stuck"]["cause"]) for row in rows))
     for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
         told = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
         desk.out.line(f"{count} × {name}: {told['meaning']}; {told['next_step']}")
@@ -41,8 +41,8 @@ async def explain(desk: Desk, id: Id) -> None:
         desk.out.data(told)
         return
     desk.out.facts(facts_of(told["message"]))
-    stuck = told["stuck"]
     desk.out.line("")
-    desk.out.line(f"{stuck['cause']}: {stuck['meaning']}. {stuck['next_step']}" if stuck else "It is not stuck.")
+    for line in stuck_lines(told["stuck"], told["message"]):
+        desk.out.line(line)
     for line in told["last_events"]:
         desk.out.line(trace_line(line))

@@ -1,4 +1,6 @@
-"""Times as people write them: an age (30m, 2h, 7d) or a moment (2026-03-31, 2026-03-31T14:00+02:00)."""
+"""Times as people type them: a duration (30m, 2h, 7d) or a moment (2026-03-31, 2026-03-31T14:00+02:00; their own time
+zone without an offset).
+"""
 
 import re
 from datetime import datetime, timedelta
@@ -10,13 +12,22 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def milliseconds_ago(text: str) -> int:
-    """The moment in milliseconds since 1970 UTC. Raises BadTime."""
-    age = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    if age is not None:
-        moment = SystemClock().wall() - timedelta(**{UNITS[age[2]]: int(age[1])})
-    else:
-        try:
+    """A moment, or one that lies so long back, in milliseconds since 1970 UTC. Raises BadTime."""
+    return _milliseconds(text, -1)
+
+
+def milliseconds_ahead(text: str) -> int:
+    """The same, but so long from now; a number alone is in milliseconds already. Raises BadTime."""
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else _milliseconds(text, 1)
+
+
+def _milliseconds(text: str, sign: int) -> int:
+    duration = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    try:
+        if duration is not None:
+            moment = SystemClock().wall() + sign * timedelta(**{UNITS[duration[2]]: int(duration[1])})
+        else:
             moment = datetime.fromisoformat(text).astimezone()
-        except ValueError:
-            raise BadTime(time=text) from None
-    return int(moment.timestamp() * 1000)
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise BadTime(time=text) from None

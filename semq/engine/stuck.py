@@ -18,7 +18,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 class Cause(Enum):
     """Why a message does not move: what it means, and what a person can do; at the platform too, where that differs.
 
-    Commands are those of the node that says so; ``{id}`` and ``{node}`` are the number of the row and the other end.
+    Commands are those of the node that says so; ``{id}`` is the short name of the message, ``{node}`` the other end.
     """
 
     HELD = "a person holds it back", "`semq msg release {id}` lets it go, `semq msg cancel {id}` ends it"
@@ -101,7 +101,7 @@ class Cause(Enum):
         at_hub = row.get("direction") == Direction.RELAYED.name
         step = str(self.value[-1] if at_hub else self.value[1])
         other = row["source"] if row["side"] == "inbound" else row["target"]
-        return step.format(id=row["id"], node=str(other).partition("/")[0].removeprefix("1."))
+        return step.format(id=row["name"], node=str(other).partition("/")[0].removeprefix("1."))
 
 
 @dataclass(frozen=True, slots=True)

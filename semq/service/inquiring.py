@@ -5,10 +5,9 @@ does.
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from semq.engine.errors import NotThere, TooLate
 from semq.engine.schedule import Schedule
 from semq.service.admin import Handler
-from semq.store import reading
+from semq.service.naming import ended, find_one, past
 from semq.store.postgres import PostgresStore
 
 
@@ -23,16 +22,14 @@ def inquire_handler(node: Asking, schedule_of: Callable[[str], Schedule | None],
 
     async def inquire(arguments: Mapping[str, Any]) -> dict[str, Any]:
         name = str(arguments["id"])
-        rows = await node.store.read(reading.find_messages, name)
-        if not rows:
-            raise NotThere(id=name)
+        rows = await find_one(node.store, name)
         asked = [row for row in rows if row.get("outcome") is None and schedule_of(row["side"]) is not None]
         if not asked:
-            raise TooLate(lk0=rows[0]["lk0"], outcome=rows[0]["outcome"])
+            raise ended(await past(node.store, rows[0]["lk0"]))
         for row in asked:
             schedule = schedule_of(row["side"])
             assert schedule is not None
             schedule.make_due(row["id"], row["id"], now())
-        return {"lk0": asked[0]["lk0"], "inquiring": len(asked)}
+        return {"name": asked[0]["name"], "lk0": asked[0]["lk0"], "inquiring": len(asked)}
 
     return inquire

@@ -19,7 +19,7 @@ from semq.seal.receipts import HASH_LENGTH, path, read_signature
 from semq.seal.token import octets_of
 from semq.service.admin import BadArguments, Handler
 from semq.service.keyring import NodeKeys
-from semq.store import chaining, reading
+from semq.store import chaining, names, reading
 from semq.store.postgres import PostgresStore
 from semq.umx_t.address import parse_address
 
@@ -110,9 +110,9 @@ class Operations:
     async def prove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The file that proves a delivery."""
         read, name, sealing = self._node.store.read, str(arguments["id"]), self._node.sealing
-        lk0s = await read(reading.find_in_ledger, name)
+        lk0s = await read(names.find_in_ledger, name)
         if len(lk0s) > 1:
-            raise BadArguments("The name fits several messages; give an LK0.", found=lk0s[:5])
+            raise BadArguments("The name fits several messages; give a short name or an LK0.", found=lk0s[:5])
         if not lk0s or sealing is None:
             raise NoReceipt(id=name)
         lines = await read(reading.trace, lk0s[0])

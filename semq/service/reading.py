@@ -10,8 +10,11 @@ import msgspec
 from semq.engine.errors import NotThere
 from semq.engine.stuck import Cause, Surroundings, is_overdue, why
 from semq.service.admin import BadArguments, Handler
-from semq.store import reading
+from semq.service.naming import find_one, newest, past
+from semq.store import names, reading
 from semq.store.postgres import PostgresStore
+from semq.umx_t.address import Address
+from semq.umx_t.short_name import short_name
 
 LIMIT_MAX = 1000
 
@@ -20,6 +23,7 @@ class Looking(Protocol):
     """What the operations need of a node."""
 
     store: PostgresStore
+    address: Address
 
     def surroundings(self) -> Surroundings:
         """What the node knows beside the rows, for the causes of what is stuck."""
@@ -63,30 +67,47 @@ class Reading:
         return [row | {"overdue": is_overdue(row, around)} for row in rows]
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """One message: its row, whether it is overdue, and why it is stuck if it is."""
-        row = await self._one(str(arguments["id"]))
-        around = self._node.surroundings()
+        """One message: its row, whether it is overdue, and why it is stuck if it is; else what the ledger tells of it
+        (``cleaned``)."""
+        name = str(arguments["id"])
+        rows = await self._rows(name)
+        if not rows:
+            return await past(self._node.store, name)
+        row, around = rows[0], self._node.surroundings()
         cause = why(row, around)
         overdue = {"overdue": is_overdue(row, around)}
-        return row | overdue | ({"stuck": _told(cause, row)} if cause else {})
+        return row | overdue | await self._other_end(row) | ({"stuck": _told(cause, row)} if cause else {})
+
+    async def _other_end(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Of a message to the institution itself: its end as a sent one, whose row may be cleaned before the other."""
+        if row["side"] != "inbound" or row["source"] != str(self._node.address):
+            return {}
+        known = await past(self._node.store, row["lk0"])
+        known = known if known["outcome"] else {}
+        return {name: known[name] for name in ("outcome", "ended_at", "reason") if known.get(name)}
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Every line of the ledger about one message; of several with one key the newest, the ``others`` named."""
         name = str(arguments["id"])
-        found = await self._node.store.read(reading.find_messages, name)
-        lk0s = [row["lk0"] for row in found] + await self._node.store.read(reading.find_in_ledger, name)
-        lk0, *others = _newest(name, lk0s)
-        return {"lk0": lk0, "events": await self._node.store.read(reading.trace, lk0), "others": others}
+        lk0s = [row["lk0"] for row in await self._node.store.read(names.find_messages, name)]
+        lk0, *others = newest(name, lk0s + await self._node.store.read(names.find_in_ledger, name))
+        events = await self._node.store.read(reading.trace, lk0)
+        return {"name": short_name(lk0), "lk0": lk0, "events": events, "others": others}
 
     async def body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The payload of a message that is still in a queue."""
-        row = await self._one(str(arguments["id"]))
+        row = (await find_one(self._node.store, str(arguments["id"])))[0]
         payload = await self._node.store.read(reading.body_of, row)
         if payload is None:
             raise NotThere("The row keeps no body any more.", id=row["lk0"])
         table = "tb_0030_body" if row["side"] == "inbound" else "tb_0031_body"
         payload = self._node.store.locking.unlock(table, row["id"], payload)
-        return {"lk0": row["lk0"], "body_base64": b64encode(payload).decode(), "digest": row["digest"]}
+        return {
+            "name": row["name"],
+            "lk0": row["lk0"],
+            "body_base64": b64encode(payload).decode(),
+            "digest": row["digest"],
+        }
 
     async def counts(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """How many rows stand where."""
@@ -117,15 +138,14 @@ class Reading:
 
     async def explain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """One message: whether it is stuck, why, what to do, and what happened to it last."""
-        row = await self._one(str(arguments["id"]))
+        row = await self.show(arguments)
         events = await self._node.store.read(reading.trace, row["lk0"])
-        cause = why(row, self._node.surroundings())
-        return {"message": row, "stuck": _told(cause, row) if cause else None, "last_events": events[-5:]}
+        return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
 
-    async def _one(self, name: str) -> dict[str, Any]:
-        found = await self._node.store.read(reading.find_messages, name)
-        _newest(name, [row["lk0"] for row in found])
-        return found[0]
+    async def _rows(self, name: str) -> list[dict[str, Any]]:
+        found = await self._node.store.read(names.find_messages, name)
+        lk0 = newest(name, [row["lk0"] for row in found])[0] if found else ""
+        return [row for row in found if row["lk0"] == lk0]
 
 
 def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
@@ -135,14 +155,3 @@ def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
 
 def _told(cause: Cause, row: Mapping[str, Any]) -> dict[str, str]:
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
-
-
-def _newest(name: str, lk0s: Sequence[str]) -> list[str]:
-    """The messages that have a name, each once, the newest first as they were given. Of several with one key people
-    mean the newest; a number is no key, so it has to name one message. Raises NotThere, BadArguments."""
-    found = list(dict.fromkeys(lk0s))
-    if not found:
-        raise NotThere(id=name)
-    if len(found) > 1 and name.isdecimal():
-        raise BadArguments("The number fits several messages; give an LK0.", found=found[:5])
-    return found

@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from semq.store.reading import RETURNED, Filter, find_messages, list_messages
+from semq.store.names import find_messages
+from semq.store.reading import RETURNED, Filter, list_messages
 from semq.store.rows import Event
 from semq.store.tables import semq_ledger
 

@@ -3,6 +3,7 @@
 Each function takes a connection of the reader (``PostgresStore.read``) and gives plain dictionaries whose keys are a
 contract with the command line and the console: names of columns, statuses by name, times in ms since 1970 UTC.
 Queues are cleaned when messages are done; the ledger is not, so that a trace tells of messages that are long gone.
+Which messages a name may mean is found by ``names``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from semq.store.proof_tables import semq_certificate, semq_receipts, semq_sessio
 from semq.store.rows import Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
 from semq.umx_t.headers import MOMENT_MAX
+from semq.umx_t.short_name import short_name
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 OUT, IN = tb_0031.c, tb_0030.c
@@ -64,32 +66,6 @@ def waiting_for(connection: Connection, user: str, at_most: int) -> int:
     ``at_most``."""
     some = select(IN.bref).where(IN.target_user == user, IN.app_status == AppStatus.NEW, IN.status == Arrival.RECV)
     return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
-
-
-def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
-    """The messages that a name may mean, the newest first: a full LK0, a record id, or an AppKey (whole, or its last
-    part)."""
-    out = select(tb_0031).where(_named(name, OUT, OUT.object_id)).order_by(OUT.object_id.desc())
-    inbound = select(tb_0030).where(_named(name, IN, IN.bref)).order_by(IN.bref.desc())
-    rows = [outbound_facts(row) for row in connection.execute(out.limit(limit))]
-    rows += [inbound_facts(row) for row in connection.execute(inbound.limit(limit))]
-    return sorted(rows, key=lambda row: row["at"], reverse=True)
-
-
-def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
-    """The LK0 of messages that the ledger knows by an LK0 or an AppKey, also those that were cleaned long ago; the
-    newest first."""
-    c = semq_ledger.c
-    parts = name.split("/", 3)
-    by_key = and_(c.app_key == parts[-1], c.app_key != "")
-    if len(parts) == 4:
-        by_key = and_(by_key, c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])
-    found = connection.execute(select(c.lk0).where(c.lk0 == name).limit(1)).scalars().all()
-    if not found:
-        known = by_key & c.event.in_([Event.ACCEPTED, Event.RECEIVED])
-        newest = select(c.lk0).where(known).group_by(c.lk0).order_by(func.max(c.at).desc()).limit(limit)
-        found = connection.execute(newest).scalars().all()
-    return list(found)
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
@@ -248,17 +224,6 @@ def _has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[b
     return or_(False, *fits)
 
 
-def _named(name: str, c: Any, number: ColumnElement[int]) -> ColumnElement[bool]:
-    conditions: list[ColumnElement[bool]] = [c.lk0 == name]
-    if name.isascii() and name.isdigit() and len(name) < 19:
-        conditions.append(number == int(name))
-    parts = name.split("/", 3)
-    by_key = and_(c.app_key == parts[-1], c.app_key != "")
-    if len(parts) == 4:
-        by_key = and_(by_key, c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])
-    return or_(*conditions, by_key)
-
-
 def _node(partner: str) -> str:
     return partner if "." in partner else f"1.{partner}"
 
@@ -280,7 +245,7 @@ LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_o
 
 def _facts(row: Row[Any], side: str) -> dict[str, Any]:
     values = row._asdict()
-    facts: dict[str, Any] = {"side": side}
+    facts: dict[str, Any] = {"side": side, "name": short_name(values["lk0"])}
     for name, value in values.items():
         if name in LEFT_OUT or name.startswith(("app_domain", "app_type", "app_subtype", "prev_", "reason_")):
             continue

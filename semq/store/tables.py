@@ -292,6 +292,7 @@ tb_0030 = Table(
     one_of("app_status", AppStatus),
     CheckConstraint("sid >= -1 AND deliveries >= 0", name="counts_up"),
     Index("tb_0030_user", "target_user", "bref"),
+    Index("tb_0030_source", "src_object_id"),
     Index("tb_0030_order", "store", "order_key", "src_object_id", postgresql_where=text("order_key <> ''")),
 )
 tb_0030_body = Table(
@@ -336,6 +337,13 @@ tb_0030_done = Table("tb_0030_done", metadata, col("bref", BigInteger, key=True)
 
 # -------------------------------------------------------------------------------------------------------- what is known
 
+# By a short name: the record id in LK0, in one line for each message, at a hub in that which says what became of it.
+RECORD_ID = "split_part(lk0, '.', 6)"
+_AT_HUB = (Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
+FIRST_HEARD = (
+    f"event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"
+    f" OR side = {Side.HUB:d} AND event IN ({', '.join(str(int(event)) for event in _AT_HUB)})"
+)
 semq_ledger = Table(
     "semq_ledger",
     metadata,
@@ -359,6 +367,7 @@ semq_ledger = Table(
         "app_key",
         postgresql_where=text(f"app_key <> '' AND event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"),
     ),
+    Index("semq_ledger_record", text(RECORD_ID), postgresql_where=text(FIRST_HEARD)),
     postgresql_partition_by="RANGE (at)",
 )
 

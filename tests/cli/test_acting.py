@@ -1,5 +1,7 @@
 """Acts of a person: they are done, noted in the ledger with their reason, and refused where it is too late."""
 
+import re
+
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq
 
@@ -24,3 +26,46 @@ def test_a_message_can_be_sent_again(network: Network) -> None:
     assert semq("msg", "resend", lk0, "--why", "partner asked", *at).status == 0
     events = semq("msg", "trace", lk0, *at).data["events"]
     assert any("partner asked" in line["detail"] for line in events)
+
+
+def test_every_command_takes_the_short_name_that_every_node_prints(network: Network) -> None:
+    at = ["--node", network.sender.url]
+    said = semq("msg", "send", "--to", ABSENT, *at, stdin=b"short").out
+    name = said.split()[0]
+    assert said == f"{name}  accepted\n"
+    assert len(name) <= 14
+    lk0 = semq("msg", "show", name, "--json", *at).data["lk0"]
+    hub = ["--node", network.hub.url]
+    for node in (at, hub):
+        shown = semq("msg", "show", name.lower(), "--json", *node).data
+        assert (shown["name"], shown["lk0"]) == (name, lk0)
+        assert semq("msg", "trace", name, "--json", *node).data["lk0"] == lk0
+        assert semq("msg", "body", name, *node).out == "short"
+        assert semq("stuck", "explain", name, "--json", *node).data["message"]["lk0"] == lk0
+    assert name in semq("msg", "list", *at).out
+    assert name in semq("held", "list", *hub).out
+    for command in ("inquire", "resend", "cancel"):
+        assert semq("msg", command, name, *at).out.startswith(name)
+    slipped = name[:-1] + ("0" if name[-1] != "0" else "1")
+    semq("msg", "show", slipped, *at).fails(1, "SEMQ-1207")
+    assert semq("held", "resend", name, "--why", "test", *hub).status == 0
+
+
+def test_what_comes_too_late_is_told_the_end_and_its_time(network: Network) -> None:
+    at = ["--node", network.sender.url]
+    words = ["--to", "56001/late", "--wait", "delivered", "--timeout", "60"]
+    name = semq("msg", "send", *words, *at, stdin=b"done").out.split()[0]
+    semq("msg", "receive", "--user", "late", "--timeout", "60", "--node", network.receiver.url)
+    for node in (network.sender.url, network.receiver.url):
+        while "cleaned" not in semq("msg", "show", name, "--json", "--node", node).data:
+            pass  # the row goes with the next cleanup
+    for command in ("cancel", "hold", "release", "resend", "inquire", "body"):
+        said = semq("msg", command, name, *at)
+        said.fails(1, "SEMQ-1208", "DELIVERED")
+        assert re.search(r"ended_at='\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00'", said.err)
+    shown = semq("msg", "show", name, *at).out
+    assert re.search(r"^outcome +DELIVERED", shown, re.MULTILINE)
+    assert re.search(r"^ended_at +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$", shown, re.MULTILINE)
+    assert "It is not stuck: it ended DELIVERED" in semq("stuck", "explain", name, *at).out
+    semq("held", "resend", name, "--why", "x", "--node", network.hub.url).fails(1, "SEMQ-1208", "FORWARDED")
+    semq("msg", "cancel", name, "--node", network.receiver.url).fails(1, "SEMQ-1208", "DONE")

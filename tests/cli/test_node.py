@@ -1,5 +1,6 @@
 """What nodes say of themselves."""
 
+import re
 import signal
 
 from tests.app.network import Network
@@ -11,7 +12,11 @@ def test_the_status_of_a_local_node(network: Network) -> None:
     assert (told["kind"], told["node"]) == ("local", "1.10008")
     words = semq("node", "status", "--node", network.sender.url)
     assert words.status == 0
-    assert "1.10008" in words.out
+    assert "10008, an institution's node" in words.out
+    assert re.search(r"running since +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d \(", words.out)
+    assert re.search(r"link to hub +up, 2\.hub", words.out)
+    assert "store.units" not in words.out
+    assert "store.units" in semq("node", "status", "--counters", "--node", network.sender.url).out
 
 
 def test_the_incarnation_names_store_and_life(network: Network) -> None:

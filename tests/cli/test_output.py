@@ -1,31 +1,41 @@
-"""Sizes and times for people."""
+"""What commands print: nothing of Python, nothing that steers a terminal."""
 
-from datetime import UTC, datetime
+import json
+from typing import Any
 
 import pytest
 
-from semq.cli.output import brief, moment, size
+from semq.cli.output import Output
 
 
-@pytest.mark.parametrize(
-    ("octets", "words"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**30, "3.0 GiB"), (None, "")],
-)
-def test_sizes(octets: object, words: str) -> None:
-    assert size(octets) == words
+def test_facts_are_words(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).facts({"stuck": {"cause": "HELD"}, "held": True, "reason": ["SEMQ-1", "why"], "gone": None})
+    assert capsys.readouterr().out.splitlines() == ["stuck.cause  HELD", "held         yes", "reason       SEMQ-1 why"]
 
 
-def test_moments_are_local() -> None:
-    now = datetime(2026, 3, 31, 12, 0, 5, tzinfo=UTC)
-    assert moment(now.timestamp() * 1000) == now.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    assert moment(None) == moment(0) == moment("x") == ""
+def test_cells_are_words(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).table((("a", "<"), ("b", ">")), [({"x": 1}, True), (None, ["y"])])
+    assert "{" not in (told := capsys.readouterr().out)
+    assert "yes" in told
 
 
-def test_in_tables_today_is_a_time_and_else_a_date() -> None:
-    now = datetime.now(UTC)
-    assert brief(now.timestamp() * 1000) in (
-        now.astimezone().strftime("%H:%M:%S"),
-        now.astimezone().strftime("%Y-%m-%d"),
-    )
-    assert brief(1000) in ("1970-01-01", "1969-12-31")
-    assert brief(None) == ""
+BAD = "x\x1b[2J\r\n\u202e\x9b\ud800y"
+
+
+@pytest.mark.parametrize("how", ["line", "text", "talk", "facts", "table", "say"])
+def test_nothing_steers_the_terminal(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = Output(as_json=False)
+    given: dict[str, tuple[Any, ...]] = {
+        "facts": ({BAD: BAD},), "table": ((("a", "<"),), [(BAD,)]), "say": ({}, BAD),
+    }  # fmt: skip
+    getattr(out, how)(*given.get(how, (BAD,)))
+    told = "".join(capsys.readouterr())
+    assert not set(told) & set(BAD) - set("x[2J\ny")
+    assert "\\x1b[2J" in told
+
+
+def test_json_is_the_same_data(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=True).data({"reason": BAD})
+    told = capsys.readouterr().out
+    assert not set(told) & set(BAD) - set("x[2J\ny")
+    assert json.loads(told) == {"reason": BAD}

@@ -42,7 +42,7 @@ def working(network: Network, book: Path) -> Iterator["subprocess.Popen[str]"]:
 def send(network: Network, kind: str, key: str, body: bytes, content_type: str = "") -> str:
     said = semq(
         "msg", "send", "--node", network.sender.url, "--json", "--to", "56001/worker", "--domain", "work",
-        "--type", kind, "--key", key, "--content-type", content_type, "--file", "-", stdin=body,
+        "--type", kind, "--key", key, "--content-type", content_type, "--file", "-", "--allow-empty", stdin=body,
     )  # fmt: skip
     return str(said.data["lk0"])
 

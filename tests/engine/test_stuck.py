@@ -9,13 +9,14 @@ from semq.engine.stuck import SILENT_AFTER, Cause, Surroundings, is_overdue, why
 
 Row = dict[str, Any]
 ROW: Row = {
-    "side": "outbound", "id": 7, "direction": "OWN", "target": "1.56001", "ss_status": "SS_INIT", "outcome": None,
+    "side": "outbound", "id": 7, "name": "1-7-4KN6M", "direction": "OWN", "target": "1.56001",
+    "ss_status": "SS_INIT", "outcome": None,
     "source": "1.10008", "reason": None, "held": False, "parked": False, "accepted_at": 0,
 }  # fmt: skip
 RELAYED = ROW | {"direction": "RELAYED"}
 RECEIVED: Row = {
-    "side": "inbound", "id": 9, "save_fwd": 3, "lk1": None, "p_ack_status": "AS_INIT", "s_ack_status": "AS_INIT",
-    "app_status": "NEW", "received_at": 0, "source": "1.10008",
+    "side": "inbound", "id": 9, "name": "1-9-4KN6M", "save_fwd": 3, "lk1": None, "p_ack_status": "AS_INIT",
+    "s_ack_status": "AS_INIT", "app_status": "NEW", "received_at": 0, "source": "1.10008",
 }  # fmt: skip
 LATE = Surroundings(now_ms=1_000_000, overdue_ms=900_000, online={"1.56001"})
 EARLY = replace(LATE, now_ms=1000)
@@ -79,7 +80,7 @@ def test_every_cause_says_what_to_do() -> None:
         assert all(cause.meaning and cause.next_step(row) for cause in Cause)
     assert "held" not in "".join(cause.next_step(ROW) for cause in (Cause.TARGET_OFFLINE, Cause.UNREADABLE))
     assert "`semq held refuse --target 56001 --dry-run`" in Cause.TARGET_OFFLINE.next_step(RELAYED)
-    assert "`semq held refuse 7 --why TEXT`" in Cause.UNREADABLE.next_step(RELAYED)
+    assert "`semq held refuse 1-7-4KN6M --why TEXT`" in Cause.UNREADABLE.next_step(RELAYED)
     assert "--partner 10008" in Cause.BLOCKED_BY_ORDER.next_step(RECEIVED)
 
 

@@ -14,6 +14,7 @@ from platform_node.node import PlatformNode
 from semq.engine.sending import NOBODY_KNOWS
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
+from semq.umx_t.short_name import short_name
 from tests.cli.command import Said, semq_process
 from tests.flows.by_hand import PROPERTIES
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
@@ -208,7 +209,7 @@ async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, 
     await until(partial(_received, app))
     assert (
         await scene.semq("failed", "park", lk0, "--why", "nobody wants it", node=node)
-    ).out == f"{lk0}  is set aside\n"
+    ).out == f"{short_name(lk0)}  is set aside\n"
     [row] = (await ask(app, "failed.list"))["result"]
     assert (row["lk0"], row["error"]) == (lk0, "nobody wants it")
     assert (await scene.semq("failed", "requeue", lk0, node=node)).out == "requeue: 1\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
-from semq.cli.output import size
+from semq.cli.values import size
 from semq.config.settings import PREFIX, STARS, Settings
 
 AMPLE = 4  # times the free space below which publishers are blocked

@@ -1,0 +1,126 @@
+"""Values for people: times, sizes, numbers and statuses in words; what nodes tell is JSON.
+
+Times are ISO 8601 in the time zone of whoever looks (``TZ=UTC semq …`` for UTC), always with its offset. ``lines`` is
+what `output` prints of any facts, so that no command shows a time in milliseconds or a value of Python.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+# The statuses of the design | in words.
+WORDS = {
+    "SS_INIT": "waits to be sent",
+    "SS_SENT": "sent",
+    "SS_ACK_FWD": "forwarded by the hub",
+    "SS_ACK": "stored at the hub",
+    "SS_ACK2": "the receiver has it",
+    "DELIVERED": "delivered",
+    "REJECTED": "rejected",
+    "CANCELLED": "cancelled",
+    "LOST": "lost with a store of the hub",
+    "UNKNOWN": "outcome unknown",
+    "DROPPED": "dropped, the target was offline",
+    "NEW": "waits for the application",
+    "DONE": "the application has it",
+    "PARKED": "set aside for a person",
+    "RECV": "received and recorded",
+    "REJ": "received and refused",
+    "VOID": "a void marker: it was cancelled before it came",
+    "AS_INIT": "not known to be noted",
+    "AS_ACK": "noted",
+    "MUST": "must get there",
+}
+SIZES = ("size", "bytes")
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def moment(milliseconds: object) -> str:
+    """A time: 2026-03-31T14:00:05+02:00; empty if there is none."""
+    found = _datetime(milliseconds)
+    return "" if found is None else found.isoformat(timespec="seconds")
+
+
+def brief(milliseconds: object) -> str:
+    """A time for a table: 14:00:05+02:00 if it is today, 2026-03-31T14:00+02:00 otherwise."""
+    found = _datetime(milliseconds)
+    if found is None:
+        return ""
+    is_today = found.date() == datetime.now().astimezone().date()
+    return found.timetz().isoformat(timespec="seconds") if is_today else found.isoformat(timespec="minutes")
+
+
+def local(text: object) -> str:
+    """A time that a node has written as a text, as ``moment`` writes it; another text as it is."""
+    try:
+        return datetime.fromisoformat(str(text)).astimezone().isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return str(text)
+
+
+def ago(text: object) -> str:
+    """How long a time lies back, in its two largest units; empty if it is none."""
+    try:
+        seconds = int((datetime.now().astimezone() - datetime.fromisoformat(str(text)).astimezone()).total_seconds())
+    except (ValueError, OverflowError, OSError):
+        return ""
+    parts = []
+    for unit, name in UNITS:
+        if seconds >= unit:
+            parts.append(f"{seconds // unit} {name}")
+            seconds %= unit
+    return " ".join(parts[:2]) or "0 s"
+
+
+def size(octets: object) -> str:
+    """A number of octets."""
+    if not isinstance(octets, int | float):
+        return ""
+    for unit in ("B", "KiB", "MiB"):
+        if octets < 1024:
+            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+        octets /= 1024
+    return f"{octets:.1f} GiB"
+
+
+def node_name(address: object) -> str:
+    """An institution as people write it: without the type of its node."""
+    return str(address).removeprefix("1.")
+
+
+def lines(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Facts as names and texts: a tree as dotted names, nothing that is empty."""
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from lines(value, f"{prefix}{name}.")
+        elif value not in (None, "", [], ()):
+            yield prefix + name, plain(value, name)
+
+
+def plain(value: Any, name: str = "") -> str:
+    """One value as a text; its name tells what it is."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "at" or name.endswith(("_at", "not_after")):
+        return moment(value) if isinstance(value, int | float) else local(value)
+    if isinstance(value, int | float) and name.endswith(SIZES):
+        return size(value) if value < 1024 else f"{size(value)} ({value} bytes)"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {text}" for key, text in lines(value))
+    if isinstance(value, list | tuple):
+        return (" " if name == "reason" else ", ").join(map(plain, value))
+    text = str(value)
+    return f"{text} ({WORDS[text]})" if text in WORDS else text
+
+
+def _datetime(milliseconds: object) -> datetime | None:
+    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool) or not milliseconds:
+        return None
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None

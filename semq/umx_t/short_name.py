@@ -1,0 +1,69 @@
+"""Short names of messages: what people read out and type, the same at sender, hub and receiver (PROTOCOL.md section 2).
+
+``LIFE-NUMBER-CHECK``, for instance ``7-4F2K-9QX7M``, in Crockford's base 32 (no I, L, O, U; any case; I and L are read
+as 1, O as 0). LIFE and NUMBER are the two halves of the record id in LK0: how often the store had been opened, and the
+number of the message since. They find the row. CHECK is the beginning of the SHA-256 of the whole LK0: it tells
+messages of different origins apart that have the same record id, and catches nearly every slip of the pen. A short name
+is for people; what travels and what is stored is the LK0.
+"""
+
+import re
+from hashlib import sha256
+from typing import NamedTuple
+
+from semq.umx_t.locator import INT64_MAX
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+NUMBER_BITS = 40  # of a record id; those above count the openings of its store
+CHECK_LENGTH = 5  # 25 bits
+_FORM = re.compile(r"([0-9A-TV-Z]{1,5})-([0-9A-TV-Z]{1,8})-([0-9A-TV-Z]{5})")
+_READ_AS = str.maketrans("ILO", "110")
+
+
+class ShortName(NamedTuple):
+    """A short name that has been read: the record id, and the characters that tell origins apart."""
+
+    object_id: int
+    check: str
+
+    def fits(self, lk0: str) -> bool:
+        """Whether it is the name of this message."""
+        return lk0.rpartition(".")[2] == str(self.object_id) and self.check == _check(lk0)
+
+
+def short_name(lk0: str) -> str:
+    """The short name of a message; empty for a text that is no LK0."""
+    number = lk0.rpartition(".")[2]
+    if not (number.isascii() and number.isdecimal()):
+        return ""
+    life, count = divmod(int(number), 1 << NUMBER_BITS)
+    return f"{_written(life)}-{_written(count)}-{_check(lk0)}"
+
+
+def read_short_name(text: str) -> ShortName | None:
+    """Read what may be a short name; None for what has not its form."""
+    form = _FORM.fullmatch(text.upper()) if text.isascii() else None
+    if form is None:
+        return None
+    life, count, check = (part.translate(_READ_AS) for part in form.groups())
+    object_id = (_number(life) << NUMBER_BITS) + _number(count)
+    return ShortName(object_id, check) if object_id <= INT64_MAX else None
+
+
+def _check(lk0: str) -> str:
+    bits = int.from_bytes(sha256(lk0.encode("utf-8", "surrogatepass")).digest()[:4]) >> (32 - 5 * CHECK_LENGTH)
+    return _written(bits).rjust(CHECK_LENGTH, "0")
+
+
+def _written(number: int) -> str:
+    digits = ALPHABET[number & 31]
+    while number := number >> 5:
+        digits = ALPHABET[number & 31] + digits
+    return digits
+
+
+def _number(digits: str) -> int:
+    number = 0
+    for digit in digits:
+        number = number << 5 | ALPHABET.index(digit)
+    return number

@@ -1,0 +1,56 @@
+"""Short names: short, the same everywhere, and safe against slips of the pen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.umx_t.locator import INT64_MAX
+from semq.umx_t.short_name import ALPHABET, CHECK_LENGTH, ShortName, read_short_name, short_name
+
+LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
+NUMBERS = st.integers(0, INT64_MAX)
+
+
+def test_a_known_name() -> None:
+    assert short_name(LK0) == "1-1-4KN6M"
+    assert len(short_name("1.10008.1.1.534a226699edc7f7.109951162777700")) <= 16
+
+
+@given(NUMBERS)
+def test_a_name_is_read_as_it_was_written(number: int) -> None:
+    lk0 = f"1.10008.1.1.ab.{number}"
+    name = read_short_name(short_name(lk0))
+    assert name is not None
+    assert name.object_id == number
+    assert name.fits(lk0)
+    assert not name.fits(f"1.10008.1.1.ab.{number}0")
+
+
+def test_people_may_write_it_as_they_like() -> None:
+    name = short_name("1.10008.1.1.ab.1099511627777")
+    assert name.startswith("1-1-")
+    assert read_short_name(name.lower()) == read_short_name(name) == read_short_name(f"I-l-{name[4:]}")
+    assert read_short_name("o-O-00000") == ShortName(0, "00000")
+
+
+@pytest.mark.parametrize("place", range(CHECK_LENGTH))
+def test_a_slip_of_the_pen_names_nothing(place: int) -> None:
+    name = short_name(LK0)
+    at = len(name) - CHECK_LENGTH + place
+    for other in ALPHABET.replace(name[at], ""):
+        slipped = read_short_name(name[:at] + other + name[at + 1 :])
+        assert slipped is not None
+        assert not slipped.fits(LK0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1-1", "1-1-9QX7", "1-1-9QX7MM", "1-1-9QX7U", "1.1.9QX7M", "S1-0001-ABCDEF", "ZZZZZ-1-9QX7M",
+     "1-ZZZZZZZZZ-9QX7M", "1-1-9Q7M²", LK0],
+)  # fmt: skip
+def test_other_texts_are_none(text: str) -> None:
+    assert read_short_name(text) is None
+
+
+def test_what_is_no_locator_has_no_short_name() -> None:
+    assert short_name("") == short_name("u-1.x") == short_name("1.2.٣") == ""
