@@ -60,7 +60,7 @@ def tables(database: str) -> Iterator[Connection]:
         yield connection
 
 
-def touched(connection: Connection, look: Any) -> int:
+def touched(connection: Connection, look: Any) -> float:
     """How many rows Postgres reads for what a function asks."""
     asked: list[tuple[str, Any]] = []
 
@@ -70,7 +70,7 @@ def touched(connection: Connection, look: Any) -> int:
     event.listen(connection, "before_cursor_execute", note)
     look()
     event.remove(connection, "before_cursor_execute", note)
-    rows = 0
+    rows = 0.0
     for statement, parameters in asked:
         cursor = connection.connection.cursor()
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
