@@ -8,11 +8,12 @@ behind each unit of the store and each flush. A node at rest therefore sleeps. A
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
 
 from semq.clock import Clock
 from semq.errors import Unavailable
@@ -49,6 +50,18 @@ class Job:
     run: Callable[[], None] | Callable[[], Awaitable[None]]
 
 
+class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Fires every so many seconds, and the first time ``first_s`` after it is planned, where that is given."""
+
+    def __init__(self, every_s: float, first_s: float | None = None) -> None:
+        self.every_s = every_s
+        self._first_s = first_s
+
+    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
+        wait_s, self._first_s = self.every_s if self._first_s is None else self._first_s, None
+        return now + timedelta(seconds=wait_s)
+
+
 class Clockwork:
     """Drives one engine, and the other jobs of its node."""
 
@@ -67,7 +80,7 @@ class Clockwork:
     def start(self) -> None:
         """Begin to tick."""
         for job in self.jobs:
-            self._scheduler.add_job(_run, "interval", [job], seconds=job.every_s, id=job.name, name=job.name)
+            self._scheduler.add_job(_run, Every(job.every_s), [job], id=job.name, name=job.name)
         self._scheduler.start()
         self._due = self._clock.monotonic() + BACKSTOP_S
         self._offset = self._wall_offset()
@@ -84,7 +97,8 @@ class Clockwork:
     def hasten(self, name: str, in_s: float = 0.0) -> None:
         """Run a job of the table so soon; its schedule goes on from there."""
         if self._scheduler.running:
-            self._scheduler.modify_job(name, next_run_time=self._clock.wall() + timedelta(seconds=in_s))
+            job = self._scheduler.get_job(name)
+            self._scheduler.reschedule_job(name, trigger=Every(job.trigger.every_s, in_s))
 
     def on_mail(self) -> None:
         """The engine has mail: flush it at the end of this turn."""
@@ -99,7 +113,7 @@ class Clockwork:
         due = max(due, now + TICK_S_MIN)
         if due < self._due - TICK_S_MIN / 2:
             self._due = due
-            self._scheduler.modify_job(ENGINE, next_run_time=self._clock.wall() + timedelta(seconds=due - now))
+            self.hasten(ENGINE, due - now)
 
     def _flush(self) -> None:
         self._engine().flush()
