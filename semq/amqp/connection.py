@@ -20,6 +20,7 @@ from semq.amqp.errors import (
     ConnectionException,
     FrameError,
     LocalMisuse,
+    NotAllowed,
     by_code,
 )
 from semq.amqp.events import (
@@ -33,7 +34,7 @@ from semq.amqp.events import (
 )
 from semq.amqp.frames import BAD_END, OVERSIZE, UNKNOWN_TYPE, FrameReader
 from semq.amqp.hot import Lane
-from semq.amqp.lifecycle import Lifecycle
+from semq.amqp.lifecycle import MUTE, Lifecycle
 from semq.amqp.limits import Limits
 from semq.amqp.methods import (
     ChannelClose,
@@ -46,6 +47,7 @@ from semq.amqp.methods import (
     Method,
 )
 from semq.amqp.negotiation import Agreement, capabilities_of
+from semq.amqp.sender import UNLIMITED
 from semq.amqp.spec import (
     CLASS_IDS,
     CONNECTION,
@@ -53,7 +55,6 @@ from semq.amqp.spec import (
     FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
-    FRAME_OVERHEAD,
     REPLY_SUCCESS,
 )
 from semq.amqp.states import CHANNEL, Cell, ChannelState, ConnectionState, Grid
@@ -61,6 +62,7 @@ from semq.amqp.wire import Table
 
 CHANNEL_CLASS: Final = CLASS_IDS["channel"]
 CHANNEL_MAX: Final = (1 << 16) - 1
+CLOSE_IDS: Final = IDS.pack(*ConnectionClose.ids)
 CONNECTION_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ConnectionClose, ConnectionCloseOk))
 CHANNEL_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ChannelClose, ChannelCloseOk))
 
@@ -74,7 +76,7 @@ class Connection(Lifecycle):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self._reader = FrameReader(limits.initial_frame_max - FRAME_OVERHEAD)
+        self._reader = FrameReader(limits.initial_frame_max)
         self._whole_max = limits.whole_max
 
     # What comes in
@@ -112,7 +114,9 @@ class Connection(Lifecycle):
     def _take_frame(self, kind: int, number: int, start: int, stop: int) -> None:
         """The general road: one frame, and what is wrong with it."""
         try:
-            if kind == FRAME_METHOD:
+            if self._state is ConnectionState.CLOSE_HEARD:
+                self._answer_again(kind, number, start)
+            elif kind == FRAME_METHOD:
                 self._take_method(number, self._reader.buffer[start:stop])
             elif kind in {FRAME_HEADER, FRAME_BODY}:
                 self._take_content(kind, number, start, stop)
@@ -120,8 +124,7 @@ class Connection(Lifecycle):
                 if number or stop > start:
                     raise FrameError("a heartbeat is empty and on channel 0")
             elif kind == OVERSIZE:
-                size = start + FRAME_OVERHEAD
-                raise FrameError(f"a frame of {size} octets is above the frame-max of {self.frame_max}")
+                self._refuse_oversize(start)
             else:
                 # Nothing more is sent to a peer whose frames cannot be told apart (4.2.3).
                 self._out, self._out_size = [], 0
@@ -130,6 +133,21 @@ class Connection(Lifecycle):
             self._fail_channel(self._channels[number], error)
         except AmqpError as error:
             self._fail(error)
+
+    def _answer_again(self, kind: int, number: int, start: int) -> None:
+        """The peer has closed, and is heard only if it does so again: its threads may close at the same time."""
+        if kind == FRAME_METHOD and not number and self._reader.buffer[start : start + IDS.size] == CLOSE_IDS:
+            self._put_method(self._zero, ConnectionCloseOk())
+
+    def _refuse_oversize(self, payload: int) -> None:
+        """Say why and end at once: what a close-ok would stand behind may never come."""
+        if self._state is ConnectionState.CLOSING:
+            self._terminate(self._reason)
+            return
+        error = FrameError(f"a frame with a payload of {payload} octets is above the frame-max of {self.frame_max}")
+        if self._state not in MUTE:
+            self._put_method(self._zero, ConnectionClose(error.reply_code, error.reply_text))
+        self._terminate(error)
 
     def _garbage(self, kind: int, octet: int) -> AmqpError:
         """What is wrong with octets that are no frame."""
@@ -192,6 +210,8 @@ class Connection(Lifecycle):
         self._check(CHANNEL[channel.state]["other"], "a content frame", channel.state)
         buffer = self._reader.buffer
         if kind == FRAME_HEADER:
+            if stop - start > self._reader.header_max:
+                raise FrameError(f"a content header of {stop - start} octets cannot be passed on in one frame")
             self._events += channel.take_header(buffer[start:stop], self.limits)
         else:
             self._events += channel.take_body(buffer, start, stop)
@@ -201,7 +221,9 @@ class Connection(Lifecycle):
     def _agree(self, agreement: Agreement) -> None:
         """The limits hold from here on, both ways."""
         self.frame_max, self.channel_max, heartbeat = agreement
-        self._reader.payload_max = self._limit_payload(self.frame_max)
+        self._limit_payload(self.frame_max)
+        # On receipt frame-max counts the payload alone, as in RabbitMQ: clients in use fill it so.
+        self._reader.payload_max, self._reader.header_max = self.frame_max or UNLIMITED, self._body_max
         self._heart.begin(heartbeat, self._now)
         self._events.append(Tuned(*agreement))
 
@@ -213,8 +235,12 @@ class Connection(Lifecycle):
     # Deeds of the channel grid
 
     def _on_channel_opened(self, channel: Channel, method: Method) -> None:
-        if channel.number > (self.channel_max or CHANNEL_MAX):
-            raise ChannelError(f"channel {channel.number} is above the channel-max of {self.channel_max}", *method.ids)
+        # Clients in use count upwards and never take a number again, so the open ones are counted, as in RabbitMQ.
+        opened = len(self._channels)
+        if opened >= (self.channel_max or CHANNEL_MAX):
+            raise NotAllowed(
+                f"number of channels opened ({opened}) has reached the negotiated channel_max ({self.channel_max})"
+            )
         self._channels[channel.number] = channel
         self._put_method(channel, ChannelOpenOk())
         self._events.append(ChannelOpened(channel.number))

@@ -63,32 +63,33 @@ class Pieces:
 
 
 class FrameReader:
-    """Cuts octets into frames. ``payload_max`` may change between two frames."""
+    """Cuts octets into frames. ``payload_max`` may change between two frames.
 
-    __slots__ = ("_frame", "_head", "_missing", "_pieces", "_skip", "at", "buffer", "payload_max")
+    ``header_max`` is for those who read content headers: a header is never cut, so one that is received must fit a
+    frame that is sent.
+    """
+
+    __slots__ = ("_frame", "_head", "_missing", "_pieces", "at", "buffer", "header_max", "payload_max")
 
     def __init__(self, payload_max: int) -> None:
-        self.payload_max = payload_max
+        self.payload_max = self.header_max = payload_max
         self.buffer = b""
         self.at = 0
         self._head = b""  # fewer octets than a frame head has
         self._frame: tuple[int, int] | None = None  # type and channel of a frame that has begun
         self._pieces = Pieces()  # what has come of its payload
         self._missing = 0  # what has not
-        self._skip = 0  # octets of an oversize frame that have not come
 
     def frames(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
         """Type, channel, start and stop of the payload in ``buffer``, for each complete frame.
 
-        Who reads on beyond the frame it was given moves ``at``. In place of the type may stand ``UNKNOWN_TYPE`` or
-        ``BAD_END``, after which nothing more comes, or ``OVERSIZE``: the length then stands in place of the start,
-        and the frame is skipped. Run the iterator to its end, for its last step keeps what is incomplete.
+        Who reads on beyond the frame it was given moves ``at``. In place of the type may stand ``UNKNOWN_TYPE``,
+        ``BAD_END`` or ``OVERSIZE`` (the length then stands in place of the start), after which nothing more comes. Run
+        the iterator to its end, for its last step keeps what is incomplete.
         """
         if self._head:
             data = self._head + data  # a head seldom falls between two reads; if it does, one copy is cheaper than care
         self.buffer, self.at = data, 0
-        if self._skip:
-            self._skip_over(data)
         if self._frame is not None and (event := self._gather(data, *self._frame)):
             yield event
             self.buffer = data
@@ -101,10 +102,9 @@ class FrameReader:
                 yield UNKNOWN_TYPE, channel, kind, 0
                 return
             if length > self.payload_max:
-                self.at, self._skip = start, length + 1
-                self._skip_over(data)
                 yield OVERSIZE, channel, length, 0
-            elif stop >= size:
+                return
+            if stop >= size:
                 self.at, self._frame, self._missing = start, (kind, channel), length
                 self._gather(data, kind, channel)
             elif data[stop] != FRAME_END:
@@ -114,11 +114,6 @@ class FrameReader:
                 self.at = stop + 1
                 yield kind, channel, start, stop
         self._head = data[self.at :]
-
-    def _skip_over(self, data: bytes) -> None:
-        step = min(self._skip, len(data) - self.at)
-        self._skip -= step
-        self.at += step
 
     def _gather(self, data: bytes, kind: int, channel: int) -> tuple[int, int, int, int] | None:
         """Take what is there of the frame that has begun; the frame, once its end octet has come."""

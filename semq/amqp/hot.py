@@ -56,7 +56,7 @@ def _content(
         or class_id != BASIC
         or weight
         or body_size > body_max
-        or not _HEADER_PAYLOAD_MIN <= length <= payload_max
+        or not _HEADER_PAYLOAD_MIN <= length <= reader.header_max
         or stop >= size
         or data[stop] != FRAME_END
     ):

@@ -59,7 +59,7 @@ class Lifecycle(Sender):
     @property
     def is_closed(self) -> bool:
         """Nothing will be heard or said any more; the socket may be closed when the output is written."""
-        return self._state is ConnectionState.CLOSED
+        return self._state in {ConnectionState.CLOSED, ConnectionState.CLOSE_HEARD}
 
     @property
     def heartbeat(self) -> int:
@@ -160,7 +160,7 @@ class Lifecycle(Sender):
         self._close(ConnectionClose(error.reply_code, error.reply_text, *error.ids), error)
 
     def _close(self, method: ConnectionClose, reason: AmqpError | None) -> None:
-        if self._state in {ConnectionState.CLOSING, ConnectionState.CLOSED}:
+        if self._state is ConnectionState.CLOSING or self.is_closed:
             return
         if self._state in MUTE:
             self._terminate(reason)
@@ -190,6 +190,7 @@ class Lifecycle(Sender):
     def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
         """The end: nothing more is heard or said."""
         pause = self._pause and not by_peer and error is not None and not isinstance(error, Broken)
-        self._state, self._deadline = ConnectionState.CLOSED, None
+        self._state = ConnectionState.CLOSE_HEARD if by_peer else ConnectionState.CLOSED
+        self._deadline = None
         self._channels.clear()
         self._events.append(ConnectionClosed(error, by_peer, pause))

@@ -53,11 +53,10 @@ class Sender:
         """Octets of body that fit one frame."""
         return self._body_max
 
-    def _limit_payload(self, frame_max: int) -> int:
-        """The frame-max is agreed, 0 meaning none; gives the octets that a payload may have."""
+    def _limit_payload(self, frame_max: int) -> None:
+        """The frame-max is agreed, 0 meaning none: what is sent keeps it with the overhead of the frame."""
         self._body_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
         self._joined_max = min(self._body_max, JOINED_MAX)
-        return self._body_max
 
     def _put(self, channel: Channel, octets: Octets) -> None:
         """Queue output of a channel, behind the body that it is streaming if there is one."""

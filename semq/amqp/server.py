@@ -157,7 +157,7 @@ class ServerConnection(Connection):
     def _read(self, data: bytes) -> None:
         if self._state is ConnectionState.NEW:
             data = self._greet(data)
-        if not self.is_closed:
+        if self._state is not ConnectionState.CLOSED:
             super()._read(data)
 
     def _greet(self, data: bytes) -> bytes:

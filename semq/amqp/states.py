@@ -30,6 +30,7 @@ class ConnectionState(Enum):
     OPEN_SENT = "open sent"  # client: waits for open-ok
     OPEN = "open"
     CLOSING = "closing"  # close has been sent: waits for close-ok
+    CLOSE_HEARD = "close heard"  # close-ok has been sent: only close is heard, and answered again
     CLOSED = "closed"
 
 
@@ -54,25 +55,25 @@ OPEN_HEARD  !                 !                  !           !                !
 OPEN        !                 !                  !           !                .:secret
 CLOSING     .                 .                  .           .                .
 
-state       close         close-ok    channel
-START_SENT  CLOSED:closed !           !504
-LOGIN_HEARD CLOSED:closed !           !504
-SECURE_SENT CLOSED:closed !           !504
-TUNE_SENT   CLOSED:closed !           !504
-TUNED       CLOSED:closed !           !504
-OPEN_HEARD  CLOSED:closed !           !504
-OPEN        CLOSED:closed !           .:traffic
-CLOSING     .:both        CLOSED:done .
+state       close              close-ok    channel
+START_SENT  CLOSE_HEARD:closed !           !504
+LOGIN_HEARD CLOSE_HEARD:closed !           !504
+SECURE_SENT CLOSE_HEARD:closed !           !504
+TUNE_SENT   CLOSE_HEARD:closed !           !504
+TUNED       CLOSE_HEARD:closed !           !504
+OPEN_HEARD  CLOSE_HEARD:closed !           !504
+OPEN        CLOSE_HEARD:closed !           .:traffic
+CLOSING     .:both             CLOSED:done .
 """
 
 CLIENT_GRID = """
-state        start            secure              tune           open-ok     close         close-ok    channel
-HEADER_SENT  LOGIN_SENT:start !                   !              !           CLOSED:closed !           !504
-LOGIN_SENT   !                SECURE_HEARD:secure OPEN_SENT:tune !           CLOSED:closed !           !504
-SECURE_HEARD !                !                   !              !           CLOSED:closed !           !504
-OPEN_SENT    !                !                   !              OPEN:opened CLOSED:closed !           !504
-OPEN         !                !                   !              !           CLOSED:closed !           .:traffic
-CLOSING      .                .                   .              .           .:both        CLOSED:done .
+state        start            secure              tune           open-ok     close              close-ok    channel
+HEADER_SENT  LOGIN_SENT:start !                   !              !           CLOSE_HEARD:closed !           !504
+LOGIN_SENT   !                SECURE_HEARD:secure OPEN_SENT:tune !           CLOSE_HEARD:closed !           !504
+SECURE_HEARD !                !                   !              !           CLOSE_HEARD:closed !           !504
+OPEN_SENT    !                !                   !              OPEN:opened CLOSE_HEARD:closed !           !504
+OPEN         !                !                   !              !           CLOSE_HEARD:closed !           .:traffic
+CLOSING      .                .                   .              .           .:both             CLOSED:done .
 
 state        blocked   unblocked   update-secret-ok
 HEADER_SENT  !         !           !

@@ -72,9 +72,13 @@ def exchange_bind(channel: Channel, ask: m.ExchangeBind) -> None:
 
 
 def exchange_unbind(channel: Channel, ask: m.ExchangeUnbind) -> None:
-    """exchange.unbind; undoing what is not there is no error."""
-    source, destination = _exchange_ends(channel, ask)
-    must_wait = channel.session.vhost.unbind(source, destination, ask.routing_key, ask.arguments)
+    """exchange.unbind; undoing what is not there is no error, whichever part of it is missing."""
+    try:
+        source, destination = _exchange_ends(channel, ask)
+    except NotFound:
+        must_wait = False
+    else:
+        must_wait = channel.session.vhost.unbind(source, destination, ask.routing_key, ask.arguments)
     channel.reply_when_saved(m.ExchangeUnbindOk(), ask.no_wait, must_wait)
 
 
@@ -171,6 +175,8 @@ def _queue_ends(channel: Channel, ask: "m.QueueBind | m.QueueUnbind") -> tuple[A
     key = name if not (ask.queue or ask.routing_key) else ask.routing_key
     session.require(Right.WRITE, "queue", name)
     session.require(Right.READ, "exchange", ask.exchange)
+    if not ask.exchange:
+        raise refusals.default_exchange()
     exchange = session.vhost.find_exchange(ask.exchange)  # first, as RabbitMQ: when both are missing, it is named
     return exchange, session.vhost.find_queue(name, session), key
 

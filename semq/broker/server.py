@@ -11,8 +11,10 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
+from platform import python_version
 from typing import Any
 
+from semq import __version__
 from semq.amqp.limits import ANY_SIZE, Limits
 from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
@@ -37,6 +39,15 @@ from semq.transport.listener import Drainable, Listener, ListenerConfig
 from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
+
+# What every server says of itself beside its capabilities: the properties that the specification and RabbitMQ name.
+ABOUT: Mapping[str, Any] = {
+    "product": "SEMQ",
+    "version": __version__,
+    "platform": f"Python {python_version()}",
+    "copyright": "Copyright the SEMQ authors.",
+    "information": "Licensed under the Apache License 2.0.",
+}
 
 
 @dataclass(slots=True)
@@ -84,7 +95,7 @@ class ServerConfig:
     connection: Limits = field(default_factory=Limits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    properties: Mapping[str, Any] = field(default_factory=lambda: {"product": "SEMQ"})
+    properties: Mapping[str, Any] = field(default_factory=dict)  # beside, or instead of, those of ``ABOUT``
 
 
 class AmqpServer:
@@ -253,7 +264,7 @@ class AmqpServer:
     def _accept(self) -> tuple[AmqpMachine, Drainable]:
         machine = ServerConnection(
             self._connection_limits,
-            server_properties=self.config.properties,
+            server_properties={**ABOUT, **self.config.properties},
             mechanisms=self.authenticator.mechanisms,
         )
         return machine, Session(self, machine)

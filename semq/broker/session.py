@@ -223,7 +223,10 @@ class Session:
         self.info = SessionInfo(
             self.user, self.link.peer, vhost.name, self.login.client_properties, self.clock.wall(), self.close
         )
-        self.machine.accept_open()
+        try:
+            self.machine.accept_open()
+        except LocalMisuse:
+            return  # the client did not wait for the answer: the news of its end stands behind the request
         self.touch()
         self.is_open = True
         log.info("%s from %s opened %s", self.user, self.link.peer, vhost.name)

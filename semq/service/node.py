@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from semq import __version__
 from semq.amqp.limits import Limits
 from semq.broker import persist
 from semq.broker.definitions import VhostLimits
@@ -371,8 +370,7 @@ class Node(Generic[E]):
             limits=self.broker_limits(),
             vhosts=(*self.vhosts, *access.virtual_hosts(a)),
             properties={
-                "product": "SEMQ",
-                "version": __version__,
+                "cluster_name": str(self.address),
                 "node_id": self.address.id,
                 **self.identity(),
                 **self.greeting(),

@@ -83,6 +83,7 @@ class Link(asyncio.BufferedProtocol):
         self._lingering: asyncio.TimerHandle | None = None
         self._ending_event: Event | None = None
         self._is_ending = False
+        self._is_parting = False  # the peer has closed: it ends the socket, and may say close again before
         self._has_resumed = False
         self._is_marked = False
         self._read_pauses: set[str] = set()
@@ -102,7 +103,10 @@ class Link(asyncio.BufferedProtocol):
         return self._turn.read_buffer[: self._read_size]
 
     def buffer_updated(self, nbytes: int) -> None:
-        if not self._is_ending:
+        if self._is_parting:
+            self.machine.receive(bytes(self._turn.read_buffer[:nbytes]), self._clock.monotonic())
+            self._write()
+        elif not self._is_ending:
             data = bytes(self._turn.read_buffer[:nbytes])
             if nbytes == self._read_size:
                 self._let_others_read()
@@ -246,13 +250,15 @@ class Link(asyncio.BufferedProtocol):
         self._write()
         if isinstance(self._ending_event, ConnectionClosed):
             self._is_ending = True
+            self._is_parting = self._ending_event.by_peer
             self._hang_up()
 
     def _hang_up(self) -> None:
         """Close the socket, but hear the peer out for a moment: if something of it stood unread, its kernel would throw
-        our last words away."""
+        our last words away. A peer that has closed the connection is the one to end the socket."""
         if self._transport.can_write_eof() and not self._transport.is_closing():
-            self._transport.write_eof()
+            if not self._is_parting:
+                self._transport.write_eof()
             self.read_on()
             self._lingering = self._loop.call_later(LINGER_S, self._transport.close)
         else:

@@ -34,6 +34,7 @@ SOFT: list[tuple[Act, int, str]] = [
     (lambda c: c.exchange_declare(""), 403, "operation not permitted on the default exchange"),
     (lambda c: c.exchange_delete(""), 403, "default exchange"),
     (lambda c: c.queue_bind("mine", ""), 403, "default exchange"),
+    (lambda c: c.queue_unbind("none", "", "k"), 403, "default exchange"),
     (lambda c: c.exchange_bind("amq.topic", ""), 403, "default exchange"),
     (lambda c: c.exchange_declare("amq.topic", "fanout", durable=True), 406, "inequivalent arg 'type'"),
     (lambda c: c.exchange_declare("amq.topic", "topic"), 406, "received 'false' but current is 'true'"),
@@ -83,6 +84,12 @@ def test_declaring_again_in_the_same_way_is_no_error(channel: BlockingChannel) -
     channel.exchange_unbind("amq.fanout", "amq.direct", "again")
     channel.queue_delete("again")
     channel.exchange_delete("again")
+
+
+@pytest.mark.parametrize(("destination", "source"), [("none", "gone"), ("none", "amq.direct"), ("amq.direct", "none")])
+def test_unbinding_what_is_not_there_is_no_error(channel: BlockingChannel, destination: str, source: str) -> None:
+    channel.exchange_unbind(destination, source, "k")
+    channel.queue_unbind(destination, source, "k")
 
 
 def test_names_by_the_server_and_the_queue_that_was_declared_last(channel: BlockingChannel) -> None:

@@ -5,9 +5,8 @@ import pytest
 from pika.exceptions import ConnectionClosedByBroker, ProbableAccessDeniedError, ProbableAuthenticationError
 
 from semq.amqp import sasl
-from semq.amqp.events import MethodReceived, Opened
-from semq.amqp.methods import ConnectionUpdateSecret, ConnectionUpdateSecretOk
-from tests.broker.raw import RawClient
+from semq.amqp.events import ChannelClosed, MethodReceived, Opened
+from semq.amqp.methods import ConnectionUpdateSecret, ConnectionUpdateSecretOk, QueueDeclare
 from tests.broker.served import Served
 
 
@@ -56,30 +55,20 @@ def test_responses_that_cannot_be_read(broker: Served, mechanism: str, response:
     assert error.reply_code == code
 
 
-def test_a_fresh_secret(broker: Served) -> None:
-    with broker.raw().opened() as client:
-        refreshed(client, b"guest")
-        client.machine.send(0, ConnectionUpdateSecret(b"wrong", "expired"))
+@pytest.mark.parametrize("secret", [b"guest", b"another"])
+def test_a_secret_changes_nothing_and_is_answered(broker: Served, secret: bytes) -> None:
+    with broker.raw("narrow").opened() as client:
+        client.machine.send(0, ConnectionUpdateSecret(secret, "expired"))
         client.flush()
-        error = client.closed().error
-    assert error is not None
-    assert (error.reply_code, error.class_id, error.method_id) == (530, 10, 70)
+        client.until(MethodReceived, lambda event: isinstance(event.method, ConnectionUpdateSecretOk))
+        client.send(QueueDeclare("not.mine"))
+        assert client.until(ChannelClosed).error is not None  # the same user, with the same rights
+    with broker.raw("narrow", password="another") as client:
+        assert client.closed().error is not None  # and the old password holds
 
 
-def test_a_secret_of_somebody_else_is_none(monkeypatch: pytest.MonkeyPatch, broker: Served) -> None:
-    async def mistaken(*_: object) -> str:
-        return "narrow"
-
+def test_what_the_server_says_of_itself(broker: Served) -> None:
     with broker.raw().opened() as client:
-        monkeypatch.setattr(broker.server.authenticator, "authenticate", mistaken)
-        client.machine.send(0, ConnectionUpdateSecret(b"guest", "expired"))
-        client.flush()
-        error = client.closed().error
-    assert error is not None
-    assert error.reply_code == 530
-
-
-def refreshed(client: RawClient, secret: bytes) -> None:
-    client.machine.send(0, ConnectionUpdateSecret(secret, "expired"))
-    client.flush()
-    client.until(MethodReceived, lambda event: isinstance(event.method, ConnectionUpdateSecretOk))
+        about = client.machine.peer_properties
+    assert {"product", "version", "platform", "copyright", "information", "capabilities"} <= set(about)
+    assert all(isinstance(value, str) for name, value in about.items() if name != "capabilities")

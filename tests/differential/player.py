@@ -17,6 +17,7 @@ from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import LocalMisuse
 from tests.broker.raw import RawClient
+from tests.differential.bare import Bare
 
 PATIENCE_S = 10.0  # for an answer that must come
 QUIET_S = 0.25  # without any news: what comes by itself has come
@@ -72,7 +73,7 @@ class On(NamedTuple):
     step: "Step"
 
 
-Step = m.Method | Publish | Quiet | Wait | HangUp | CloseChannel
+Step = m.Method | Publish | Quiet | Wait | HangUp | CloseChannel | Bare
 Script = Sequence["Step | On"]
 
 
@@ -125,6 +126,8 @@ class Player:
             self._listen(time.monotonic() + step.seconds, lambda: False)
         elif isinstance(step, Quiet):
             self._until_quiet()
+        elif isinstance(step, Bare):
+            self._heard[on.client, on.channel] = step.perform(self._port)
         elif isinstance(step, HangUp):
             self._client(on.client).raw.socket.close()
             del self._clients[on.client]

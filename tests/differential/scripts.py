@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from semq.amqp import methods as m
 from semq.amqp.content import Properties
 from semq.amqp.wire import Table
+from tests.differential.bare import Bare, head, message, said
 from tests.differential.player import CloseChannel, HangUp, On, Publish, Quiet, Script, Wait
 
 Q = m.QueueDeclare("d.q")
@@ -300,6 +301,21 @@ SCRIPTS: dict[str, Script] = {
     ],
     "a neighbour is unharmed": [Q, On(1, 2, m.QueueDeclare("d.none", passive=True)), to_q(b"1"), QUIET, PASSIVE,
         On(2, 1, m.ExchangeDeclare("d.y", "nonsense")), PASSIVE],
+    "undoing what is not there": [m.ExchangeUnbind("d.none", "d.gone", "k"), m.ExchangeUnbind("d.none", "amq.direct"),
+        m.ExchangeUnbind("amq.direct", "d.none"), m.ExchangeUnbind("amq.direct", "amq.fanout", "k"),
+        m.QueueUnbind("d.none", "d.gone", "k"), m.QueueUnbind("d.none", "amq.direct", "k"),
+        m.QueueUnbind("d.none", "", "k"), m.ExchangeUnbind("", "d.none"), m.QueueDelete("d.none", True, True),
+        m.ExchangeDelete("d.none", True), m.BasicCancel("d.none"), m.QueuePurge("d.none")],
+    "frames at their limit": [Q, *(Bare(f"body frame of {size}", message(size, size))
+        for size in (131_064, 131_065, 131_072, 131_073)), *(Bare(f"body frame of {size}, frame-max 4096",
+        message(size, size), frame_max=4096) for size in (4088, 4089, 4096, 4097)),
+        Bare("a head above the limit", message(9) + head(131_073))],
+    "numbers of channels": [
+        Bare("above channel-max", b"".join(said(m.ChannelOpen(), at) for at in (11, 2048, 65_535)), channel_max=10),
+        Bare("too many", b"".join(said(m.ChannelOpen(), at) for at in (7, 100, 2, 3)), channel_max=4)],
+    "closed more than once": [Bare("three times", said(m.ConnectionClose(200), 0) * 3),
+        Bare("with others between", said(m.ConnectionClose(200), 0) + said(Q) + said(m.ConnectionClose(200), 0))],
+    "another secret": [Bare("of another", said(m.ConnectionUpdateSecret(b"another", "expired"), 0) + said(Q)), Q],
     "what is not there": [m.ChannelFlow(True), m.BasicRecoverAsync(True), QUIET],
 }  # fmt: skip
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
 from semq.amqp.events import Delivered, Event
+from semq.amqp.frames import FRAME_HEAD, frame
 from semq.amqp.limits import Limits
-from semq.amqp.spec import PROTOCOL_HEADER
+from semq.amqp.spec import FRAME_BODY, FRAME_METHOD, PROTOCOL_HEADER
 from semq.broker.limits import BrokerLimits
 from semq.broker.session import Session
 from semq.transport.client_channel import ClientChannel
@@ -55,12 +58,41 @@ async def test_a_wrong_beginning_is_answered_with_a_right_one_and_a_close(
         assert await talk(both, *(bytes([octet]) for octet in garbage)) == PROTOCOL_HEADER
 
 
-@pytest.mark.parametrize("frame", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
-async def test_frames_that_cannot_be_told_apart_end_the_connection(frame: bytes) -> None:
+@pytest.mark.parametrize("octets", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
+async def test_frames_that_cannot_be_told_apart_end_the_connection(octets: bytes) -> None:
     async with pair(connection=Limits(close_s=0.1)) as both:
         neighbour = await both.dial()
-        await talk(both, PROTOCOL_HEADER + frame)
+        await talk(both, PROTOCOL_HEADER + octets)
         assert neighbour.is_open
+
+
+@pytest.mark.parametrize("claimed", [131_073, (1 << 32) - 1])
+async def test_an_oversize_frame_ends_the_connection_at_its_head(claimed: int) -> None:
+    async with pair(connection=Limits(close_s=3600)) as both:
+        loop, client = asyncio.get_running_loop(), await asyncio.to_thread(lambda: RawClient(both.server.port).opened())
+        await loop.run_in_executor(None, client.socket.sendall, FRAME_HEAD.pack(FRAME_BODY, 1, claimed))
+        closed = await loop.run_in_executor(None, client.closed)
+        assert closed.error is not None
+        assert closed.error.reply_code == 501
+        assert await loop.run_in_executor(None, client.socket.recv, 100) == b""  # and the end, without more from us
+        client.socket.close()
+
+
+async def test_a_client_that_closes_twice_has_two_answers_and_ends_the_socket() -> None:
+    close, answer = (
+        frame(FRAME_METHOD, 0, encode_method(said)) for said in (m.ConnectionClose(200), m.ConnectionCloseOk())
+    )
+    async with pair() as both:
+        client = await asyncio.to_thread(lambda: RawClient(both.server.port).opened())
+        client.socket.sendall(close)
+        heard = await asyncio.to_thread(client.socket.recv, len(answer), socket.MSG_WAITALL)
+        client.socket.sendall(close + close)
+        heard += await asyncio.to_thread(client.socket.recv, 2 * len(answer), socket.MSG_WAITALL)
+        assert heard == 3 * answer
+        client.socket.shutdown(socket.SHUT_WR)
+        assert await asyncio.to_thread(client.socket.recv, 100) == b""
+        await until(lambda: not both.server.sessions)
+        client.socket.close()
 
 
 async def test_a_failed_login_is_answered_only_after_the_pause() -> None:

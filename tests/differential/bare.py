@@ -1,0 +1,90 @@
+"""Octets that no state machine would send: a step of a script that plays on a socket of its own.
+
+It logs in, opens channel 1 in confirm mode, sends its octets and writes down every method that comes back, until
+nothing more comes. The text of a close, and when the socket ends, are the broker's own business.
+"""
+
+import socket
+from typing import NamedTuple
+
+from semq.amqp import methods as m
+from semq.amqp.codec import decode_method, encode_method
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.frames import FRAME_HEAD, FrameReader, frame
+from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER
+
+QUIET_S = 0.4
+PATIENCE_S = 10.0
+
+
+def said(method: m.Method, channel: int = 1) -> bytes:
+    """A method as a frame."""
+    return frame(FRAME_METHOD, channel, encode_method(method))
+
+
+def message(size: int, *parts: int) -> bytes:
+    """A message into d.q, with its body in frames of these sizes."""
+    header = frame(FRAME_HEADER, 1, ContentHeader.build(size, Properties()).raw)
+    return said(m.BasicPublish("", "d.q")) + header + b"".join(frame(FRAME_BODY, 1, bytes(part)) for part in parts)
+
+
+def head(size: int) -> bytes:
+    """The head of a body frame, and nothing behind it."""
+    return FRAME_HEAD.pack(FRAME_BODY, 1, size)
+
+
+class Bare(NamedTuple):
+    """``octets`` behind a login that answers tune with ``channel_max`` and ``frame_max``."""
+
+    what: str
+    octets: bytes
+    channel_max: int = 2047
+    frame_max: int = 131_072
+
+    def __repr__(self) -> str:
+        return f"octets: {self.what}"
+
+    def perform(self, port: int) -> list[str]:
+        """What came back."""
+        login = m.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest")
+        tune = m.ConnectionTuneOk(self.channel_max, self.frame_max, 0)
+        lines: list[str] = []
+        with socket.create_connection(("127.0.0.1", port)) as to:
+            reader = FrameReader(1 << 20)
+            for octets, answer in (
+                (PROTOCOL_HEADER, "connection.start"),
+                (said(login, 0), "connection.tune"),
+                (said(tune, 0) + said(m.ConnectionOpen("/"), 0), "connection.open-ok"),
+                (said(m.ChannelOpen()), "channel.open-ok"),
+                (said(m.ConfirmSelect()), "confirm.select-ok"),
+            ):
+                to.settimeout(PATIENCE_S)
+                to.sendall(octets)
+                while not any(answer in line for line in lines):
+                    lines += _heard(to, reader)
+            to.sendall(self.octets)
+            to.settimeout(QUIET_S)
+            heard: list[str] = []
+            while more := _heard(to, reader):
+                heard += more
+            return sorted(heard, key=lambda line: int(line.partition(" ")[0]))  # channels answer in any order
+
+
+def _heard(to: socket.socket, reader: FrameReader) -> list[str]:
+    """What one read brings; nothing when it is quiet, or the end."""
+    try:
+        data = to.recv(1 << 20)
+    except (TimeoutError, ConnectionError):
+        return []
+    frames = list(reader.frames(data))
+    return [
+        _line(number, decode_method(reader.buffer[start:stop])) for kind, number, start, stop in frames if kind == 1
+    ]
+
+
+def _line(number: int, method: m.Method) -> str:
+    if isinstance(method, m.ConnectionClose | m.ChannelClose):
+        return f"{number} {method.row.name} {method.reply_code} {method.class_id}.{method.method_id}"
+    if isinstance(method, m.BasicAck):
+        return f"{number} {method.row.name} {method.delivery_tag}"
+    return f"{number} {method.row.name}"
