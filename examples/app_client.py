@@ -8,7 +8,7 @@ import sys
 
 from semq.app import Client
 
-URLS = ["amqp://app:example-app@127.0.0.1:5671", "amqp://app:example-app@127.0.0.1:5672"]
+URLS = ["amqp://app:example-app@127.0.0.1:17671", "amqp://app:example-app@127.0.0.1:17672"]
 SENDER, RECEIVER = sys.argv[1:3] if len(sys.argv) > 2 else URLS
 
 

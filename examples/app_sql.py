@@ -1,25 +1,40 @@
-"""Sending inside the application's own transaction: the document travels if the transaction commits, and only then.
+"""Sending and receiving inside the application's own transaction: the document travels if that commits, and only then.
 
-Run it beside the three nodes of examples/config, with the URL of the database of 10008:
+Run it beside the three nodes of examples/config, as a role that may do no more than this:
 
-    ./run python examples/app_sql.py "$(./run semq db url --config examples/config/a.toml)"
+    ./run semq db grant example --send --receive --config examples/config/a.toml
+    ./run python examples/app_sql.py "$(./run semq db url --role example --config examples/config/a.toml)"
 """
 
 import sys
+import time
 
 from sqlalchemy import create_engine, text
 
-from semq.app import done, receive, send
+from semq.app import done, receive, send, status
 
 if len(sys.argv) != 2:
-    sys.exit("Say which database: the URL that `semq db url` prints.")
+    sys.exit("Say which database: the URL that `semq db url --role ROLE` prints.")
 engine = create_engine(sys.argv[1])
 with engine.begin() as connection:
     connection.execute(text("CREATE TABLE IF NOT EXISTS example_orders (number text, goods text)"))
     connection.execute(text("INSERT INTO example_orders VALUES ('S0003', 'twelve ball bearings')"))
-    send(connection, "56001", b"<Order>S0003</Order>", app_key="trade/order/standard/S0003")
+    number = send(connection, "56001", b"<Order>S0003</Order>", app_key="trade/order/standard/S0003")
+print(f"order S0003 and its document (submission {number}) are committed")
+
+found = None
+for _ in range(50):  # the document goes its way without us; this only shows how to follow it
+    with engine.connect() as connection:
+        found = status(connection, number)
+    if found is not None and found.state not in ("SUBMITTED", "SS_INIT", "SS_SENT", "SS_ACK_FWD"):
+        break
+    time.sleep(0.1)
+if found is not None:
+    print(f"it is {found.state} {found.reason}".rstrip(), f"as {found.lk0}" if found.lk0 else "")
 
 with engine.begin() as connection:
-    for number, document in receive(connection, at_most=10):
-        print(document.lk0, document.app_key, document.payload)
-        done(connection, number)  # committed together with whatever this transaction does with the document
+    taken = list(receive(connection, at_most=10))
+    for bref, document in taken:
+        print("received", document.lk0, document.app_key, document.payload)
+        done(connection, bref)  # committed together with whatever this transaction does with the document
+print(f"{len(taken)} documents received")

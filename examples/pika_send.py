@@ -7,7 +7,7 @@ import sys
 
 import pika
 
-URL = sys.argv[1] if len(sys.argv) > 1 else "amqp://app:example-app@127.0.0.1:5671"
+URL = sys.argv[1] if len(sys.argv) > 1 else "amqp://app:example-app@127.0.0.1:17671"
 
 connection = pika.BlockingConnection(pika.URLParameters(URL))
 channel = connection.channel()

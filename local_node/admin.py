@@ -4,11 +4,13 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from local_node.refused_submissions import Mended
 from semq.engine.framing import check_carried
 from semq.engine.handing import Told
 from semq.engine.ports import Accepted, Submission
 from semq.service.admin import BadArguments, Handler, committed
 from semq.service.naming import find_open
+from semq.store.names import find_messages
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import OF_TRANSPORT, PROPERTIES, read_submission
 from semq.umx_t.locator import LK0, parse_lk0
@@ -97,10 +99,17 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
 
     async def requeue(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Give parked documents to the application again; ``ids`` are record ids of tb_0030."""
-        brefs = [record_id(one) for one in arguments["ids"]]
+        """Give parked documents to the application again, try refused submissions again.
+
+        ``ids``: record ids of tb_0030, or the locators of refusals."""
         why = str(arguments.get("why") or "")
-        return {"requeued": await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told))}
+        names = [str(one) for one in arguments["ids"]]
+        brefs = [record_id(name) for name in names if name.isdecimal()]
+        requeued = await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told)) if brefs else 0
+        if refused := [str(parse_lk0(name)) for name in names if not name.isdecimal()]:
+            requeued += await self._mend(refused, True, why)
+            self._node.submissions.poll()
+        return {"requeued": requeued}
 
     async def remove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Let go what a person has dealt with: parked documents by record id, refused ones by LK0."""
@@ -112,9 +121,21 @@ class LocalOperations:
         for name in names:
             if not name.isdecimal():
                 lk0 = parse_lk0(name)
+                if "submission" in await self._row_of(name):
+                    removed += await self._mend([str(lk0)], False, why)
+                    continue
                 await _act(lambda done, failed, lk0=lk0: operating.remove(lk0, why, done, failed))  # type: ignore[misc]
                 removed += 1
         return {"removed": removed}
+
+    async def _row_of(self, name: str) -> dict[str, Any]:
+        found = await self._node.store.read(find_messages, name, 1)
+        return found[0] if found else {}
+
+    async def _mend(self, lk0s: list[str], again: bool, why: str) -> int:
+        """Try refused submissions again, or let them go; how many there were. Raises NotThere."""
+        core = self._node.engine.core
+        return await committed(lambda done, failed: core.post(Mended(core, lk0s, again, why, done, failed)))
 
     async def _hold(self, arguments: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
         operating = self._node.engine.operating

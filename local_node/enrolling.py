@@ -29,7 +29,7 @@ from semq.pki.tls import VERSIONS, client_context, load_pair
 from semq.pki.trust import TrustStore, plain_fingerprint
 from semq.service.identity import must_be_hub
 from semq.store.files import write_safely
-from semq.transport.dialer import DialConfig
+from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.errors import DialFailed
 
 AUTHORITY = "authority"  # of the server properties in the greeting
@@ -173,6 +173,7 @@ async def _ask(
     password: str | None = None,
 ) -> Mapping[str, Any]:
     config = DialConfig(
-        hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=Limits(heartbeat=10), check=must_be_hub
-    )
+        hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=Limits(heartbeat=10), only=PRODUCT,
+        check=must_be_hub,
+    )  # fmt: skip
     return await request(config, clock, "semq.enroll", operation, arguments)

@@ -43,7 +43,7 @@ class EventExchange:
 def routing_key(event: AppEvent) -> str:
     """``<event>.<target>.<type>``; dots would split a word of the topic and become dashes."""
     kind = (event.app_key.type or "any").replace(".", "-")
-    return f"{event.kind}.{event.target.id}.{kind}"
+    return f"{event.kind}.{event.target.id if event.target else 'none'}.{kind}"
 
 
 def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
@@ -51,21 +51,23 @@ def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
     body = _encode(
         {
             "event": event.kind,
-            "lk0": str(event.lk0),
-            "target": str(event.target),
+            "lk0": str(event.lk0 or ""),
+            "target": str(event.target or ""),
             "app_key": str(event.app_key),
             "at": event.at,
             "attempt": event.att,
             "outcome": event.outcome,
             "reason": list(event.reason) if event.reason else None,
+            "token": event.token,
+            "submission": event.submission or None,
         }
     )
     properties = Properties(
         content_type="application/json",
         delivery_mode=PERSISTENT,
-        message_id=f"{event.lk0}/{event.kind}/{event.att}",
+        message_id=f"{event.lk0 or event.token}/{event.kind}/{event.att}",
         type=f"semq.{event.kind}",
         timestamp=event.at // 1000,
-        headers={"@LK0": str(event.lk0), "@AppKey": str(event.app_key)},
+        headers={"@LK0": str(event.lk0 or ""), "@AppKey": str(event.app_key)},
     )
     return ContentHeader.build(len(body), properties), body

@@ -37,6 +37,7 @@ from semq.service.node import APPLICATIONS, Node
 from semq.service.proving import proving_handlers
 from semq.service.reading import reading_handlers
 from semq.service.secrecy import sealing_of
+from semq.store import submissions
 from semq.store.reading import certificates, waiting_for
 from semq.store.unit import Recovered
 
@@ -214,7 +215,8 @@ class LocalNode(Node[LocalEngine]):
         }
         if self.who is not None:
             base["certificate"] = self.who.status()
-        base["sql_waiting"] = self.submissions.waiting
+        base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
+        base["sql_submissions"] = await self.store.read(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
         base["partners"] = {
             node: {

@@ -1,25 +1,31 @@
 """Documents that applications wrote through SQL (tb_0031_submit, row B1): taken when they are committed there.
 
 A NOTIFY wakes at once, a job looks every ten seconds; nothing depends on either. A row counts as accepted when it has
-moved to tb_0031; one that cannot be accepted stays where it is, with its reason. One that cannot be accepted yet (a
-rate, a quota) stays without: the rows to that target are passed over until the next poll, so that they hold up nobody
-else's, and ``semq node status`` says why they wait.
+moved to tb_0031. One that cannot be accepted stays where it is and is told like any other failure: an event ``failed``,
+a line of the ledger under a locator of its own, a place in ``semq failed list`` (``refused_submissions``). One that
+cannot be accepted yet (a rate, a quota, a key) stays without: the rows to that target are passed over until the next
+poll, so that they hold up nobody else's, and tb_0031_wait says why.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import structlog
+
+from local_node.refused_submissions import Refuse
 from semq.engine.core import Step
-from semq.engine.errors import QuotaReached
+from semq.engine.errors import DocumentTooLarge, QuotaReached
 from semq.engine.framing import check_carried
 from semq.engine.local import LocalEngine
 from semq.engine.ports import Submission
-from semq.errors import BadInput, SemqError
+from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.rows import Reason, Submitted
 from semq.store.unit import SubmittedRows, Unit
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import read_submission
 
 BATCH = 500
+log = structlog.get_logger("semq.sql")
 
 
 class SqlSubmissions:
@@ -30,14 +36,16 @@ class SqlSubmissions:
         self._engine = engine
         self._again = again
         self._under_way: set[int] = set()
-        self.waiting: dict[str, str] = {}  #: why rows wait, by target, as the last poll has found
-        self._put_off: dict[str, str] = {}  #: the same in this poll
+        self.waiting: dict[str, SemqError] = {}  #: why rows wait, by target, as the last poll has found
+        self._put_off: dict[str, SemqError] = {}  #: the same in this poll
+        self._told: dict[str, Reason] | None = None  #: what tb_0031_wait says; None: not known
         self._polling: LocalEngine | None = None
 
     def poll(self) -> None:
         """Look for new rows, unless a look is under way."""
         if self._polling is not self._engine():
             self.waiting, self._put_off = self._put_off, {}
+            self._tell_waiting()
             self._look()
 
     def _look(self) -> None:
@@ -49,18 +57,15 @@ class SqlSubmissions:
         self._polling = None
         put_off = len(self._put_off)
         new = [row for row in rows if row.row_id not in self._under_way]
-        submissions, refused = [], {}
+        submissions: list[Submission] = []
         for row in new:
             try:
                 submissions.append(self._read(row))
             except SemqError as error:
-                refused[row.row_id] = (error.code, str(error))
+                self._refuse(row, error)
             except Exception as error:  # noqa: BLE001  # whatever it holds, a row must not stop those behind it
-                unforeseen = BadInput("The row cannot be read.", fault=repr(error)[:200])
-                refused[row.row_id] = (unforeseen.code, str(unforeseen))
+                self._refuse(row, BadInput("The row cannot be read.", fault=repr(error)[:200]))
         self._under_way.update(submission.row_id for submission in submissions)
-        if refused:
-            engine.core.post(_Refuse(refused))
         if submissions:
             engine.submit(submissions)
         if (full and new) or len(self._put_off) > put_off:
@@ -70,7 +75,14 @@ class SqlSubmissions:
         """The look came to nothing; the next poll looks again."""
         self._polling = None
 
+    def _refuse(self, row: Submitted, error: SemqError) -> None:
+        log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
+        self._engine().core.post(Refuse(self._engine().core, row, error))
+
     def _read(self, row: Submitted) -> Submission:
+        settings = self._engine().core.settings
+        if row.size > settings.max_document:  # its payload was not read
+            raise DocumentTooLarge(size=row.size, allowed=settings.max_document)
         headers = {
             **row.headers,
             "@SaveFwd": row.save_fwd,
@@ -78,7 +90,12 @@ class SqlSubmissions:
             "@AppKey": row.app_key,
             "@OrderKey": row.order_key or None,
         }
-        attributes, _ = read_submission(headers, {"content_type": row.content_type})
+        properties = {
+            "content_type": row.content_type,
+            "content_encoding": row.content_encoding,
+            "priority": row.priority,
+        }
+        attributes, token = read_submission(headers, properties)
         check_carried(attributes)
 
         def done(accepted: object) -> None:
@@ -87,14 +104,30 @@ class SqlSubmissions:
         def failed(error: Exception) -> None:
             self._under_way.discard(row.row_id)
             if isinstance(error, BadInput) and not isinstance(error, QuotaReached):
-                self._engine().core.post(_Refuse({row.row_id: (error.code, error.text)}))
+                self._refuse(row, error)
                 return
-            self._put_off[row.target] = str(error)
+            known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
+            self._put_off[row.target] = known
             self._again()
 
         return Submission(
-            parse_address(row.target), attributes, row.payload, done, failed, token=row.token, row_id=row.row_id
-        )
+            parse_address(row.target), attributes, row.payload, done, failed, token=row.token or token,
+            row_id=row.row_id,
+        )  # fmt: skip
+
+    def _tell_waiting(self) -> None:
+        """Write down why rows wait, where that has changed, for ``semq_status`` and for people."""
+        now = {target: (error.code, error.text) for target, error in sorted(self.waiting.items())}
+        if now == self._told:
+            return
+        for target in now.keys() - (self._told or {}).keys():
+            log.warning("submissions_wait", target=target, error=self.waiting[target].advice())
+        self._told = now
+        self._engine().core.post(_Waits(self, now))
+
+    def not_told(self) -> None:
+        """What tb_0031_wait says is not known; the next poll writes it again."""
+        self._told = None
 
 
 class _Look(Step):
@@ -102,14 +135,14 @@ class _Look(Step):
         super().__init__()
         self._submissions = submissions
         self._engine = engine
-        self._query = SubmittedRows(BATCH, without)
+        self._query = SubmittedRows(BATCH, without, engine.core.settings.max_document)
         self.needs.queries.add(self._query)
 
     def decide(self, unit: Unit) -> None:
         rows: Sequence[Submitted] = unit.found.get(self._query, ())
         self._is_full = len(rows) == BATCH
         # What work before this has taken in the same unit was still there when the unit was loaded.
-        settled = unit.taken_submissions | unit.refused_submissions.keys()
+        settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
         self._rows: list[Submitted] = [row for row in rows if row.row_id not in settled]
 
     def committed(self) -> None:
@@ -119,10 +152,14 @@ class _Look(Step):
         self._submissions.failed()
 
 
-class _Refuse(Step):
-    def __init__(self, refused: dict[int, Reason]) -> None:
+class _Waits(Step):
+    def __init__(self, submissions: SqlSubmissions, waits: dict[str, Reason]) -> None:
         super().__init__()
-        self._refused = refused
+        self._submissions = submissions
+        self._waits = waits
 
     def decide(self, unit: Unit) -> None:
-        unit.refused_submissions.update(self._refused)
+        unit.submissions_wait = self._waits
+
+    def failed(self, error: Any) -> None:
+        self._submissions.not_told()

@@ -30,7 +30,7 @@ from semq.service.intake import Intake
 from semq.store.unit import Unit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
-from semq.transport.dialer import DialConfig, dial
+from semq.transport.dialer import PRODUCT, DialConfig, dial
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 from semq.umx_t.address import Address, NodeType, parse_address
@@ -68,6 +68,7 @@ def way_to_hub(hub: Hub, address: Address, tls: ssl.SSLContext | None, virtual_h
     """How a node reaches its hub; ``tls``: where hub.url says so, and then a peer that is no hub is hung up on."""
     url = urlsplit(hub.url)
     return DialConfig(
+        only=PRODUCT,
         host=url.hostname or "127.0.0.1",
         port=url.port or (5671 if tls else 5672),
         virtual_host=virtual_host,

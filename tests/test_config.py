@@ -14,7 +14,7 @@ LOCAL = """
 kind = "local"
 id = "10008"
 [hub]
-url = "amqp://127.0.0.1:5670"
+url = "amqp://127.0.0.1:17670"
 password = "secret-one"
 """
 PLATFORM = """
@@ -45,17 +45,17 @@ def faults(file: Path, text: str, **env: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "port"), [("platform", "platform", 5670), ("a", "local", 5671), ("b", "local", 5672)]
+    ("name", "kind", "port"), [("platform", "platform", 17670), ("a", "local", 17671), ("b", "local", 17672)]
 )
 def test_the_secure_examples_are_valid(name: str, kind: str, port: int) -> None:
     settings = load(EXAMPLES / "secure" / f"{name}.toml", {})
     assert (settings.node.kind, settings.amqp.port) == (kind, port)
     assert settings.pki_dir == EXAMPLES.parents[1] / "var" / f"secure-{settings.node.id}" / "pki"
-    assert settings.hub is None or settings.hub.url == "amqps://127.0.0.1:5670"
+    assert settings.hub is None or settings.hub.url == "amqps://127.0.0.1:17670"
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "port"), [("platform", "platform", 5670), ("a", "local", 5671), ("b", "local", 5672)]
+    ("name", "kind", "port"), [("platform", "platform", 17670), ("a", "local", 17671), ("b", "local", 17672)]
 )
 def test_the_examples_are_valid(name: str, kind: str, port: int) -> None:
     settings = load(EXAMPLES / f"{name}.toml", {})
@@ -215,11 +215,11 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         ],
     ),
     "a path in the hub's address": (
-        LOCAL.replace("5670", "5670/other"),
+        LOCAL.replace("17670", "17670/other"),
         {},
         ["semq.toml: hub.url: must end after the port: the virtual host of links is always umx"],
     ),
-    "a port that is none": (LOCAL.replace("5670", "70000"), {}, ["semq.toml: hub.url: Port out of range 0-65535"]),
+    "a port that is none": (LOCAL.replace("17670", "70000"), {}, ["semq.toml: hub.url: Port out of range 0-65535"]),
     "another database": (
         LOCAL + '[database]\nurl = "mysql://secret@db/x"\n',
         {},

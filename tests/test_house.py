@@ -64,6 +64,7 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
     "semq.store.embedded_process": ({"time"}, "the same"),
     "semq.store.writer": ({"time"}, "measures its batches and renews its lease; the simulator has a store of its own"),
     "semq.store.embedded_cluster": ({"secrets"}, "draws the password of a new database cluster"),
+    "semq.store.roles": ({"secrets"}, "draws the password of a new role"),
 }
 
 # package | modules of it that write to a stream: they pass what others wrote through semq.foreign_text

@@ -19,7 +19,8 @@ commits::
 
 ``Handlers`` registers functions for what arrives; ``semq worker`` runs them.
 
-``receive`` and ``done`` are the same for what arrives. Everything else here is a part of these: ``link`` keeps one
+``receive``, ``done`` and ``park`` are the same for what arrives, ``status`` tells what has become of what was sent.
+Everything else here is a part of these: ``link`` keeps one
 connection up, ``requests`` asks a node and gets answers, ``subscription`` is what ``receive`` and ``events`` return,
 ``values`` are the results, ``errors`` what can go wrong. The library knows AMQP and the words of UMX-T, nothing of
 what is inside a node.
@@ -44,7 +45,7 @@ from semq.app.values import Document, Event, Fate, Sent
 from semq.umx_t.app_key import AppKey
 
 if TYPE_CHECKING:
-    from semq.app.sql import done, receive, send
+    from semq.app.sql import Submitted, done, park, receive, send, status
 
 __all__ = [
     "AlreadyGone",
@@ -64,15 +65,18 @@ __all__ = [
     "NotYetKnown",
     "RefusedByNode",
     "Sent",
+    "Submitted",
     "done",
+    "park",
     "receive",
     "send",
+    "status",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """The half on SQLAlchemy is imported when it is used: whoever only speaks AMQP need not wait for it."""
-    if name in ("done", "receive", "send"):
+    if name in ("Submitted", "done", "park", "receive", "send", "status"):
         from semq.app import sql
 
         return getattr(sql, name)

@@ -15,7 +15,7 @@ from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
 from semq.transport.client import ClientLink
-from semq.transport.dialer import DialConfig, dial
+from semq.transport.dialer import PRODUCT, DialConfig, dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
 from semq.umx_t import retry
@@ -41,6 +41,7 @@ def read_url(url: str) -> DialConfig:
     if parts.scheme not in PORTS or not parts.hostname:
         raise BadUrl(scheme=parts.scheme, host=parts.hostname or "")
     return DialConfig(
+        only=PRODUCT,
         host=parts.hostname,
         port=port or PORTS[parts.scheme],
         virtual_host=unquote(parts.path[1:]) or "/",

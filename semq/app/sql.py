@@ -1,11 +1,13 @@
 """Sending and receiving inside the application's own Postgres transaction, on the database of its node.
 
-The functions of the schema (``semq_send``, ``semq_receive``, ``semq_done``: migrations) do the work; here they get
-Python's types and SEMQ's errors. A document that is sent travels if the caller's transaction commits, one that is
-done is finished if it does: the application's own change and the document are one.
+The functions of the schema (SQL.md) do the work; here they get Python's types and SEMQ's errors. A document that is
+sent travels if the caller's transaction commits, one that is done is finished if it does: the application's own change
+and the document are one.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,10 +20,24 @@ from semq.umx_t.app_key import AppKey, check_app_key
 
 _SEND = text(
     "SELECT semq_send(:target, :payload, app_key => :app_key, save_fwd => :save_fwd, ack2 => :ack2,"
-    " order_key => :order_key, token => :token, content_type => :content_type, headers => CAST(:headers AS jsonb))"
+    " order_key => :order_key, token => :token, content_type => :content_type, headers => CAST(:headers AS jsonb),"
+    " encrypt => :encrypt, expires_at => :expires_at, priority => :priority, content_encoding => :content_encoding)"
 )
 _RECEIVE = text("SELECT * FROM semq_receive(:inbox_user, :at_most)")
 _DONE = text("SELECT semq_done(:bref)")
+_PARK = text("SELECT semq_park(:bref, :why)")
+_STATUS = text("SELECT * FROM semq_status(CAST(:named AS bigint))")
+_STATUS_OF_TOKEN = text("SELECT * FROM semq_status(CAST(:named AS text))")
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What has become of a submission."""
+
+    state: str  #: SUBMITTED, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
+    lk0: str  #: of the document, or of the refusal; empty as long as there is none
+    reason: str  #: code and words, where there is one
+    changed_at: datetime
 
 
 def send(
@@ -36,12 +52,16 @@ def send(
     token: str | None = None,
     content_type: str = "",
     headers: Mapping[str, Any] | None = None,
+    encrypt: bool = False,
+    expires_at: datetime | None = None,
+    priority: int = 0,
+    content_encoding: str = "",
 ) -> int:
     """Hand a document over in the caller's transaction; the number of the submission.
 
     The node takes it within a second of the commit. What can be seen at once raises RefusedByNode (the transaction is
-    then over, as after any error of Postgres) or BadAppKey. What only the node knows (an unknown target, the quota)
-    stays in ``tb_0031_submit`` with its reason.
+    then over, as after any error of Postgres) or BadAppKey. What only the node knows (an unknown target, an agreement)
+    is told afterwards: ``status``, an event ``failed``, ``semq failed list``. ``expires_at`` needs a time zone.
     """
     values = {
         "target": target,
@@ -53,6 +73,10 @@ def send(
         "token": token,
         "content_type": content_type,
         "headers": msgspec.json.encode(headers or {}).decode(),
+        "encrypt": encrypt,
+        "expires_at": expires_at,
+        "priority": priority,
+        "content_encoding": content_encoding,
     }
     return int(_run(connection, _SEND, values).scalar_one())
 
@@ -70,7 +94,10 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             app_key=AppKey(row["app_domain"], row["app_type"], row["app_subtype"], row["app_key"]),
             payload=bytes(row["payload"]),
             digest=bytes(row["digest"]).hex(),
+            content_type=row["content_type"] or "",
             order_key=row["order_key"],
+            deliveries=row["deliveries"] + 1,
+            headers=row["headers"] or {},
         )
         yield int(row["bref"]), document
 
@@ -78,6 +105,23 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
 def done(connection: Connection, number: int) -> None:
     """Finish a document in the caller's transaction. Raises RefusedByNode if it is not waiting (any more)."""
     _run(connection, _DONE, {"bref": number})
+
+
+def park(connection: Connection, number: int, why: str = "") -> None:
+    """Set a document aside for a person (PARKED) in the caller's transaction. Raises RefusedByNode like ``done``."""
+    _run(connection, _PARK, {"bref": number, "why": why})
+
+
+def status(connection: Connection, named: int | str) -> Submitted | None:
+    """What has become of a submission, by the number that ``send`` returned or by its token; None if nothing is known.
+
+    Numbers and tokens are known for ``database.token_days``.
+    """
+    rows = _run(connection, _STATUS if isinstance(named, int) else _STATUS_OF_TOKEN, {"named": named}).mappings()
+    for row in rows:
+        reason = f"{row['reason_code']} {row['reason_text'] or ''}".strip() if row["reason_code"] else ""
+        return Submitted(row["state"], row["lk0"] or "", reason, row["changed_at"])
+    return None
 
 
 def _run(connection: Connection, statement: Any, values: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""``semq db``: the tables of a node's database: which version they are, and bringing them up to date.
+"""``semq db``: a node's database: the version of its tables, bringing them up to date, roles for applications.
 
 What it takes (SQLAlchemy, Alembic) is imported by the commands that need it, so that the others start quickly.
 """
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from semq.cli.desk import JsonOption, read_config
+from semq.cli.errors import NothingGranted
 from semq.cli.output import Output
 
 group = typer.Typer()
@@ -49,10 +50,58 @@ def current(config: FileOption, json: JsonOption = False) -> None:
 
 
 @group.command()
-def url(config: FileOption, json: JsonOption = False) -> None:
-    """The URL of the node's database, for applications that send in their own transaction; holds the password."""
+def grant(
+    config: FileOption,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Name of a role of Postgres, for instance erp.")],
+    send: Annotated[bool, typer.Option("--send", help="semq_send, semq_status.")] = False,
+    receive: Annotated[bool, typer.Option("--receive", help="semq_receive, semq_done, semq_park.")] = False,
+    read: Annotated[bool, typer.Option("--read", help="Queues and ledger without payloads, for monitoring.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take these rights, or all, instead.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Make a role for an application that may call these functions and see nothing else, or change its rights."""
+    from semq.store import roles
+
+    rights = [name for name, is_meant in (("send", send), ("receive", receive), ("read", read)) if is_meant]
+    out, data_dir = Output(as_json=json), read_config(config).data_dir
+    is_new = False
     with _database(config) as found:
-        address = found.replace("postgresql://", "postgresql+psycopg://", 1)
+        if revoke:
+            roles.revoke(found, role, rights or list(roles.RIGHTS))
+        elif not rights:
+            raise NothingGranted
+        else:
+            password = roles.new_password()
+            is_new = roles.grant(found, role, rights, password)
+            if is_new:
+                roles.keep_password(data_dir, role, password)
+        now = roles.rights_of(found, role)
+    made = f"{role} was made. Its address: `semq db url --role {role} --config {config}`"
+    out.say({"role": role, "made": is_new, "rights": now}, f"{role} may: {', '.join(now) or 'nothing'}")
+    if is_new and not json:
+        out.talk(made)
+
+
+@group.command()
+def url(
+    config: FileOption,
+    role: Annotated[str | None, typer.Option(metavar="ROLE", help="As whom: a role of `semq db grant`.")] = None,
+    libpq: Annotated[bool, typer.Option("--libpq", help="For psql and drivers, not for SQLAlchemy.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """The URL of the node's database with its password: of a role for applications, or of its owner."""
+    from semq.store import roles
+
+    settings = read_config(config)
+    with _database(config) as found:
+        if role is not None:
+            found = roles.url_for(found, role, settings.data_dir, embedded=settings.database.dsn is None)
+    address = found if libpq else found.replace("postgresql://", "postgresql+psycopg://", 1)
+    if role is None and not json:
+        Output(as_json=json).talk(
+            "This is the owner of the database, who may read and change everything. For an application make a role:"
+            " `semq db grant erp --send --receive`, then `semq db url --role erp`."
+        )
     _tell(json, {"url": address}, address)
 
 

@@ -80,6 +80,13 @@ class NothingNamed(BadInput):
     remedy = "Name some, give a filter (--partner, --type, --key), or --all."
 
 
+class NothingGranted(BadInput):
+    """It was not said what the role may do."""
+
+    code = "SEMQ-2216"
+    remedy = "Give --send, --receive or --read, or several of them; --revoke takes them back."
+
+
 class NoApplication(Misconfigured):
     """The module that was named cannot be imported, or has no handlers."""
 

@@ -68,7 +68,7 @@ async def requeue(
     desk: Desk, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
     key: Key = None, why: Why = "",
 ) -> None:  # fmt: skip
-    """Give parked documents to their application again: each is moved, none is copied."""
+    """Give parked documents to their application, and submissions of SQL to the node, again; none is copied."""
     await _act(desk, "failed.requeue", ids, everything, {"partner": partner, "type": type, "key": key}, why)
 
 
@@ -85,14 +85,16 @@ async def remove(
 async def _act(
     desk: Desk, operation: str, ids: list[str] | None, everything: bool, wanted: dict[str, Any], why: str
 ) -> None:
-    side = "inbound" if operation == "failed.requeue" else None  # what was refused elsewhere has no application here
+    # What the hub or a receiver has refused cannot be given to anybody again; a refused submission is tried again.
+    sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
     done: dict[str, str] = {}  # name | LK0
     if ids:
         await _act_on(desk, operation, [await desk.ask("failed.show", id=name) for name in ids], why, done)
     elif everything or any(wanted.values()):
-        while rows := await desk.ask("failed.list", side=side, limit=PAGE, **wanted):
-            if not await _act_on(desk, operation, rows, why, done):
-                break  # what is left has failed again meanwhile
+        for side in sides:
+            while rows := await desk.ask("failed.list", side=side, limit=PAGE, **wanted):
+                if not await _act_on(desk, operation, rows, why, done):
+                    break  # what is left has failed again meanwhile
     else:
         raise NothingNamed
     word = operation.partition(".")[2]

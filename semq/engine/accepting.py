@@ -151,7 +151,7 @@ class _Accept(Step):
                 self.needs.last_pos.add(OrderKey(dest, submission.attributes.order_key))
 
     def decide(self, unit: Unit) -> None:
-        self._accepted: list[tuple[Submission, Accepted]] = []
+        self._accepted: list[tuple[Submission, Accepted]] = []  # refused ones stay in tb_0031_submit, with a reason
         self._refused: list[tuple[Submission, SemqError]] = []
         self._ways: dict[Address, _Way] = {}
         self._new_seals: list[Seal] = []
@@ -167,8 +167,9 @@ class _Accept(Step):
                 self._accepted.append((submission, Accepted(known.lk0, known.digest, repeated=True)))
             else:
                 self._refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
+        for submission, accepted in self._accepted:
             if submission.row_id:
-                unit.taken_submissions.add(submission.row_id)
+                unit.taken_submissions[submission.row_id] = accepted.lk0
 
     def _accept(self, unit: Unit, submission: Submission) -> None:
         way = self._ways.get(submission.target) or self._way(submission.target)

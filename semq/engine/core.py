@@ -118,7 +118,13 @@ class Core:
     def tell(self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int) -> None:
         """Prepare an application event about our own row, in the transaction that makes it true."""
         outcome = row.outcome.name if row.outcome else ""
-        event = AppEvent(kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason)
+        event = AppEvent(
+            kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or ""
+        )
+        self.tell_event(unit, event, prepared)
+
+    def tell_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
+        """Prepare an application event in the transaction that makes it true; ``events.publish`` follows the commit."""
         rows = self.events.prepare(event)
         if rows is not None:
             unit.broker.extend(rows.ops)

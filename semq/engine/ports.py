@@ -82,14 +82,16 @@ class Inbox(Protocol):
 class AppEvent(msgspec.Struct, frozen=True):
     """What an application is told of a document of its own (row Q15)."""
 
-    kind: str  #: sent, forwarded, stored, delivered, failed
-    lk0: LK0
-    target: Address
+    kind: str  #: sent, forwarded, stored, delivered, failed; refused: not taken, hand it over again
+    lk0: LK0 | None  #: None: it was not accepted
+    target: Address | None  #: None: what was given as its target is no address
     app_key: AppKey
     at: int
     att: int = 0
     outcome: str = ""
     reason: Reason | None = None
+    token: str = ""
+    submission: int = 0  #: number that ``semq_send`` returned
 
 
 class PreparedEvent(Protocol):

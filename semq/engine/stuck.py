@@ -26,6 +26,14 @@ class Cause(Enum):
         "it was refused",
         "mend what `semq msg show {id}` names, submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
     )
+    SUBMISSION_REFUSED = (
+        "it was handed over by SQL, and this node refused it",
+        "mend what `semq msg show {id}` names, then `semq failed requeue {id}`; or `semq failed remove {id}`",
+    )
+    SUBMISSION_WAITS = (
+        "it was handed over by SQL, and this node cannot accept it yet",
+        "it is tried again by itself: `semq msg show {id}` names what it waits for",
+    )
     CANNOT_OPEN = (
         "the receiver cannot open it",
         "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
@@ -137,6 +145,8 @@ def is_overdue(row: Facts, around: Surroundings) -> bool:
 
 
 def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
+    if "submission" in row:
+        return Cause.SUBMISSION_REFUSED if row["outcome"] else _why_submitted(row, around)
     if row["outcome"] == Outcome.UNKNOWN.name and _code(row) == Returned.code:
         return Cause.REFUSED  # kept for a person, as any other refusal
     if row["outcome"] == Outcome.REJECTED.name:
@@ -159,6 +169,10 @@ def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
             return Cause.TARGET_UNKNOWN
         return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
     return _why_own(row, around)
+
+
+def _why_submitted(row: Facts, around: Surroundings) -> Cause | None:
+    return Cause.SUBMISSION_WAITS if row["reason"] or is_overdue(row, around) else None
 
 
 def _code(row: Facts) -> str:

@@ -44,11 +44,22 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     full = [node for node, told in sorted(status.get("partners", {}).items()) if told.get("quota_reached")]
     if full:
         found.append(Check("quotas", WARNING, f"no further documents are taken for {', '.join(full)}"))
+    submissions = status.get("sql_submissions")
+    if submissions is not None:
+        detail = ", ".join(_about_submissions(status, submissions))
+        found.append(Check("submissions", WARNING if detail else OK, detail))
     extract = status.get("extract")
     if extract:
         failed = extract["exit_status"] != 0
         found.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['said']}"))
     return found
+
+
+def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[str]:
+    if counts["refused"]:
+        yield f"{counts['refused']} documents handed over by SQL were refused: `semq failed list`"
+    for target, why in sorted(status.get("sql_waiting", {}).items()):
+        yield f"documents handed over by SQL for {target} wait: {why}"
 
 
 def health(node: str, found: Sequence[Check]) -> dict[str, Any]:
@@ -101,6 +112,12 @@ METRICS: tuple[tuple[str, str, str, Callable[[Status, float], Iterable[Sample]]]
     ("semq_events_total", "counter", "What the engine has counted since it began.", _each("counters", "event")),
     ("semq_amqp", "gauge", "Figures of the AMQP endpoint.", _each("amqp", "figure")),
     ("semq_store", "gauge", "Figures of the writer of the store since it was made.", _each("store", "figure")),
+    (
+        "semq_sql_submissions",
+        "gauge",
+        "Handed over by SQL and not accepted.",
+        _each("sql_submissions", "state"),
+    ),
     ("semq_store_waiting", "gauge", "Work that waits for the writer.", lambda s, _: [({}, s["waiting_work"])]),
 )
 

@@ -122,7 +122,12 @@ class Reading:
         around = self._node.surroundings()
         limit = max(1, min(int(arguments.get("limit") or 200), LIMIT_MAX))
         wanted, before, after = arguments.get("cause"), around.now_ms - around.overdue_ms, (0, 0)
-        found: list[dict[str, Any]] = []
+        submitted = await self._node.store.read(reading.stuck_submissions, limit)
+        found: list[dict[str, Any]] = [
+            row | {"stuck": _told(cause, row)}
+            for row in submitted
+            if (cause := why(row, around)) is not None and (wanted is None or cause.name == str(wanted).upper())
+        ]
         while len(found) < limit:  # page by page: the cause that is asked for may be the rarest
             rows = await self._node.store.read(reading.stuck_candidates, before, LIMIT_MAX, after)
             if not rows:

@@ -1,4 +1,4 @@
-"""Looking at what keeps failing: documents that were parked, and own ones that were refused. Read-only.
+"""Looking at what keeps failing: documents that were parked, own ones and submissions that were refused. Read-only.
 
 A row says where a message stands; what went wrong stands in the ledger, in the last line that parked or refused it.
 Used by the operations ``failed.*`` of a local node (``local_node.failing``).
@@ -32,9 +32,12 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
         rows = [row for row in find_messages(connection, name, wanted.limit) if _has_failed(row)]
     else:
         rows = []
+        if wanted.side == "submitted":
+            rows += list_messages(connection, wanted)
         for side, _, state, code in FAILED:
             if wanted.side in ("all", side):
                 rows += list_messages(connection, replace(wanted, side=side, state=state, code=code or None))
+        rows = list({(row["side"], row["id"]): row for row in rows}.values())
         rows = sorted((row for row in rows if _has_failed(row)), key=lambda row: row["at"], reverse=True)
     rows = rows[: wanted.limit]
     told = _last_words(connection, [row["lk0"] for row in rows])

@@ -6,7 +6,7 @@ that the writer never waits for one of them.
 
 | what                             | is kept                                                                      |
 |----------------------------------|------------------------------------------------------------------------------|
-| client tokens                    | ``token_days``                                                               |
+| client tokens, taken submissions | ``token_days``                                                               |
 | idents of class 1 and 2          | the last 100,000 of each source, and ``seen_days`` (PROTOCOL.md section 3)   |
 | streams we receive               | until their incarnation is closed and they were idle for ``stream_days``     |
 | streams we send                  | while they have rows, or belong to one of the last incarnations              |
@@ -35,6 +35,10 @@ FORGET: dict[str, str] = {
     "tokens": """
         DELETE FROM tb_0031_token WHERE token IN (
             SELECT token FROM tb_0031_token WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
+    "taken": """
+        DELETE FROM tb_0031_taken WHERE number IN (
+            SELECT number FROM tb_0031_taken WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(bite)s
             FOR UPDATE SKIP LOCKED)""",
     "seen": """
         DELETE FROM tb_0030_seen WHERE ident IN (

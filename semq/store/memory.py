@@ -8,7 +8,7 @@ It promises no durability.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from operator import attrgetter
 from typing import Any, TypeVar, assert_never
@@ -31,6 +31,7 @@ from semq.store.rows import (
     Rare,
     Reason,
     Recorded,
+    Refusal,
     Slot,
     Stored,
     Submitted,
@@ -84,8 +85,11 @@ class Tables:
     pending: dict[int, Pending] = field(default_factory=dict)
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
     submitted: dict[int, Submitted] = field(default_factory=dict)
-    refused: dict[int, Reason] = field(default_factory=dict)
-    done: dict[int, None] = field(default_factory=dict)  #: brefs that applications finished in their own transaction
+    refused: dict[int, Refusal] = field(default_factory=dict)
+    taken: dict[int, LK0] = field(default_factory=dict)  #: what submissions have become
+    waits: dict[str, Reason] = field(default_factory=dict)  #: why submissions wait, by target
+    #: What applications finished in their own transaction, or set aside: brefs to None, or why.
+    done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[Any] = field(default_factory=list)
     rare: list[Rare] = field(default_factory=list)
@@ -293,11 +297,10 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_pending(min(new, key=lambda r: r.lk0.object_id))] if new else []
         case u.StreamsTo(dest):
             return [copy_out_stream(stream) for key, stream in tables.out_streams.items() if key.dest == dest]
-        case u.SubmittedRows(limit, without):
-            open_ = [row for i, row in sorted(tables.submitted.items()) if i not in tables.refused]
-            return [row for row in open_ if row.target not in without][:limit]
+        case u.SubmittedRows() | u.RefusedSubmissions():
+            return _submitted(tables, query)
         case u.DoneRows(limit):
-            return list(tables.done)[:limit]
+            return list(tables.done.items())[:limit]
         case u.RefusedBy(dest, code, after, limit):
             rows = _outbound(tables, lambda r: r.outcome is Outcome.REJECTED and r.has_payload and r.dest == dest)
             behind = (r for r in rows if r.object_id > after and r.reason and r.reason[0] == code)
@@ -307,6 +310,19 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return kept[::-1][:limit]
         case _:
             assert_never(query)
+
+
+def _submitted(tables: Tables, query: u.SubmittedRows | u.RefusedSubmissions) -> list[Submitted]:
+    if isinstance(query, u.RefusedSubmissions):
+        named = {i: str(refusal.lk0) for i, refusal in sorted(tables.refused.items())}
+        return [replace(tables.submitted[i], payload=b"", lk0=lk0) for i, lk0 in named.items() if lk0 in query.lk0s]
+    open_ = [row for i, row in sorted(tables.submitted.items()) if i not in tables.refused]
+    return [_sized(row, query.bytes_max) for row in open_ if row.target not in query.without][: query.limit]
+
+
+def _sized(row: Submitted, bytes_max: int) -> Submitted:
+    size = len(row.payload)
+    return replace(row, size=size, payload=row.payload if size <= bytes_max else b"")
 
 
 def _outbound(tables: Tables, wanted: Callable[[Outbound], bool]) -> Iterator[Outbound]:
@@ -431,7 +447,14 @@ def apply(tables: Tables, unit: Unit) -> None:
     _apply_receipts(tables, unit)
     for row_id in unit.taken_submissions:
         tables.submitted.pop(row_id, None)
+    tables.taken.update(unit.taken_submissions)
     tables.refused.update(unit.refused_submissions)
+    for row_id in unit.requeued_submissions | unit.removed_submissions:
+        tables.refused.pop(row_id, None)
+    for row_id in unit.removed_submissions:
+        tables.submitted.pop(row_id, None)
+    if unit.submissions_wait is not None:
+        tables.waits = dict(unit.submissions_wait)
     for bref in unit.taken_done:
         tables.done.pop(bref, None)
     tables.ledger += unit.ledger

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, or_, select, text
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.store import submissions
 from semq.store.reading import IN, OUT, inbound_facts, outbound_facts
 from semq.store.rows import Event
 from semq.store.tables import FIRST_HEARD, RECORD_ID, semq_ledger, tb_0030, tb_0031
@@ -25,7 +26,8 @@ NUMBER_DIGITS_MAX = 18
 
 def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
     """The rows that a name may mean, the newest first."""
-    rows = {(row["side"], row["id"]): row for row in _rows(connection, _conditions(connection, name), limit)}
+    found = [*_rows(connection, _conditions(connection, name), limit), *submissions.named(connection, name, limit)]
+    rows = {(row["side"], row["id"]): row for row in found}
     return sorted(rows.values(), key=lambda row: row["at"], reverse=True)
 
 
@@ -35,10 +37,19 @@ def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[s
     c = semq_ledger.c
     found = connection.execute(select(c.lk0).where(c.lk0 == name).limit(1)).scalars().all()
     if not found:
-        known = _has_key(name, c) & c.event.in_([Event.ACCEPTED, Event.RECEIVED])
-        newest = select(c.lk0).where(known).group_by(c.lk0).order_by(func.max(c.at).desc()).limit(limit)
-        found = [*_called(connection, name), *connection.execute(newest).scalars()]
+        found = [*_called(connection, name), *_with_key(connection, name, limit)]
     return list(dict.fromkeys(found))
+
+
+def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
+    """The LK0 of messages and refused submissions with this AppKey, the newest first: each has an index of its own."""
+    c, at = semq_ledger.c, func.max(semq_ledger.c.at)
+    found: dict[str, Any] = {}
+    for begins in (c.event.in_([Event.ACCEPTED, Event.RECEIVED]), c.event == Event.REFUSED):
+        newest = select(c.lk0, at).where(_has_key(name, c), begins).group_by(c.lk0).order_by(at.desc()).limit(limit)
+        for lk0, moment in connection.execute(newest):
+            found[lk0] = max(moment, found.get(lk0, moment))
+    return sorted(found, key=lambda lk0: found[lk0], reverse=True)[:limit]
 
 
 def _called(connection: Connection, name: str) -> list[str]:

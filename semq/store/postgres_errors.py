@@ -64,6 +64,13 @@ class SchemaTooNew(Misconfigured):
     remedy = "Install that version of SEMQ; tables are never changed back."
 
 
+class RoleRefused(BadInput):
+    """The role cannot be made, or given these rights."""
+
+    code = "SEMQ-3023"
+    remedy = "Name a role of its own for each application: `semq db grant erp --send --receive` (SQL.md)."
+
+
 class NotWaiting(BadInput):
     """No such document is waiting: it has been finished, or was never there."""
 

@@ -34,6 +34,7 @@ from semq.store.unit import (
     Needs,
     Query,
     RefusedBy,
+    RefusedSubmissions,
     StreamsTo,
     SubmittedRows,
     Unfinished,
@@ -199,6 +200,10 @@ def _read_pending(unit: Unit, rows: Rows) -> list[Any]:
     return [pending_of(row) for row in rows]
 
 
+def _read_submitted(unit: Unit, rows: Rows) -> list[Any]:
+    return [Submitted(*row) for row in rows]
+
+
 _ANY_SIZE = int8(1 << 62)
 # Query | its parameters | how its rows are read.
 _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], list[Any]]]] = {
@@ -209,10 +214,11 @@ _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], 
     FirstInOrder: (lambda q: [q.store.encode(), q.order_key.encode()], _read_pending),
     StreamsTo: (lambda q: [q.dest.encode()], lambda unit, rows: [_out_stream(*row) for row in rows]),
     Expired: (lambda q: [moment(q.now), int8(q.limit)], _read_outbound),
-    SubmittedRows: (lambda q: [int8(q.limit), texts(q.without)], lambda unit, rows: [Submitted(*row) for row in rows]),
+    SubmittedRows: (lambda q: [int8(q.limit), texts(q.without), int8(q.bytes_max)], _read_submitted),
+    RefusedSubmissions: (lambda q: [texts(q.lk0s)], _read_submitted),
     RefusedBy: (lambda q: [q.dest.encode(), q.code.encode(), int8(q.after), int8(q.limit)], _read_outbound),
     KeptKeys: (lambda q: [q.peer.encode(), int8(q.limit)], lambda unit, rows: [KeptKey(*row) for row in rows]),
-    DoneRows: (lambda q: [int8(q.limit)], lambda unit, rows: [row[0] for row in rows]),
+    DoneRows: (lambda q: [int8(q.limit)], lambda unit, rows: [tuple(row) for row in rows]),
 }
 
 

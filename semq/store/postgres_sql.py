@@ -6,7 +6,8 @@ A table of SQL, prepared by ``postgres_wire`` when the connection is opened; the
 
 from sqlalchemy import Table
 
-from semq.store import proof_tables as proof_tables  # its tables are part of the schema
+from semq.store import proof_tables as proof_tables  # their tables are part of the schema
+from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store.postgres_broker import BROKER
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
@@ -130,9 +131,11 @@ QUERY: dict[str, str] = {
             AND direction = {OWN} AND (save_fwd = {int(SaveFwd.MUST)} OR ss_status = {int(SendStatus.SS_INIT)})
         ORDER BY expires_at LIMIT $2::bigint""",
     "SubmittedRows": """
-        SELECT number, target, payload, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type, headers
+        SELECT number, target, CASE WHEN size <= $3::bigint THEN payload ELSE '' END, app_key, save_fwd, ack2,
+            order_key, coalesce(token, ''), content_type, headers, content_encoding, priority, size, coalesce(lk0, '')
         FROM (
-            SELECT s.*, sum(octet_length(payload)) OVER (ORDER BY number) - octet_length(payload) AS bytes_before
+            SELECT s.*, octet_length(payload)::bigint AS size,
+                sum(octet_length(payload)) OVER (ORDER BY number) - octet_length(payload) AS bytes_before
             FROM (
                 SELECT * FROM tb_0031_submit WHERE reason_code IS NULL AND target <> ALL ($2::text[])
                 ORDER BY number LIMIT $1::bigint
@@ -140,6 +143,10 @@ QUERY: dict[str, str] = {
         ) AS read
         WHERE bytes_before < 16777216
         ORDER BY number""",
+    "RefusedSubmissions": """
+        SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type,
+            headers, content_encoding, priority, octet_length(payload)::bigint, lk0
+        FROM tb_0031_submit WHERE reason_code IS NOT NULL AND lk0 = ANY($1::text[])""",
     "RefusedBy": f"""
         SELECT {OUT} FROM tb_0031
         WHERE dest = $1::text AND outcome = {int(Outcome.REJECTED)} AND reason_code = $2::text AND has_payload
@@ -148,7 +155,7 @@ QUERY: dict[str, str] = {
     "KeptKeys": """
         SELECT id, peer, key_id, alg, kept FROM semq_session_key
         WHERE peer = $1::text ORDER BY made_at DESC LIMIT $2::bigint""",
-    "DoneRows": "SELECT bref FROM tb_0030_done ORDER BY bref LIMIT $1::bigint",
+    "DoneRows": "SELECT bref, parked FROM tb_0030_done ORDER BY bref LIMIT $1::bigint",
 }
 
 
@@ -233,8 +240,22 @@ WRITE: dict[str, str] = {
     "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
     "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
     "taken_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[])",
+    "submission_became": """
+        INSERT INTO tb_0031_taken (number, lk0) SELECT * FROM unnest($1::bigint[], $2::text[])
+        ON CONFLICT (number) DO NOTHING""",
     "refused_submission": """
-        UPDATE tb_0031_submit SET reason_code = $2::text, reason_text = $3::text WHERE number = $1::bigint""",
+        UPDATE tb_0031_submit
+        SET reason_code = $2::text, reason_text = $3::text, lk0 = $4::text, refused_at = $5::timestamptz
+        WHERE number = $1::bigint""",
+    "requeued_submissions": """
+        UPDATE tb_0031_submit SET reason_code = NULL, reason_text = NULL, refused_at = NULL
+        WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL""",
+    "removed_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL",
+    "submissions_wait_no_more": "DELETE FROM tb_0031_wait WHERE target > '' AND target <> ALL($1::text[])",
+    "submissions_wait": """
+        INSERT INTO tb_0031_wait AS w (target, reason_code, reason_text)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::text[])
+        ON CONFLICT (target) DO UPDATE SET reason_code = excluded.reason_code, reason_text = excluded.reason_text""",
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
     # The link that grows is replaced in place, as long as it is as this writer has left it; others are new.
     "chain": _expect(

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from semq.store.postgres_broker import Net
-from semq.store.postgres_pack import Packer, Param, int8, int8s, texts
+from semq.store.postgres_pack import Packer, Param, int8, int8s, moment, texts
 from semq.store.postgres_rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres_sql import INSERTED, copy_in
 from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound
@@ -26,13 +26,14 @@ _TABLES = [table.name for table in INSERTED]
 STAGED = (
     "new_outbound changed_outbound deleted_outbound new_bodies dropped_bodies new_tokens changed_out_streams"
     " changed_last_pos changed_in_streams raised_floors new_recorded new_seen new_pending platform_acked sender_acked"
-    " given handled deleted_pending taken_submissions refused_submissions taken_done ledger broker rare"
+    " given handled deleted_pending taken_submissions refused_submissions requeued_submissions"
+    " removed_submissions taken_done ledger broker rare"
 ).split()
 
 
 def is_read_only(unit: Unit) -> bool:
     """Whether nothing has been staged."""
-    return not any(getattr(unit, name) for name in STAGED)
+    return unit.submissions_wait is None and not any(getattr(unit, name) for name in STAGED)
 
 
 def changes(unit: Unit) -> Batch:
@@ -137,9 +138,21 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
 
 def _submission_changes(unit: Unit, batch: Batch) -> None:
     if unit.taken_submissions:
-        batch.append(("taken_submissions", [int8s(unit.taken_submissions)]))
-    for number, (code, words) in unit.refused_submissions.items():
-        batch.append(("refused_submission", [int8(number), code.encode(), words.encode()]))
+        numbers = int8s(unit.taken_submissions)
+        batch.append(("taken_submissions", [numbers]))
+        batch.append(("submission_became", [numbers, texts([str(lk0) for lk0 in unit.taken_submissions.values()])]))
+    for number, refusal in unit.refused_submissions.items():
+        code, words = refusal.reason
+        told = [code.encode(), words.encode(), str(refusal.lk0).encode(), moment(refusal.at)]
+        batch.append(("refused_submission", [int8(number), *told]))
+    for name in ("requeued_submissions", "removed_submissions"):
+        if getattr(unit, name):
+            batch.append((name, [int8s(getattr(unit, name))]))
+    if unit.submissions_wait is not None:
+        waits = unit.submissions_wait
+        batch.append(("submissions_wait_no_more", [texts(waits)]))
+        codes, words_ = zip(*waits.values(), strict=True) if waits else ((), ())
+        batch.append(("submissions_wait", [texts(waits), texts(codes), texts(words_)]))
     if unit.taken_done:
         batch.append(("taken_done", [int8s(unit.taken_done)]))
 

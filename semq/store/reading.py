@@ -14,6 +14,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, Row, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.store import submissions
 from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
 from semq.store.rows import Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
@@ -39,7 +40,7 @@ TRACE_MAX = 10_000  # lines of one trace
 class Filter:
     """Which messages to list; what is None does not matter."""
 
-    side: str = "all"  #: outbound, inbound or all
+    side: str = "all"  #: outbound, inbound or all; submitted: refused submissions alone
     state: str | None = None  #: name of a status or an outcome
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
@@ -50,11 +51,14 @@ class Filter:
 
 
 def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    """Rows of tb_0031 and tb_0030, the newest first."""
+    """Rows of tb_0031 and tb_0030, and submissions that were refused, the newest first."""
     rows: list[dict[str, Any]] = []
     if wanted.side in ("all", "outbound"):
         query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
         rows += [outbound_facts(row) for row in connection.execute(query)]
+        rows += _submissions(connection, wanted)
+    elif wanted.side == "submitted":
+        rows += _submissions(connection, wanted)
     if wanted.side in ("all", "inbound"):
         query = select(tb_0030).where(*_inbound_conditions(wanted)).order_by(IN.bref.desc()).limit(wanted.limit)
         rows += [inbound_facts(row) for row in connection.execute(query)]
@@ -97,6 +101,8 @@ def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
 
 def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
     """The payload beside a row, or None if the row has none any more."""
+    if "submission" in facts:
+        return submissions.body(connection, facts["submission"])
     if facts["side"] == "inbound":
         query = select(tb_0030_body.c.payload).where(tb_0030_body.c.bref == facts["id"])
     else:
@@ -171,6 +177,12 @@ def stuck_candidates(
     return rows
 
 
+def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
+    """Submissions that may be stuck: refused ones, and those that wait."""
+    rows = submissions.listed(connection, limit, refused=True)
+    return rows + submissions.listed(connection, limit, refused=False)
+
+
 def outbound_facts(row: Row[Any]) -> dict[str, Any]:
     """A row of tb_0031 for people."""
     facts = _facts(row, "outbound")
@@ -187,6 +199,15 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------------- inside
+
+
+def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
+    if wanted.state is not None and wanted.state.upper() != submissions.REJECTED:
+        return []
+    return submissions.listed(
+        connection, wanted.limit, refused=True, partner=wanted.partner, type_=wanted.type, key_=wanted.key,
+        code=wanted.code, since_ms=wanted.since_ms,
+    )  # fmt: skip
 
 
 def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
@@ -297,7 +318,7 @@ WORDS: dict[Event, str] = {
     Event.ANSWERED: "an inquiry was answered",
     Event.VOIDED: "to be cancelled",
     Event.RELEASED: "the platform's copy is no longer needed",
-    Event.REFUSED: "refused by the platform",
+    Event.REFUSED: "refused",
     Event.RECEIVED: "received and recorded",
     Event.DUPLICATE: "another copy came, and was dropped",
     Event.PLATFORM_ACKED: "the platform has noted our acknowledgement",

@@ -168,6 +168,19 @@ class Submitted:
     token: str
     content_type: str
     headers: dict[str, Any]
+    content_encoding: str = ""
+    priority: int = 0
+    size: int = 0  #: of the payload, which is left out where it is larger than the query asked for
+    lk0: str = ""  #: the name of its refusal
+
+
+@dataclass(slots=True, frozen=True)
+class Refusal:
+    """Why a row of tb_0031_submit was refused, and under which name that stands in the ledger."""
+
+    lk0: LK0
+    reason: Reason
+    at: int
 
 
 @dataclass(slots=True, frozen=True)

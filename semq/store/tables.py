@@ -15,7 +15,6 @@ from sqlalchemy import (
     Column,
     DateTime,
     Double,
-    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -239,23 +238,6 @@ tb_0031_token = Table(
     moment("at", "now()"),
     Index("tb_0031_token_at", "at"),
 )
-tb_0031_submit = Table(
-    "tb_0031_submit",
-    metadata,
-    Column("number", BigInteger, Identity(always=True), primary_key=True),
-    col("target", Text),
-    col("payload", LargeBinary),
-    col("app_key", Text, "''"),
-    col("save_fwd", Integer, "3"),
-    col("ack2", Integer, "1"),
-    col("order_key", Text, "''"),
-    col("token", Text, null=True),
-    col("content_type", Text, "''"),
-    col("headers", JSONB, "'{}'"),
-    moment("submitted_at", "now()"),
-    *reason(),
-    Index("tb_0031_submit_open", "number", postgresql_where=text("reason_code IS NULL")),
-)
 
 # ---------------------------------------------------------------------------------------------- what this node receives
 
@@ -333,7 +315,9 @@ tb_0030_seen = Table(
     moment("at", "now()"),
     Index("tb_0030_seen_window", "store", "at"),
 )
-tb_0030_done = Table("tb_0030_done", metadata, col("bref", BigInteger, key=True), moment("at", "now()"))
+tb_0030_done = Table(
+    "tb_0030_done", metadata, col("bref", BigInteger, key=True), moment("at", "now()"), col("parked", Text, null=True)
+)
 
 # -------------------------------------------------------------------------------------------------------- what is known
 
@@ -368,6 +352,7 @@ semq_ledger = Table(
         postgresql_where=text(f"app_key <> '' AND event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"),
     ),
     Index("semq_ledger_record", text(RECORD_ID), postgresql_where=text(FIRST_HEARD)),
+    Index("semq_ledger_refused", "app_key", postgresql_where=text(f"app_key <> '' AND event = {Event.REFUSED:d}")),
     postgresql_partition_by="RANGE (at)",
 )
 

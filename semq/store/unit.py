@@ -20,7 +20,9 @@ from semq.store.rows import (
     OutStreamKey,
     Pending,
     Rare,
+    Reason,
     Recorded,
+    Refusal,
     Slot,
     Stored,
     Token,
@@ -105,11 +107,21 @@ class SubmittedRows:
 
     limit: int
     without: tuple[str, ...] = ()  #: not those to these targets, as the rows name them
+    bytes_max: int = 1 << 62  #: payloads that are larger are left out
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSubmissions:
+    """Rows of tb_0031_submit that were refused, by the names of their refusals, as rows.Submitted without payloads."""
+
+    lk0s: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DoneRows:
-    """Brefs that applications finished in their own transaction (``semq_done``), oldest first.
+    """What applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction, as pairs.
+
+    Each is a bref and None, or a bref and why it was set aside; oldest first.
 
     The unit notes those it has handled in ``taken_done``.
     """
@@ -147,6 +159,7 @@ Query = (
     | StreamsTo
     | Expired
     | SubmittedRows
+    | RefusedSubmissions
     | DoneRows
     | RefusedBy
     | KeptKeys
@@ -221,8 +234,11 @@ class Unit:
     given: set[int] = field(default_factory=set)
     handled: dict[int, AppStatus] = field(default_factory=dict)
     deleted_pending: set[int] = field(default_factory=set)
-    taken_submissions: set[int] = field(default_factory=set)
-    refused_submissions: dict[int, tuple[str, str]] = field(default_factory=dict)
+    taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: numbers, and what they have become
+    refused_submissions: dict[int, Refusal] = field(default_factory=dict)
+    requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused ones, to be tried again
+    removed_submissions: set[int] = field(default_factory=set)  #: numbers of refused ones
+    submissions_wait: dict[str, Reason] | None = None  #: why, by target: replaces all that was said before
     taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[Any] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)

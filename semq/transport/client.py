@@ -6,7 +6,8 @@ engine's links between nodes, the Python client and the command line.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from semq.amqp.client import ClientConnection
 from semq.amqp.errors import AmqpError
@@ -28,11 +29,12 @@ from semq.amqp.events import (
     Nacked,
     Opened,
     Returned,
+    Started,
     Unblocked,
 )
 from semq.errors import SemqError
 from semq.transport.client_channel import ClientChannel
-from semq.transport.errors import LinkLost
+from semq.transport.errors import ForeignBroker, LinkLost
 from semq.transport.link import Link
 from semq.transport.peer import PeerInfo
 
@@ -44,8 +46,14 @@ class ClientLink:
     to stop publishing, with None when it may go on.
     """
 
-    def __init__(self, machine: ClientConnection, check: Callable[[PeerInfo], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        machine: ClientConnection,
+        check: Callable[[PeerInfo], None] = lambda _: None,
+        only: str | None = None,
+    ) -> None:
         self.machine = machine
+        self._only = only
         self.channels: dict[int, ClientChannel] = {}
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
@@ -138,6 +146,8 @@ class ClientLink:
 
     def _hear_connection(self, event: Event) -> None:
         match event:
+            case Started(server_properties=properties):
+                self._know(properties)
             case Opened():
                 self._opened.set_result(None)
             case ChannelOpened(channel=number):
@@ -152,7 +162,14 @@ class ClientLink:
             case ConnectionFailed(error=error) | ConnectionClosed(error=error):
                 self.error = self.error or error
             case _:
-                pass  # Started, Tuned, ChannelReleased: the machine has done what there is to do
+                pass  # Tuned, ChannelReleased: the machine has done what there is to do
+
+    def _know(self, properties: Mapping[str, Any]) -> None:
+        """Say nothing more to what is another product: the answer with the password has not left."""
+        if self._only is not None and properties.get("product") != self._only:
+            facts = {name: str(properties.get(name, ""))[:40] for name in ("product", "version")}
+            self._refusal = ForeignBroker(**facts)
+            self.link.abort()
 
     def _channel_opened(self, number: int) -> None:
         channel = self.channels[number] = ClientChannel(self, number)

@@ -17,6 +17,8 @@ from semq.transport.link import Link
 from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
+PRODUCT = "SEMQ"  # what nodes call themselves in connection.start
+
 
 @dataclass(frozen=True, slots=True)
 class DialConfig:
@@ -32,6 +34,7 @@ class DialConfig:
     limits: Limits = field(default_factory=Limits)
     connect_s: float = 10.0
     client_properties: Mapping[str, Any] = field(default_factory=dict)
+    only: str | None = None  #: product that the server must say it is, before it is told a password
     check: Callable[[PeerInfo], None] = lambda _: None
     """looks at who is at the other end, before anything is said to it; raises SemqError to go no further"""
 
@@ -39,9 +42,10 @@ class DialConfig:
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed when there is no way to the server, AmqpError when it refused, or what ``config.check`` raised.
+    Raises DialFailed when there is no way to the server, AmqpError when it refused, ForeignBroker, or what
+    ``config.check`` raised.
     """
-    owner = ClientLink(_machine(config), config.check)
+    owner = ClientLink(_machine(config), config.check, config.only)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(config.connect_s):

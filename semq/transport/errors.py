@@ -3,9 +3,11 @@
 Unavailable
 ├── DialFailed      no connection came about
 └── LinkLost        a connection that was open is gone
+Misconfigured
+└── ForeignBroker   the address is that of something else
 """
 
-from semq.errors import Unavailable
+from semq.errors import Misconfigured, Unavailable
 
 
 class DialFailed(Unavailable):
@@ -13,6 +15,13 @@ class DialFailed(Unavailable):
 
     code = "SEMQ-4910"
     remedy = "Check host, port and network; the facts name the address and the cause. Dialling again is safe."
+
+
+class ForeignBroker(Misconfigured):
+    """Another AMQP broker answers at this address, and no node of SEMQ."""
+
+    code = "SEMQ-4912"
+    remedy = "Compare host and port with amqp.port of the node; the broker may have taken its port."
 
 
 class LinkLost(Unavailable):

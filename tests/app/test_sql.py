@@ -2,17 +2,29 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
+import msgspec
 import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from semq.app import AppKey, Client, RefusedByNode, done, receive, send
+from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receive, send, status
 from semq.umx_t.errors import BadAppKey
 from tests.app.network import Network
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
+PLAIN = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXT | st.binary(max_size=300)
+    | st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False).filter(lambda f: str(f) != "-0.0")
+)  # fmt: skip
+VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=20) | st.dictionaries(TEXT, inner, max_size=20))
 
 
 @pytest.fixture
@@ -78,9 +90,9 @@ async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sen
 
 async def test_what_amqp_cannot_carry_is_refused_and_stops_nobody(engine: Engine, sender: Client) -> None:
     with engine.begin() as connection:
-        for content_type in ("text/plain", "x" * 300, "text/plain"):
-            send(connection, "56001/nobody", b"", app_key=AppKey("a", "b", "c", "carried"), content_type=content_type)
-    refused = "SELECT reason_code FROM tb_0031_submit WHERE content_type LIKE 'xx%'"
+        for header in ("h", "x" * 300, "h"):
+            send(connection, "56001/nobody", b"", app_key=AppKey("a", "b", "c", "carried"), headers={header: 1})
+    refused = "SELECT reason_code FROM tb_0031_submit WHERE headers::text LIKE '%xxx%'"
 
     def reason() -> str | None:
         with engine.connect() as connection:
@@ -90,8 +102,10 @@ async def test_what_amqp_cannot_carry_is_refused_and_stops_nobody(engine: Engine
         while await asyncio.to_thread(reason) is None:  # noqa: ASYNC110 - nobody is told of a refused row
             await asyncio.sleep(0.05)
         assert await asyncio.to_thread(reason) == "SEMQ-1102"
-        while await sender.request("msg.list", {"key": "carried", "side": "outbound"}):  # noqa: ASYNC110 - cleanup
-            await asyncio.sleep(0.05)  # of the two others, which have been delivered
+        while len(await sender.request("msg.list", {"key": "carried", "side": "outbound"})) > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # until the two others are cleaned, which have been delivered
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM tb_0031_submit"))
 
 
 @pytest.mark.parametrize(
@@ -112,6 +126,97 @@ def test_bad_input_is_refused_at_once(engine: Engine, target: str, attributes: d
 def test_a_slash_in_a_part_of_an_app_key_is_refused(engine: Engine) -> None:
     with engine.connect() as connection, pytest.raises(BadAppKey):
         send(connection, "56001", b"x", app_key=AppKey("a/b", "c", "d", "e"))
+
+
+async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, sender: Client) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    with engine.begin() as connection:
+        number = send(
+            connection, "10008/attributes", b"{}", app_key="a/b/c/attributes", order_key="o", token=str(uuid4()),
+            content_type="application/json", headers={"own": "yes", "n": -3, "x-correlation-id": "c"},
+            expires_at=later, priority=7, content_encoding="identity",
+        )  # fmt: skip
+
+    def taken() -> list[tuple[int, Document, Any]]:
+        with engine.begin() as connection:
+            found = list(receive(connection, "attributes"))
+            for bref, _ in found:
+                row = connection.execute(text("SELECT * FROM semq_inbox WHERE bref = :b"), {"b": bref}).mappings().one()
+                park(connection, bref, "cannot be booked")
+                return [(bref, found[0][1], row)]
+        return []
+
+    async with asyncio.timeout(60):
+        while not (got := await asyncio.to_thread(taken)):  # noqa: ASYNC110 - nobody is told of what SQL may take
+            await asyncio.sleep(0.05)
+    ((bref, document, row),) = got
+    assert (document.content_type, document.headers) == (
+        "application/json", {"own": "yes", "n": -3, "x-correlation-id": "c"},
+    )  # fmt: skip
+    assert (row["priority"], row["content_encoding"], row["order_key"]) == (7, "identity", "o")
+
+    async def is_parked() -> bool:
+        found = await sender.request("failed.list", {"side": "inbound", "key": "attributes"})
+        return bool(found) and found[0]["error"] == "cannot be booked"
+
+    async with asyncio.timeout(60):
+        while not await is_parked():  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.05)
+    with engine.connect() as connection:
+        assert list(receive(connection, "attributes")) == []
+        with pytest.raises(RefusedByNode):
+            park(connection, bref)
+    with engine.connect() as connection:
+        told = status(connection, number)
+        assert told is not None
+        assert (told.lk0, told.state) == (document.lk0, "DELIVERED")
+        assert status(connection, 1 << 40) is status(connection, "no such token") is None
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code"),
+    [
+        ({"headers": {"@Token": "T"}}, "SEMQ-1102"),
+        ({"headers": {"@Nonsense": 1}}, "SEMQ-1102"),
+        ({"headers": {"@SessionKey": "x"}}, "SEMQ-1102"),
+        ({"priority": 300}, "SEMQ-1102"),
+        ({"content_type": "x" * 256}, "SEMQ-1102"),
+        ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "SEMQ-1206"),
+    ],
+)
+def test_attributes_that_make_no_sense_are_refused_at_once(engine: Engine, attributes: Any, code: str) -> None:
+    with engine.connect() as connection, pytest.raises(RefusedByNode) as caught:
+        send(connection, "56001", b"x", **attributes)
+    assert caught.value.code == code
+
+
+@given(value=VALUES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine, value: Any) -> None:
+    with engine.connect() as connection:
+        packed = msgspec.msgpack.encode(value)
+        read = connection.execute(text("SELECT place, value FROM semq_unpack(:data)"), {"data": packed}).one()
+    assert read.place == len(packed)
+    assert is_same(read.value, value)
+
+
+def is_same(read: Any, value: Any) -> bool:
+    """Whether JSON says what was packed; JSON has no octets, and may write a float without its point."""
+    match value:
+        case bytes():
+            return bool(read == value.hex())
+        case float():
+            return float(read) == value
+        case list():
+            return len(read) == len(value) and all(map(is_same, read, value))
+        case dict():
+            return read.keys() == value.keys() and all(is_same(read[name], value[name]) for name in value)
+    return type(read) is type(value) and read == value
+
+
+def test_an_envelope_that_ends_too_early_is_an_error(engine: Engine) -> None:
+    with engine.connect() as connection, pytest.raises(DBAPIError):
+        connection.execute(text("SELECT semq_unpack(:data)"), {"data": msgspec.msgpack.encode({"a": "b" * 50})[:20]})
 
 
 def test_what_is_not_waiting_cannot_be_done(engine: Engine) -> None:

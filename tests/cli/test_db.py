@@ -1,5 +1,6 @@
 """The tables of a database: too old, too new, brought up to date."""
 
+import os
 from pathlib import Path
 
 import psycopg
@@ -50,3 +51,27 @@ def test_an_embedded_database_is_started_for_as_long_as_it_is_needed(tmp_path: P
     file.write_text('[node]\nkind = "platform"\nid = "hub"\ndata_dir = "data"\n')
     assert semq("db", "upgrade", "--config", str(file)).status == 0
     assert not (tmp_path / "data" / "postgres" / "data" / "postmaster.pid").exists()
+
+
+def test_a_role_for_an_application(config: str, empty_database: str) -> None:
+    assert semq("db", "upgrade", "--config", config).status == 0
+    role = f"cli_{os.getpid()}"
+    try:
+        semq("db", "grant", role, "--config", config).fails(1, "SEMQ-2216")
+        made = semq("db", "grant", role, "--send", "--config", config, "--json").data
+        assert made == {"role": role, "made": True, "rights": ["send"]}
+        again = semq("db", "grant", role, "--receive", "--config", config)
+        assert again.out == f"{role} may: send, receive\n"
+        url = semq("db", "url", "--role", role, "--libpq", "--config", config).out.strip()
+        with psycopg.connect(url) as connection:
+            connection.execute("SELECT semq_send('56001', 'x')")
+        taken = semq("db", "grant", role, "--revoke", "--config", config, "--json").data
+        assert taken["rights"] == []
+        semq("db", "grant", "Bad Name", "--send", "--config", config).fails(1, "SEMQ-3023")
+        owner = semq("db", "url", "--config", config)
+        assert owner.out.startswith("postgresql+psycopg://")
+        assert "semq db grant" in owner.err
+    finally:
+        with psycopg.connect(empty_database, autocommit=True) as connection:
+            for statement in (f"DROP OWNED BY {role} CASCADE", f"DROP ROLE {role}"):
+                connection.execute(statement.encode())

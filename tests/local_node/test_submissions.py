@@ -5,9 +5,11 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from local_node.refused_submissions import Mended
 from local_node.submissions import BATCH, SqlSubmissions
-from semq.store.rows import Submitted
+from semq.store.rows import Event, Submitted
 from semq.umx_t.agreement import Terms
+from semq.umx_t.records import Presence
 from tests.flows.trio import SETTINGS, Trio
 from tests.service.inprocess import InProcess, linked, until
 
@@ -68,7 +70,8 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
     assert waiting(trio) == ["56001"]
     assert not tables.refused
     assert submissions.waiting.keys() == {"56001"}
-    assert submissions.waiting["56001"].startswith("SEMQ-1204")
+    assert submissions.waiting["56001"].code == "SEMQ-1204"
+    assert tables.waits["56001"][0] == "SEMQ-1204"
     trio.connect(trio.a)
     trio.connect(trio.b)
     trio.settle()
@@ -76,7 +79,69 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
         submissions.poll()
         trio.settle()
     assert waiting(trio) == []
-    assert submissions.waiting == {}
+    assert (submissions.waiting, tables.waits) == ({}, {})
+
+
+def test_a_token_that_stood_for_other_content_refuses_the_row_and_keeps_it() -> None:
+    trio = Trio()
+    trio.a.store.tables.submitted |= {
+        n: Submitted(n, "56001", body, "", 3, 1, "", "T", "", {}) for n, body in ((1, b"x"), (2, b"y"), (3, b"x"))
+    }
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    trio.settle()
+    tables = trio.a.store.tables
+    assert set(tables.submitted) == {2}
+    assert tables.refused[2].reason[0] == "SEMQ-1205"
+    assert tables.taken[1] == tables.taken[3]
+    assert trio.b.app.payloads == [b"x"]
+
+
+REFUSED = (
+    # row | code of the event
+    (Submitted(1, "99999", b"x", "a/b/c/1", 3, 1, "", "T1", "", {}), "SEMQ-1201"),
+    (Submitted(2, "56001", b"x" * 2_000, "a/b/c/2", 3, 1, "", "", "", {}), "SEMQ-1203"),
+    (Submitted(3, "56001", b"x", "a/b/c/3", 3, 1, "", "", "", {"@Nonsense": 1}), "SEMQ-1102"),
+    (Submitted(4, "no address", b"x", "a/b/c/4", 3, 1, "", "", "", {}), "SEMQ-1101"),
+    (Submitted(5, "56001", b"x", "no key", 3, 1, "", "", "", {}), "SEMQ-1103"),
+    (Submitted(6, "56001", b"x", "a/b/c/6", 3, 1, "", "", "", {"@ExpiresAt": 5}), "SEMQ-1206"),
+    (Submitted(7, "56001", b"x", "a/b/c/7", 3, 1, "", "", "y" * 300, {}), "SEMQ-1102"),
+    (Submitted(8, "70001", b"x", "a/b/c/8", 3, 1, "", "", "", {}), "SEMQ-1202"),
+)
+
+
+@pytest.mark.parametrize(("row", "code"), REFUSED, ids=[code + row.target for row, code in REFUSED])
+def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_tried_again(
+    row: Submitted, code: str
+) -> None:
+    trio = Trio(replace(SETTINGS, max_document=1_000))
+    trio.a.engine.partners.hear([Presence(node="1.70001", online=True, allowed=False)])
+    trio.a.engine.partners.complete = True
+    trio.a.engine.partners.allowed["1.56001"] = True
+    tables = trio.a.store.tables
+    tables.submitted[row.row_id] = row
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    trio.settle()
+    refusal = tables.refused[row.row_id]
+    (event,) = trio.a.told.events
+    assert (event.kind, event.outcome, event.submission, event.token) == ("failed", "REJECTED", row.row_id, row.token)
+    assert (event.lk0, event.reason) == (refusal.lk0, refusal.reason)
+    assert refusal.reason[0] == code
+    assert event.app_key.key in (row.app_key.rpartition("/")[2], "")
+    (line,) = [line for line in tables.ledger if line.lk0 == str(refusal.lk0)]
+    assert (line.event, line.detail[:9]) == (Event.REFUSED, code)
+    said: list[object] = []
+    trio.a.engine.core.post(Mended(trio.a.engine.core, [str(refusal.lk0)], True, "mended", said.append, said.append))
+    trio.settle()
+    assert (said, tables.refused) == ([1], {})
+    submissions.poll()
+    trio.settle()
+    assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a name of its own
+    lk0 = str(tables.refused[row.row_id].lk0)
+    trio.a.engine.core.post(Mended(trio.a.engine.core, [lk0], False, "not wanted", said.append, said.append))
+    trio.settle()
+    assert (said, tables.submitted) == ([1, 1], {})
 
 
 async def test_the_same_in_postgres(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ class Oracle:
 
     def reported(self, host: "LocalHost", event: AppEvent) -> None:
         """An event reached the application: only what is committed, and true."""
-        message = self.messages.get(event.lk0)
+        message = self.messages.get(event.lk0) if event.lk0 is not None else None
         if message is None or event.kind not in ("delivered", "failed"):
             return
         outcome = message.outcome.name if message.outcome else ""

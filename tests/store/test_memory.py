@@ -20,6 +20,7 @@ from semq.store.rows import (
     OutStreamKey,
     Pending,
     Recorded,
+    Refusal,
     Slot,
     Stored,
     Submitted,
@@ -371,22 +372,21 @@ def test_streams_to(store: MemoryStore) -> None:
 
 
 def test_what_applications_wrote_through_sql(store: MemoryStore) -> None:
-    rows = [Submitted(n, "1.b", b"", "", 3, 1, "", "", "", {}) for n in (2, 1, 3)]
-    store.tables.submitted = {row.row_id: row for row in rows}
-    store.tables.done = {8: None, 7: None}
+    store.tables.submitted = {n: Submitted(n, "1.b", b"", "", 3, 1, "", "", "", {}) for n in (2, 1, 3)}
+    store.tables.done = {8: None, 7: "no use"}
     assert [row.row_id for row in found(store, SubmittedRows(2))] == [1, 2]
     assert found(store, SubmittedRows(2, ("1.b",))) == []
 
     def settle(unit: Unit) -> None:
-        unit.taken_submissions.add(1)
-        unit.refused_submissions[2] = ("SEMQ-1201", "no")
+        unit.taken_submissions[1] = LK0(*HERE, 1, 77)
+        unit.refused_submissions[2] = Refusal(LK0(*HERE, 1, 78), ("SEMQ-1201", "no"), 5)
         unit.taken_done.add(8)
 
-    assert found(store, DoneRows(1)) == [8]
+    assert found(store, DoneRows(1)) == [(8, None)]
     do(store, settle)
     assert [row.row_id for row in found(store, SubmittedRows(9))] == [3]
     assert set(store.tables.submitted) == {2, 3}
-    assert found(store, DoneRows(9)) == [7]
+    assert found(store, DoneRows(9)) == [(7, "no use")]
 
 
 # --------------------------------------------------------------------------------------------- writing

@@ -1,6 +1,6 @@
 """A server and dialled links to it in one event loop."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -42,6 +42,7 @@ async def pair(
     connection: Limits | None = None,
     prepare: Callable[[AmqpServer], None] = lambda _: None,
     drain_s: float = 5.0,
+    properties: Mapping[str, Any] | None = None,
     **listener: Any,
 ) -> AsyncIterator[Pair]:
     turn = Turn()
@@ -49,6 +50,7 @@ async def pair(
         listener=ListenerConfig(**{"port": 0, "pause_s": 0.02, **listener}),
         connection=connection or Limits(),
         limits=limits or BrokerLimits(),
+        properties=properties or {"product": "SEMQ"},
     )
     server = AmqpServer(config, UserTable([GUEST]), SystemClock(), store, turn)
     prepare(server)

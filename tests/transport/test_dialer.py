@@ -8,7 +8,7 @@ import pytest
 from semq.amqp.errors import AccessRefused, CommandInvalid, NotAllowed
 from semq.clock import SystemClock
 from semq.transport.dialer import DialConfig, dial
-from semq.transport.errors import DialFailed
+from semq.transport.errors import DialFailed, ForeignBroker
 from semq.transport.turn import Turn
 from tests.transport.pair import pair
 
@@ -42,6 +42,14 @@ async def test_nobody_listens() -> None:
         await dial(DialConfig("127.0.0.1", port, user="a", password="b"), SystemClock(), Turn())
     assert caught.value.facts["port"] == port
     assert "ConnectionRefusedError" in caught.value.facts["cause"]
+
+
+async def test_another_broker_is_named_before_the_login() -> None:
+    async with pair(properties={"product": "RabbitMQ", "version": "3.10.8"}) as both:
+        with pytest.raises(ForeignBroker) as caught:
+            await both.dial(only="SEMQ", password="wrong")
+        assert caught.value.facts == {"product": "RabbitMQ", "version": "3.10.8"}
+        await (await both.dial()).close()  # whoever did not ask may
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])

@@ -1,0 +1,111 @@
+"""Submissions through SQL that were refused: how that is told, and what a person can do about one.
+
+The row keeps document and reason. Its refusal has a locator of its own, under which the ledger and ``semq failed``
+know it; a submission that is tried again and accepted becomes a document with another one. Used by ``submissions`` and
+by the operations ``failed.requeue`` and ``failed.remove``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from semq.engine.core import Core, Step
+from semq.engine.errors import NotThere
+from semq.engine.ports import AppEvent
+from semq.errors import SemqError
+from semq.store.rows import Event, LedgerLine, Refusal, Side, Submitted
+from semq.store.unit import RefusedSubmissions, Unit
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
+from semq.umx_t.locator import LK0
+
+DETAIL_MAX = 500  # characters
+REJECTED = "REJECTED"
+
+
+class Refuse(Step):
+    """Refuse a row: reason, line of the ledger and event in one commit."""
+
+    def __init__(self, core: Core, row: Submitted, error: SemqError) -> None:
+        super().__init__()
+        self._core = core
+        self._row = row
+        self._reason = (error.code, error.text + facts_of(error))
+
+    def decide(self, unit: Unit) -> None:
+        self._events: list[Any] = []
+        core, row, at = self._core, self._row, self._core.now_ms()
+        lk0 = core.new_lk0()
+        unit.refused_submissions[row.row_id] = Refusal(lk0, self._reason, at)
+        unit.ledger.append(line(row, lk0, at, Event.REFUSED, " ".join(self._reason)))
+        event = AppEvent(
+            "failed", lk0, _target(row), _app_key(row), at, outcome=REJECTED, reason=self._reason, token=row.token,
+            submission=row.row_id,
+        )  # fmt: skip
+        core.tell_event(unit, event, self._events)
+
+    def committed(self) -> None:
+        self._core.count("submission_refused")
+        if self._events:
+            self._core.events.publish(self._events)
+
+
+class Mended(Step):
+    """A person has looked at refused submissions: they are tried again, or go."""
+
+    def __init__(
+        self, core: Core, lk0s: Sequence[str], again: bool, why: str, done: Callable[[int], None],
+        failed: Callable[[Exception], None],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._core = core
+        self._again = again
+        self._why = why
+        self._done = done
+        self._told_failed = failed
+        self._query = RefusedSubmissions(tuple(lk0s))
+        self.needs.queries.add(self._query)
+
+    def decide(self, unit: Unit) -> None:
+        settled = unit.requeued_submissions | unit.removed_submissions
+        rows: list[Submitted] = [row for row in unit.found.get(self._query, ()) if row.row_id not in settled]
+        self._count = len(rows)
+        if not rows:
+            raise NotThere("No refused submission has that name (any more).", id=" ".join(self._query.lk0s)[:200])
+        for row in rows:
+            (unit.requeued_submissions if self._again else unit.removed_submissions).add(row.row_id)
+            said = f"{'to be tried again' if self._again else 'removed'}: {self._why}"
+            unit.ledger.append(line(row, row.lk0, self._core.now_ms(), Event.OPERATOR, said))
+
+    def committed(self) -> None:
+        self._done(self._count)
+
+    def failed(self, error: Exception) -> None:
+        self._told_failed(error)
+
+
+def line(row: Submitted, lk0: LK0 | str, at: int, event: Event, detail: str) -> LedgerLine:
+    """A line of the ledger about a refused submission."""
+    target = _target(row)
+    return LedgerLine(
+        at, Side.SENDER, event, str(lk0), str(target or row.target)[:140], app_key=_app_key(row), size=row.size,
+        detail=detail.replace("\0", "\N{REPLACEMENT CHARACTER}")[:DETAIL_MAX],
+    )  # fmt: skip
+
+
+def facts_of(error: SemqError) -> str:
+    """The facts of an error as they follow its words."""
+    return str(error).removeprefix(f"{error.code} {error.text}")
+
+
+def _target(row: Submitted) -> Address | None:
+    try:
+        return parse_address(row.target)
+    except SemqError:
+        return None
+
+
+def _app_key(row: Submitted) -> AppKey:
+    try:
+        return parse_app_key(row.app_key) if row.app_key else NO_KEY
+    except SemqError:
+        return NO_KEY

@@ -1,0 +1,48 @@
+"""What applications handed over through SQL (SQL.md): submissions, what they have become, why they wait."""
+
+from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, SmallInteger, Table, Text, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from semq.store.tables import col, metadata, moment, reason
+
+tb_0031_submit = Table(
+    "tb_0031_submit",
+    metadata,
+    Column("number", BigInteger, Identity(always=True), primary_key=True),
+    col("target", Text),
+    col("payload", LargeBinary),
+    col("app_key", Text, "''"),
+    col("save_fwd", Integer, "3"),
+    col("ack2", Integer, "1"),
+    col("order_key", Text, "''"),
+    col("token", Text, null=True),
+    col("content_type", Text, "''"),
+    col("headers", JSONB, "'{}'"),
+    moment("submitted_at", "now()"),
+    *reason(),
+    col("content_encoding", Text, "''"),
+    col("priority", SmallInteger, "0"),
+    col("lk0", Text, null=True),  # the name under which its refusal stands in the ledger
+    moment("refused_at", null=True),
+    Index("tb_0031_submit_open", "number", postgresql_where=text("reason_code IS NULL")),
+    Index("tb_0031_submit_refused", "lk0", postgresql_where=text("reason_code IS NOT NULL")),
+    Index("tb_0031_submit_token", "token", postgresql_where=text("token IS NOT NULL")),
+)
+# Which message a submission has become, for whoever handed it over; kept as long as tokens.
+tb_0031_taken = Table(
+    "tb_0031_taken",
+    metadata,
+    col("number", BigInteger, key=True),
+    col("lk0", Text),
+    moment("at", "now()"),
+    Index("tb_0031_taken_at", "at"),
+)
+# Why submissions wait, by target as they name it.
+tb_0031_wait = Table(
+    "tb_0031_wait",
+    metadata,
+    col("target", Text, key=True),
+    col("reason_code", Text),
+    col("reason_text", Text),
+    moment("since", "now()"),
+)
