@@ -1,38 +1,53 @@
-"""``./run bench``: documents per second and latency on real processes, beside the floor that Postgres itself sets.
+"""``./run bench``: sustained documents per second and latency on real processes, beside the floor that Postgres sets.
 
-    ./run bench [--json] [--messages N] [--size BYTES] [--rate PER_S] [--keep]
-    ./run bench NAME ...        another measurement, from the table below
+Rates end when every queue of every node is clean again, so they can be held for ever; latency is measured first, before
+anything else has written to the disk, with the disk probed in the same seconds. More phases on demand:
 
-Prints one JSON object a phase on standard output, progress on standard error, and at the end a summary for people or,
-with ``--json``, one object with the figures. The exit status is 0 only if no document was lost, repeated or damaged.
+    --large [N]     1 MiB documents beside small ones: their rate, memory, and what they do to the latency of the others
+    --backlog N     N documents wait for an institution that never comes, while everything else is measured
+    --partners N    A sends to N institutions in turn, each with a node of its own
+
+    ./run bench peers | broker | secrecy | reconcile      measurements of their own; each has --help
+
+Exit status: 0 with figures, 1 without any (documents lost, repeated or damaged, a node that died, nothing that moves),
+130 when interrupted. How to read the figures is in bench/README.md.
 """
 
 import argparse
 import asyncio
 import importlib
-import json
+import os
 import platform
-import shutil
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import uvloop
-
-from bench import disk, floor, phases
+from bench import backlog, cli, disk, floor, large, phases, rows
+from bench.cli import Result, say, show
+from bench.floor import Observed
+from bench.interpreter import is_optimized
 from bench.network import Network
 
 # name | module with ``main(argv) -> exit status``: measurements of their own
-OTHERS = {"broker": "bench.broker", "reconcile": "bench.reconcile", "secrecy": "bench.secrecy"}
+OTHERS = {
+    "broker": "bench.broker",
+    "peers": "bench.peers",
+    "reconcile": "bench.reconcile",
+    "secrecy": "bench.secrecy",
+}
 WARM_UP = 500
 LATENCY_S = 10
+FLOOR_MAX = 20_000  # documents: the rate of the floor does not depend on how many they are
 SUMMARY = """
-{messages} documents of {size} octets; a hub and two institutions on this machine, {cores} cores
-  online   {online_per_s:>6}/s from submit at A to SS_ACK2 at A: {ratio_online:.2f} of the floor, {floor_per_s}/s
-  stored   {stored_per_s:>6}/s the same through the hub's store: {ratio_stored:.2f} of its floor, {floor_stored_per_s}/s
-  latency  {p50_ms:>6} ms p50, {p99_ms} ms p99, at {rate:g} documents a second
-  disk     {fdatasync_p50_us:>6} µs p50 until a page is durable
+{messages} documents of {size} octets from A to {partners} partner(s) by a hub; {cores} cores, load {load_1m}
+  online   {online_per_s:>6}/s from submit at A until all nodes are clean; {online_ack2_per_s}/s until SS_ACK2
+           {ratio_online:>6} of the floor, {floor_per_s}/s ({ratio_online_now} of {floor_now_per_s}/s, the rows of now)
+  stored   {stored_per_s:>6}/s the same through the hub's store
+           {ratio_stored:>6} of its floor, {floor_stored_per_s}/s
+  cpu      {cpu_us:>6} µs a document in the nodes and their Postgres, online
+  latency  {p50_ms:>6} ms p50, {p99_ms} ms p99 at {rate:g}/s
+  disk     {fdatasync_p50_us:>6} µs fdatasync p50 in those seconds, {fdatasync_p99_us} p99, {fdatasync_max_us} max
+  memory   {rss_mib:>6} MiB in the processes of the nodes at the end; {rows_left} rows left
 """
 
 
@@ -41,92 +56,97 @@ def main(argv: list[str]) -> int:
     if argv and argv[0] in OTHERS:
         other: int = importlib.import_module(OTHERS[argv[0]]).main(argv[1:])
         return other
-    parser = argparse.ArgumentParser(
-        allow_abbrev=False, prog="./run bench", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
-    parser.add_argument("--messages", type=_count, default=20_000, metavar="N", help="documents in a phase (20000)")
-    parser.add_argument("--size", type=_size, default=1024, metavar="BYTES", help="octets in a document (1024)")
-    parser.add_argument("--rate", type=float, default=100.0, metavar="PER_S", help="of the latency phase (100)")
-    parser.add_argument("--keep", action="store_true", help="keep the folder with configurations, logs and databases")
+    parser = cli.parser_of("", __doc__)
+    parser.add_argument("--messages", type=cli.count, default=60_000, metavar="N", help="documents in a phase (60000)")
+    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="octets in a document (1024)")
+    parser.add_argument("--rate", type=cli.rate, default=100.0, metavar="PER_S", help="of the latency phase (100)")
+    parser.add_argument("--partners", type=cli.count, default=1, metavar="N", help="institutions that receive (1)")
+    parser.add_argument("--backlog", type=cli.count, default=0, metavar="N", help="documents that wait meanwhile (0)")
+    parser.add_argument(
+        "--large", type=cli.count, nargs="?", const=large.DOCUMENTS, default=0, metavar="N",
+        help=f"measure N documents of 1 MiB too ({large.DOCUMENTS} where N is left out)",
+    )  # fmt: skip
     arguments = parser.parse_args(argv)
-    folder = Path(tempfile.mkdtemp(prefix="semq-bench-"))
-    try:
-        found = uvloop.run(run(folder, arguments.messages, arguments.size, arguments.rate))
-    finally:
-        if arguments.keep:
-            say(f"kept: {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(found) if arguments.json else SUMMARY.format(**found), flush=True)
-    return 0 if not any(found[fault] for fault in ("repeated", "damaged", "missing")) else 1
+    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: SUMMARY.format(**found))
 
 
-async def run(folder: Path, messages: int, size: int, rate: float) -> dict[str, Any]:
+async def run(folder: Path, arguments: argparse.Namespace) -> Result:
     """All phases, one after the other; the figures."""
-    probe = await asyncio.to_thread(disk.probe, folder)
-    show("machine", {"python": platform.python_version(), "fdatasync": probe})
-    say("starting a hub and two institutions ...")
-    async with Network(folder) as network:
+    load = cli.load_average()
+    show("machine", machine())
+    say(f"starting a hub, A and {arguments.partners} partner(s) ...")
+    async with Network(folder, partners=arguments.partners) as network:
         say("processes: " + ", ".join(f"{name} {node.pid}" for name, node in network.nodes.items()))
-        bench = phases.Bench(network, size)
-        await phases.online(bench, min(WARM_UP, messages))
-        found: dict[str, Any] = {"messages": messages, "size": size, "rate": rate}
-        for name, phase in (("online", phases.online), ("stored", phases.stored)):
-            say(f"{name}: {messages} documents ...")
-            result, observed = await phases.observed(bench, phase, messages)
-            show(name, result)
-            say(f"the floor of {name} ...")
-            base = await asyncio.to_thread(floor.measure, observed, messages, messages, size)
-            show(f"floor of {name}", base)
-            found |= _figures(name, result, base)
-        count = max(int(min(LATENCY_S * rate, messages)), 2)
-        say(f"latency: {count} documents at {rate:g} a second ...")
+        found = await network.watched(measure(folder, phases.Bench(network, arguments.size), arguments))
+    chosen = {name: getattr(arguments, name) for name in ("messages", "size", "rate", "partners", "backlog")}
+    return {**chosen, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **found}
+
+
+async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespace) -> Result:
+    """The phases on a network that runs."""
+    messages = arguments.messages
+    await phases.online(bench, min(WARM_UP, messages))
+    if arguments.backlog:
+        say(f"backlog: {arguments.backlog} documents for an institution that never comes ...")
+        show("backlog", await backlog.measure(bench, arguments.backlog))
+    found = await latency(folder, bench, arguments.rate, messages)
+    if arguments.large:
+        say("large: documents of 1 MiB beside small ones ...")
+        result = await large.measure(bench, arguments.rate, arguments.large)
+        show("large", result)
+        found |= {f"large_{name}": result[name] for name in ("per_s", "p99_ms", "rss_mib_max")}
+    seen: dict[str, Mapping[str, Observed]] = {}
+    for name, phase in (("online", phases.online), ("stored", phases.stored)):
+        say(f"{name}: {messages} documents ...")
+        result, seen[name] = await phases.observed(bench, phase, messages)
+        show(name, result)
+        found |= _figures(name, result)
+    found["rows_left"] = await rows.left(bench.databases, phases.ABSENT_NODE)
+    for name, observed in seen.items():
+        say(f"the floor of {name} ...")
+        base = await asyncio.to_thread(floor.measure, name, observed, min(messages, FLOOR_MAX), bench.size)
+        show(f"floor of {name}", base)
+        found |= _ratios(name, found[f"{name}_per_s"], base)
+    return found | bench.account
+
+
+async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int) -> Result:
+    """The latency of single documents, and of the disk in the same seconds."""
+    count = max(int(min(LATENCY_S * rate, messages)), 2)
+    say(f"latency: {count} documents at {rate:g} a second ...")
+    async with disk.probed(folder) as probe:
         result = await phases.latency(bench, count, rate)
-        show("latency", result)
-    cores = len(__import__("os").sched_getaffinity(0))
-    facts = {
-        "p50_ms": result["p50_ms"],
-        "p99_ms": result["p99_ms"],
-        "fdatasync_p50_us": probe["p50_us"],
-        "cores": cores,
-    }
-    return found | facts | bench.account
+    show("latency", {**result, "fdatasync": probe})
+    of_disk = {f"fdatasync_{name}": value for name, value in probe.items() if name != "samples"}
+    return {"p50_ms": result["p50_ms"], "p99_ms": result["p99_ms"], **of_disk}
 
 
-def _figures(name: str, result: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+def machine() -> Result:
+    """What the figures were measured on."""
+    return {
+        "python": platform.python_version(), "optimized": is_optimized(), "cores": len(os.sched_getaffinity(0)),
+        "load_1m": cli.load_average(), "kernel": platform.release(),
+    }  # fmt: skip
+
+
+def _figures(name: str, result: Result) -> Result:
     """What one phase adds to the last object."""
+    figures = {f"{name}_per_s": result["per_s"], "rss_mib": round(sum(result["rss_mib"].values()), 1)}
+    if name == "online":
+        figures |= {"online_ack2_per_s": result["ack2_per_s"], "cpu_us": result["cpu_us"]}
+    return figures
+
+
+def _ratios(name: str, per_s: int, base: Result) -> Result:
+    """What its floor adds."""
     of_floor = "floor" if name == "online" else f"floor_{name}"
     return {
-        f"{name}_per_s": result["per_s"],
         f"{of_floor}_per_s": base["per_s"],
         f"{of_floor}_best_per_s": base["best_per_s"],
-        f"ratio_{name}": round(result["per_s"] / base["per_s"], 3),
+        f"{of_floor}_now_per_s": base["now_per_s"],
+        f"ratio_{name}": round(per_s / base["per_s"], 3),
+        f"ratio_{name}_now": round(per_s / base["now_per_s"], 3),
     }
-
-
-def show(phase: str, facts: dict[str, Any]) -> None:
-    """One JSON line on standard output."""
-    print(json.dumps({"phase": phase, **facts}), flush=True)
-
-
-def say(text: str) -> None:
-    """Progress, for whoever waits."""
-    print(f"bench: {text}", file=sys.stderr, flush=True)
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return number
-
-
-def _size(text: str) -> int:
-    number = int(text)
-    if number < 8:
-        raise argparse.ArgumentTypeError("at least 8: the number of the document stands in front")
-    return number
 
 
 if __name__ == "__main__":

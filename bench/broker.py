@@ -20,6 +20,7 @@ from pathlib import Path
 
 import uvloop
 
+from bench.cli import end_in_order
 from bench.lone_node import node
 from bench.rabbitmq import is_installed, rabbitmq
 from semq.amqp import methods as m
@@ -202,6 +203,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--node", type=int, metavar="PORT", help="a node that runs already")
     parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="a RabbitMQ that runs already")
     arguments = parser.parse_args(argv)
+    end_in_order()
     found: dict[str, object] = {"messages": arguments.messages, "size": arguments.size}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-bench-")))

@@ -1,29 +1,69 @@
-"""How long the disk takes to make a page durable: the price of a commit, printed beside every figure that hangs on it.
+"""How long the disk takes to make a page durable, asked again and again while something else is measured.
 
-Called by ``__main__`` at the start of a run, in the folder where the databases will lie.
+Latency hangs on this: a commit waits for one ``fdatasync``, and a disk that stalls for 200 ms delays every document of
+that time. The probe is a process of its own (``python -m bench.disk FOLDER``), so that it waits for the disk alone; it
+ends, and says what it found, when its standard input is closed. Used by ``__main__``.
 """
 
+import asyncio
+import json
 import os
+import select
+import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import quantiles
 from typing import Any
 
 PAGE = os.urandom(8192)
+PAGES = 512  # written over and over, as Postgres does with the segments of its log
+EVERY_S = 0.02
 
 
-def probe(folder: Path, samples: int = 200) -> dict[str, Any]:
-    """Append a page and ``fdatasync`` it, so many times; median and p95 in microseconds."""
-    path = folder / "fdatasync.probe"
-    took = []
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+@asynccontextmanager
+async def probed(folder: Path) -> AsyncIterator[dict[str, Any]]:
+    """Probe the disk of ``folder`` meanwhile; the figures are in the dictionary afterwards."""
+    found: dict[str, Any] = {}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "bench.disk", str(folder),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
     try:
-        for _ in range(samples):
-            os.write(file, PAGE)
+        await process.stdout.readline()  # it has begun
+        yield found
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        said, _ = await process.communicate(b"")
+    found |= json.loads(said)
+
+
+def probe(folder: Path) -> dict[str, Any]:
+    """Write a page and ``fdatasync`` it until standard input is closed; the figures, in microseconds."""
+    path = folder / "fdatasync.probe"
+    took: list[float] = []
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(file, PAGE * PAGES)
+        os.fsync(file)
+        print("begun", flush=True)
+        while len(took) < 2 or not select.select([sys.stdin], [], [], EVERY_S)[0]:
+            os.pwrite(file, PAGE, len(took) % PAGES * len(PAGE))
             started = time.perf_counter()
             os.fdatasync(file)
             took.append((time.perf_counter() - started) * 1e6)
     finally:
         os.close(file)
         path.unlink()
-    return {"samples": samples, "p50_us": round(median(took)), "p95_us": round(quantiles(took, n=20)[18])}
+    cuts = quantiles(took, n=100, method="inclusive")
+    return {
+        "samples": len(took), "p50_us": round(cuts[49]), "p99_us": round(cuts[98]), "max_us": round(max(took)),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(probe(Path(sys.argv[1]))))

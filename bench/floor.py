@@ -6,12 +6,15 @@ its protocol costs. The ratio of a figure to its floor says how much of the mach
 What is made again, for each node on that node's own Postgres server, in a fresh database with the same schema (indexes,
 constraints, partitions, storage parameters), while the nodes are idle:
 
-- per document as many rows inserted, updated and deleted, in each table, as Postgres counted during the measured phase
-  (``rows``): tb_0031, tb_0030 and their bodies, the receiver's ledger of positions, the ledger of events at all three
-  nodes, counters of streams. Every column is filled as in a real row, with an encoded envelope and a body of the size
+- per document as many rows inserted, updated and deleted, in each table, as ``reference`` has: what the nodes changed
+  when the reference was taken, so that a node that comes to write less is not measured by less. Every column is filled
+  as in a real row, with an encoded envelope and a body of the size
 - durable in the same way: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
 - in batches like those observed: the number of transactions that a node committed in the phase, divided among the
-  steps below, gives its batch. Beside it stands ``best_per_s``: the same with batches of 500 documents
+  steps below, gives its batch
+
+Beside ``per_s`` stand ``best_per_s``, the same with batches of 500 documents, and ``now_per_s``, the rows that the
+nodes changed in this very run; ``changed`` says where these differ from the reference.
 
 A batch has these steps, one transaction each, left out where a node did nothing of the kind:
 
@@ -22,9 +25,8 @@ A batch has these steps, one transaction each, left out where a node did nothing
 | clean  | DELETE … WHERE key = ANY(…)                                                                      |
 
 In favour of the floor: it reads, looks up, decides and sends nothing; ids and rows are made before time is taken; the
-three databases are written at once by three processes that never wait for each other; a batch has three commits at
-most; checkpoints come before, not during. In favour of the nodes: rows that are deleted after the last SS_ACK2 are in
-the floor in full, while the figure of a phase ends with that SS_ACK2; ``clean_s`` says how much later all was clean.
+databases are written at once by processes that never wait for each other; a batch has three commits at most;
+checkpoints come before, not during.
 """
 
 import asyncio
@@ -33,19 +35,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from bench.floor_script import Plan, run, steps
+from bench import reference
+from bench.errors import FloorFailed
+from bench.floor_script import KEYS, Plan, run, steps
 from bench.network import HUB
-from bench.rows import Reading
+from bench.reference import Work
 from semq.store import ledger
 from semq.store.migrate import upgrade
 
 BEST_BATCH = 500
 DATABASE = "floor"
+SAME = 0.2  # rows a document by which two runs of one version may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,38 +59,56 @@ class Observed:
     """What one node did in a phase."""
 
     url: str
-    reading: Reading
+    work: Work
     commits: int
 
-    def batch(self, documents: int) -> int:
+    @property
+    def batch(self) -> int:
         """Documents in a batch, so that the script makes as many transactions as the node did."""
-        return max(1, ceil(documents * len(steps(self.reading.tables)) / max(self.commits, 1)))
+        return max(1, ceil(self.work.documents * len(steps(self.work.tables)) / max(self.commits, 1)))
 
 
-def measure(observed: Mapping[str, Observed], of: int, documents: int, size: int) -> dict[str, Any]:
-    """Documents per second: ``per_s`` with the batches observed when ``of`` documents passed, and ``best_per_s``."""
-    seen = {name: node.batch(of) for name, node in observed.items()}
+def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: int) -> dict[str, Any]:
+    """Documents per second of the three kinds. Raises FloorFailed."""
+    urls = {name: node.url for name, node in observed.items()}
+    now = {name: node.work for name, node in observed.items()}
+    then = {name: reference.of(phase, name, partners=len(observed) - 2) for name in observed}
+    seen = {name: node.batch for name, node in observed.items()}
     best = dict.fromkeys(observed, BEST_BATCH)
-    seconds = [_run(observed, batches, of, documents, size) for batches in (seen, best)]
-    return {"per_s": round(documents / seconds[0]), "best_per_s": round(documents / seconds[1]), "batches": seen}
+    kinds = {"per_s": (then, seen), "best_per_s": (then, best), "now_per_s": (now, seen)}
+    found = {kind: round(documents / _run(urls, *how, documents, size)) for kind, how in kinds.items()}
+    return {**found, "batches": seen, "changed": differences(then, now)}
 
 
-def _run(observed: Mapping[str, Observed], batches: Mapping[str, int], of: int, documents: int, size: int) -> float:
+def differences(then: Mapping[str, Work], now: Mapping[str, Work]) -> dict[str, Any]:
+    """Where nodes change their rows otherwise: by node and table, inserted, updated and deleted for a document."""
+    found: dict[str, Any] = {}
+    for name in now:
+        for table in KEYS:
+            was, is_ = then[name].each(table), now[name].each(table)
+            if any(abs(before - after) > SAME for before, after in zip(was, is_, strict=True)):
+                found.setdefault(name, {})[table] = {"reference": was, "now": is_}
+    return found
+
+
+def _run(
+    urls: Mapping[str, str], works: Mapping[str, Work], batches: Mapping[str, int], documents: int, size: int
+) -> float:
     """Seconds from the first statement of the first script to the last commit of the last one."""
     context = multiprocessing.get_context("spawn")
-    barrier, answers = context.Barrier(len(observed)), context.SimpleQueue()
-    scripts = []
-    for name, node in observed.items():
-        plan = Plan(_fresh(node.url), documents, size, batches[name], node.reading.tables, of, name == HUB)
+    barrier, answers = context.Barrier(len(urls)), context.SimpleQueue()
+    scripts: list[BaseProcess] = []
+    for name, url in urls.items():
+        plan = Plan(_fresh(url), documents, size, batches[name], works[name], name == HUB)
         scripts.append(context.Process(target=run, args=(plan, barrier, answers), daemon=True))
     for script in scripts:
         script.start()
-    times = [answers.get() for _ in scripts]
     for script in scripts:
-        script.join()
+        script.join()  # also one that Ctrl-C has ended, which answers nothing
+    times = [answers.get() for script in scripts if script.exitcode == 0]
     faults = [fault for _, _, fault in times if fault]
-    if faults:
-        raise RuntimeError(faults[0])
+    if faults or len(times) < len(scripts):
+        raise FloorFailed(faults[0] if faults else "A script was ended.")
     return float(max(end for _, end, _ in times) - min(start for start, _, _ in times))
 
 

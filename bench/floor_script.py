@@ -3,6 +3,7 @@
 Runs in a process of its own, beside those of the other nodes; they start together and never wait for each other.
 """
 
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, LargeBina
 from sqlalchemy.types import TypeEngine
 
 from bench.network import NODE_IDS, A, B
+from bench.reference import Work
 from bench.rows import Changes
 from semq.engine.bodies import encode_envelope
 from semq.store import tables
@@ -84,14 +86,13 @@ class Plan:
     documents: int
     size: int  #: of a body, in octets
     batch: int  #: documents
-    changes: Mapping[str, Changes]  #: what happened to each table …
-    of: int  #: … when so many documents passed
+    work: Work  #: what happens to each table, of which this does its share
     is_hub: bool
 
     def share(self, table: str, kind: str, first: int, last: int) -> int:
         """How many rows of a kind fall to documents ``first`` to ``last``, exclusive; exact over the whole run."""
-        total: int = getattr(self.changes.get(table, NONE), kind)
-        return total * last // self.of - total * first // self.of
+        total: int = getattr(self.work.tables.get(table, NONE), kind)
+        return total * last // self.work.documents - total * first // self.work.documents
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ class Batch:
 
 def run(plan: Plan, barrier: Barrier, answers: Any) -> None:
     """Make the rows, wait for the others, write; answers (from, to, fault)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts: each ends at once
     started = time.perf_counter()
     fault = ""
     try:
@@ -136,7 +138,7 @@ def run(plan: Plan, barrier: Barrier, answers: Any) -> None:
 
 
 def _batches(plan: Plan) -> Iterator[Batch]:
-    makers = {name: Maker(name, plan) for name in KEYS if plan.changes.get(name, NONE).inserted}
+    makers = {name: Maker(name, plan) for name in KEYS if plan.work.tables.get(name, NONE).inserted}
     made = dict.fromkeys(makers, 0)
     for first in range(0, plan.documents, plan.batch):
         last = min(first + plan.batch, plan.documents)
@@ -147,7 +149,7 @@ def _batches(plan: Plan) -> Iterator[Batch]:
             rows = [maker.row(FIRST + made[name] + number) for number in range(count)]
             made[name] += count
             batch.copies.append((copy_in(name), maker.types, rows))
-        batch.accept = [(statement, last) for name, statement in COUNTERS.items() if plan.changes.get(name)]
+        batch.accept = [(statement, last) for name, statement in COUNTERS.items() if plan.work.tables.get(name)]
         for name, statement in UPDATES.items():
             for left in range(plan.share(name, "updated", first, last), 0, -len(keys)):
                 batch.settle.append((statement, keys[:left]))

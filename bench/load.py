@@ -1,18 +1,19 @@
 """The applications of a measurement: one submits at A, one receives at B, one watches A.
 
 They are ordinary AMQP clients on the same machine, in the process of the bench: what they cost is part of the figures.
-Every document is different (its number stands in its first eight octets), and B's application keeps account of which
-numbers it got, so that a figure never stands for documents that were lost or given twice. Used by ``phases``.
+Every document is different (its number stands in its first eight octets), and the receiving application keeps account
+of which numbers it got, so that a figure never stands for documents that were lost or given twice. Used by ``phases``.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import msgspec
 
-from bench.network import NODE_IDS, A, B, Network
+from bench.errors import Incomplete, Stuck
+from bench.network import A, Network
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.app import Client
@@ -30,10 +31,6 @@ POLL_S = 0.05
 SIZE_MIN = 8
 SILENCE_S_MAX = 60.0
 FILLER = bytes(range(256)) * 4
-
-
-class Stuck(Exception):  # noqa: N818
-    """Nothing has moved for a minute: documents do not arrive."""
 
 
 class Application:
@@ -55,10 +52,11 @@ class Application:
 
 
 class Submitter(Application):
-    """Publishes documents for B at A, with confirms: a confirm means that A has committed it."""
+    """Publishes documents at A, with confirms: a confirm means that A has committed it."""
 
-    async def begin(self, encrypt: bool = False) -> Self:
-        """Ask for confirms; ``encrypt``: the documents are to be sealed."""
+    async def begin(self, targets: Sequence[str], encrypt: bool = False) -> Self:
+        """Ask for confirms; the documents go to ``targets`` in turn. ``encrypt``: they are to be sealed."""
+        self._targets = targets
         self._more: dict[str, int] = {"@Encrypt": 1} if encrypt else {}
         await self.channel.confirm_select()
         self.channel.on_settled = self._settled
@@ -66,9 +64,8 @@ class Submitter(Application):
         self.refused = 0
         return self
 
-    async def submit(self, first: int, count: int, size: int) -> float:
-        """Publish ``count`` documents as fast as confirms come; the moment of the first (perf_counter)."""
-        started = time.perf_counter()
+    async def submit(self, first: int, count: int, size: int) -> None:
+        """Publish ``count`` documents as fast as confirms come, until the last is confirmed. Raises Incomplete."""
         for number in range(first, first + count):
             while self.channel.unconfirmed >= UNCONFIRMED_MAX or not self.channel.may_publish:
                 self._settled_event.clear()
@@ -80,8 +77,7 @@ class Submitter(Application):
             self._settled_event.clear()
             await self._settled_event.wait()
         if self.refused:
-            raise Stuck(f"{self.refused} documents were not accepted")
-        return started
+            raise Incomplete(f"{self.refused} documents were not accepted.")
 
     def publish(self, number: int, size: int) -> None:
         """Publish one document; it is under way until its confirm."""
@@ -94,7 +90,7 @@ class Submitter(Application):
             delivery_mode=2,
         )
         header = ContentHeader.build(len(body), properties)
-        self.channel.publish("semq", NODE_IDS[B], header, body, token=number)
+        self.channel.publish("semq", self._targets[number % len(self._targets)], header, body, token=number)
 
     def _settled(self, settled: list[tuple[Any, bool]]) -> None:
         self.refused += sum(not confirmed for _, confirmed in settled)
@@ -102,7 +98,7 @@ class Submitter(Application):
 
 
 class Receiver(Application):
-    """Receives documents at B, acknowledges each read of the socket at once, and keeps account."""
+    """Receives documents, acknowledges each read of the socket at once, and keeps account."""
 
     def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
         super().__init__(client, channel)
@@ -110,9 +106,9 @@ class Receiver(Application):
         self.repeated = 0
         self.damaged = 0
 
-    async def begin(self, size: int) -> Self:
-        """Begin to consume documents of this size."""
-        self._size = size
+    async def begin(self, size_of: Callable[[int], int]) -> Self:
+        """Begin to consume documents; ``size_of`` says how large the one with a number has to be."""
+        self._size_of = size_of
         await self.channel.qos(PREFETCH)
         await self.channel.consume("semq.inbox", self._take)
         return self
@@ -123,7 +119,7 @@ class Receiver(Application):
             if number in self.seen:
                 self.repeated += 1
             self.seen.add(number)
-            self.damaged += len(delivered.body) != self._size
+            self.damaged += len(delivered.body) != self._size_of(number)
         self.channel.ack(batch[-1].delivery_tag, multiple=True)
 
 
@@ -172,12 +168,13 @@ class Watcher:
         """One of them."""
         return (await self.counters()).get(counter, 0)
 
-    async def sees_online(self, name: str) -> float:
-        """Wait until a hub has a session with an institution; the moment when it was seen."""
+    async def sees_online(self, node_ids: Sequence[str]) -> None:
+        """Wait until a hub has a session with each of these institutions."""
         while True:
             nodes = await self._client.request("nodes.list")
-            if any(node["online"] and node["node"].endswith(f".{NODE_IDS[name]}") for node in nodes):
-                return time.perf_counter()
+            online = {node["node"].partition(".")[2] for node in nodes if node["online"]}
+            if online.issuperset(node_ids):
+                return
             await asyncio.sleep(POLL_S)
 
     async def reaches(self, counter: str, goal: int) -> float:

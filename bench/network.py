@@ -1,8 +1,10 @@
-"""A hub and two institutions, A and B, as operating-system processes, each with its own embedded Postgres.
+"""A hub and its institutions as operating-system processes, each with its own embedded Postgres.
 
+A sends; B, and with ``partners`` also B2, B3 …, receive. The hub knows one more institution, which is never there.
 Everything lies in one folder: configurations, data directories, and what the processes say (``NAME.log``). Started the
 way an operator starts them, with the defaults of the product; only ports and passwords are the bench's own. A secure
-network has links by TLS and certificates of the hub's authority at both ends. Used by ``__main__`` and ``secrecy``.
+network has links by TLS and certificates of the hub's authority at both ends. Used by ``__main__``, ``secrecy``
+and ``peers``.
 """
 
 import asyncio
@@ -10,11 +12,12 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from bench.errors import NodeDied
 from semq.app import Client
 from semq.clock import SystemClock
 from semq.pki.authority import read_authority
@@ -29,6 +32,8 @@ STOP_S_MAX = 60.0
 APPLICATION = "bench"
 A, B, HUB = "a", "b", "hub"
 NODE_IDS = {A: "10008", B: "56001"}
+ABSENT = "99001"  # an institution that never comes
+T = TypeVar("T")
 PLATFORM = """\
 [node]
 kind = "platform"
@@ -37,9 +42,9 @@ data_dir = "data-hub"
 [amqp]
 port = 0
 users = {{ {application} = "{password}" }}
-[nodes."10008"]
-password = "{password}"
-[nodes."56001"]
+"""
+INSTITUTION = """\
+[nodes."{node_id}"]
 password = "{password}"
 """
 LOCAL = """\
@@ -56,21 +61,20 @@ password = "{password}"
 """
 
 
-class NodeDied(Exception):  # noqa: N818
-    """A node ended although nobody asked it to; its log says why."""
-
-
 class Process:
     """One node as a process."""
 
-    def __init__(self, name: str, folder: Path, password: str) -> None:
+    def __init__(self, name: str, node_id: str, folder: Path, password: str, died: Callable[[NodeDied], None]) -> None:
         self.name = name
+        self.node_id = node_id
         self.data_dir = folder / f"data-{name}"
         self.port = 0
         self.tls = False  #: on its port
         self._folder = folder
         self._password = password
+        self._died = died
         self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int:
@@ -105,12 +109,23 @@ class Process:
         if not line.startswith("ready "):
             raise NodeDied(f"{self.name}: {self.last_words()}")
         self.port = int(line.rpartition(":")[2])
+        self._watching = asyncio.create_task(self._watch(self._process))
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        """Tell of an end that nobody asked for."""
+        status = await process.wait()
+        if self._process is process:
+            self._died(NodeDied(f"{self.name}, with status {status}: {self.last_words()}"))
 
     async def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Ask it to end, and wait; its Postgres, which outlives a node that was killed, ends too."""
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
+        if process is not None and process.returncode is None:
+            await self._stop(process)
+        await asyncio.to_thread(EmbeddedPostgres(self.data_dir).stop)
+
+    @staticmethod
+    async def _stop(process: asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_S_MAX):
@@ -125,13 +140,19 @@ class Process:
 
 
 class Network:
-    """The three of them; an asynchronous context manager that leaves no process behind."""
+    """All of them; an asynchronous context manager that leaves no process behind."""
 
-    def __init__(self, folder: Path, *, secure: bool = False) -> None:
+    def __init__(self, folder: Path, *, secure: bool = False, partners: int = 1) -> None:
         self._secure = secure
         self._folder = folder
         self._password = secrets.token_urlsafe(18)
-        self.nodes = {name: Process(name, folder, self._password) for name in (HUB, A, B)}
+        self._death: asyncio.Future[NodeDied] | None = None
+        more = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
+        ids = {HUB: "hub", **NODE_IDS, **more}
+        self.nodes = {
+            name: Process(name, node_id, folder, self._password, self._note_death) for name, node_id in ids.items()
+        }
+        self.partners = [B, *more]  #: the nodes that receive
 
     async def __aenter__(self) -> "Network":
         try:
@@ -145,17 +166,39 @@ class Network:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
 
+    async def watched(self, work: Awaitable[T]) -> T:
+        """The outcome of ``work``, unless a node ends meanwhile that nobody has stopped. Raises NodeDied."""
+        doing, self._death = asyncio.ensure_future(work), asyncio.get_running_loop().create_future()
+        try:
+            either: list[asyncio.Future[Any]] = [doing, self._death]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if self._death.done():
+                raise self._death.result()
+            return await doing
+        finally:
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
+            self._death = None
+
+    def _note_death(self, error: NodeDied) -> None:
+        if self._death is not None and not self._death.done():
+            self._death.set_result(error)
+
     async def start(self, name: str) -> None:
         """Start a node; the hub first."""
+        node = self.nodes[name]
         template = PLATFORM if name == HUB else LOCAL
-        facts = {"name": name, "node_id": NODE_IDS.get(name), "hub_port": self.nodes[HUB].port}
-        config = template.format(application=APPLICATION, password=self._password, **facts)
+        facts = {"name": name, "node_id": node.node_id, "hub_port": self.nodes[HUB].port, "password": self._password}
+        config = template.format(application=APPLICATION, **facts)
+        if name == HUB:
+            known = [*(other.node_id for other in self.nodes.values() if other is not node), ABSENT]
+            config += "".join(INSTITUTION.format(node_id=node_id, password=self._password) for node_id in known)
         if self._secure:
             config = secured(config)
-            self.nodes[name].tls = name == HUB
+            node.tls = name == HUB
             if name != HUB:
-                await asyncio.to_thread(certify, self._folder, name)
-        await self.nodes[name].start(config)
+                await asyncio.to_thread(certify, self._folder, node)
+        await node.start(config)
 
     async def stop(self, name: str) -> None:
         """Stop a node in good order."""
@@ -176,9 +219,9 @@ def secured(config: str) -> str:
     return without.replace('"amqp://', '"amqps://')
 
 
-def certify(folder: Path, name: str) -> None:
+def certify(folder: Path, node: Process) -> None:
     """Give an institution a certificate of the hub's authority, as an enrolment would; one that it has stays."""
-    ring = KeyRing(folder / f"data-{name}" / "pki", Address(NodeType.LOCAL, NODE_IDS[name]))
+    ring = KeyRing(node.data_dir / "pki", Address(NodeType.LOCAL, node.node_id))
     if ring.is_enrolled:
         return
     authority = read_authority(folder / f"data-{HUB}" / "pki", None)

@@ -1,22 +1,28 @@
 """What is measured: online, stored, latency. Each phase says in its docstring between which moments time is taken.
 
-The moments of SS_ACK2 at A come from A's own counter ``delivered``, polled (``load.Watcher``), where many documents
-are under way, and from its events, heard as they come, where time is asked for one by one. Used by ``__main__``.
+A rate is the sustained one: time ends when every queue of every node is clean again, so that nothing is left for later.
+The moments of SS_ACK2 at A come from A's own counter ``delivered``, polled (``load.Watcher``), where many documents are
+under way, and from its events, heard as they come, where time is asked for one by one. Used by ``__main__``.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from statistics import quantiles
-from typing import Any
+from typing import Any, TypeVar
 
-from bench import rows
+from bench import gauges, rows
+from bench.errors import Incomplete, Stuck
 from bench.floor import Observed
-from bench.load import Listener, Receiver, Stuck, Submitter, Watcher
-from bench.network import HUB, A, B, Network
+from bench.load import SILENCE_S_MAX, Application, Listener, Receiver, Submitter, Watcher
+from bench.network import ABSENT, HUB, A, Network
+from bench.reference import Work
 
 Result = dict[str, Any]
+ABSENT_NODE = f"1.{ABSENT}"
+One = TypeVar("One", bound=Application)
 
 
 @dataclass(slots=True)
@@ -27,6 +33,8 @@ class Bench:
     size: int
     next_number: int = 0
     encrypt: bool = False
+    large: range = range(0)  #: documents of another size than ``size`` …
+    large_size: int = 0  #: … which is this one
     account: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
     def numbers(self, count: int) -> range:
@@ -35,65 +43,107 @@ class Bench:
         self.next_number += count
         return range(first, first + count)
 
-    def settle(self, receiver: Receiver, numbers: range) -> None:
-        """Take the receiver's account of a phase: every document once, none else."""
-        self.account["repeated"] += receiver.repeated
-        self.account["damaged"] += receiver.damaged
-        self.account["missing"] += len(set(numbers) - receiver.seen)
+    def size_of(self, number: int) -> int:
+        """How large a document is, by its number."""
+        return self.large_size if number in self.large else self.size
+
+    def settle(self, receivers: list[Receiver], numbers: range) -> None:
+        """Take the receivers' account of a phase: every document once, none else. Raises Incomplete."""
+        seen = set().union(*(receiver.seen for receiver in receivers))
+        twice = sum(len(receiver.seen) for receiver in receivers) - len(seen)
+        self.account["repeated"] += twice + sum(receiver.repeated for receiver in receivers)
+        self.account["damaged"] += sum(receiver.damaged for receiver in receivers)
+        self.account["missing"] += len(set(numbers) - seen)
+        if any(self.account.values()):
+            raise Incomplete(", ".join(f"{count} {fault}" for fault, count in self.account.items()))
 
     @property
     def databases(self) -> dict[str, str]:
         """Where each node keeps its rows now (a node that was restarted may have another port)."""
         return {name: node.database_url for name, node in self.network.nodes.items()}
 
+    @property
+    def targets(self) -> list[str]:
+        """The addresses of those who receive."""
+        return [self.network.nodes[name].node_id for name in self.network.partners]
+
+    async def clean(self) -> None:
+        """Wait until every queue is clean. Raises Stuck."""
+        await rows.wait_clean(self.databases, ABSENT_NODE)
+
+    async def submitter(self, stack: AsyncExitStack) -> Submitter:
+        """The application at A."""
+        made = await _opened(stack, await Submitter.connect(self.network, A))
+        return await made.begin(self.targets, self.encrypt)
+
+    async def receivers(self, stack: AsyncExitStack) -> list[Receiver]:
+        """The applications at the partners."""
+        made = [await _opened(stack, await Receiver.connect(self.network, name)) for name in self.network.partners]
+        return [await receiver.begin(self.size_of) for receiver in made]
+
+    async def watcher(self, stack: AsyncExitStack, name: str = A) -> Watcher:
+        """Who reads the counters of a node."""
+        watcher = await Watcher.connect(self.network, name)
+        stack.push_async_callback(watcher.close)
+        return watcher
+
 
 async def online(bench: Bench, messages: int) -> Result:
-    """From the first submit at A to the last SS_ACK2 at A; B is online and its application acknowledges."""
-    numbers = bench.numbers(messages)
-    receiver = await (await Receiver.connect(bench.network, B)).begin(bench.size)
-    submitter = await (await Submitter.connect(bench.network, A)).begin(bench.encrypt)
-    watcher = await Watcher.connect(bench.network)
-    goal = await watcher.count("delivered") + messages
-    started, ended = await asyncio.gather(
-        submitter.submit(numbers.start, messages, bench.size), watcher.reaches("delivered", goal)
-    )
-    await rows.wait_clean(bench.databases)
-    clean = time.perf_counter()
-    bench.settle(receiver, numbers)
-    for end in (receiver, submitter, watcher):
-        await end.close()
-    return {"messages": messages, **_rate(messages, ended - started), "clean_s": round(clean - ended, 2)}
+    """From the first submit at A until all nodes are clean; the partners are online and acknowledge.
+
+    ``ack2_per_s`` ends with the last SS_ACK2 at A instead.
+    """
+    numbers, meter = bench.numbers(messages), gauges.Meter(bench.network)
+    async with AsyncExitStack() as stack:
+        receivers, submitter = await bench.receivers(stack), await bench.submitter(stack)
+        watcher = await bench.watcher(stack)
+        goal = await watcher.count("delivered") + messages
+        began = time.perf_counter()
+        meter.start()
+        submitting = submitter.submit(numbers.start, messages, bench.size)
+        _, acked = await asyncio.gather(submitting, watcher.reaches("delivered", goal))
+        await bench.clean()
+        meter.stop()
+        bench.settle(receivers, numbers)
+    ack2_s = acked - began
+    return {
+        **_rate(messages, meter), "ack2_per_s": round(messages / ack2_s), "clean_s": round(meter.seconds - ack2_s, 2)
+    }  # fmt: skip
 
 
 async def stored(bench: Bench, messages: int) -> Result:
-    """From the first submit at A to the last SS_ACK2 at A, less the time that B's process needs to start.
+    """From the first submit at A until all nodes are clean, less the time in which the partners start.
 
-    B is offline while all documents are submitted and stored at the hub (``store_s``); then B is started, and from the
-    moment that its session with the hub is up until the last SS_ACK2 at A is the drain (``drain_s``).
+    They are offline while all documents are submitted and stored at the hub (``store_s``); then they are started, and
+    from the moment that the hub has their sessions until all is clean is the drain (``drain_s``).
     """
-    numbers = bench.numbers(messages)
-    await bench.network.stop(B)
-    submitter = await (await Submitter.connect(bench.network, A)).begin()
-    at_a, at_hub = await Watcher.connect(bench.network), await Watcher.connect(bench.network, HUB)
-    goal = await at_a.count("delivered") + messages
-    kept = await at_hub.count("stored") + messages
-    started, stored_at = await asyncio.gather(
-        submitter.submit(numbers.start, messages, bench.size), at_hub.reaches("stored", kept)
-    )
-    await bench.network.start(B)
-    receiver = await (await Receiver.connect(bench.network, B)).begin(bench.size)
-    up = await at_hub.sees_online(B)
-    ended = await at_a.reaches("delivered", goal)
-    await rows.wait_clean(bench.databases)
-    clean = time.perf_counter()
-    bench.settle(receiver, numbers)
-    for end in (receiver, submitter, at_a, at_hub):
-        await end.close()
-    store_s, drain_s = stored_at - started, ended - up
+    numbers, meter = bench.numbers(messages), gauges.Meter(bench.network)
+    network = bench.network
+    await asyncio.gather(*(network.stop(name) for name in network.partners))
+    async with AsyncExitStack() as stack:
+        submitter, at_a, at_hub = (
+            await bench.submitter(stack), await bench.watcher(stack), await bench.watcher(stack, HUB)
+        )  # fmt: skip
+        goal = await at_a.count("delivered") + messages
+        kept = await at_hub.count("stored") + messages
+        meter.start()
+        submitting = submitter.submit(numbers.start, messages, bench.size)
+        await asyncio.gather(submitting, at_hub.reaches("stored", kept))
+        meter.stop()
+        store_s = meter.seconds
+        for name in network.partners:
+            await network.start(name)
+        receivers = await bench.receivers(stack)
+        await at_hub.sees_online(bench.targets)
+        meter.start()
+        await at_a.reaches("delivered", goal)
+        await bench.clean()
+        meter.stop()
+        bench.settle(receivers, numbers)
+    drain_s = meter.seconds - store_s
     return {
-        "messages": messages, **_rate(messages, store_s + drain_s), "store_s": round(store_s, 2),
-        "store_per_s": round(messages / store_s), "drain_s": round(drain_s, 2),
-        "drain_per_s": round(messages / drain_s), "clean_s": round(clean - ended, 2),
+        **_rate(messages, meter), "store_s": round(store_s, 2), "store_per_s": round(messages / store_s),
+        "drain_s": round(drain_s, 2), "drain_per_s": round(messages / drain_s),
     }  # fmt: skip
 
 
@@ -103,64 +153,88 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
     The next document is published when its time has come, whether or not the one before it has arrived.
     """
     numbers = bench.numbers(messages)
+    async with AsyncExitStack() as stack:
+        receivers = await bench.receivers(stack)
+        result = await times(bench, numbers, rate, stack)
+        await bench.clean()
+        bench.settle(receivers, numbers)
+    return result
+
+
+async def times(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
+    """Publish these documents at a rate, hear of each, and say how long they took. Raises Stuck."""
     sent: dict[int, float] = {}
     took: list[float] = []
     all_there = asyncio.Event()
 
     def delivered(number: int, moment: float) -> None:
-        took.append((moment - sent[number]) * 1000)
-        if len(took) == messages:
+        if number in sent:  # else another phase's, beside which this one runs
+            took.append((moment - sent[number]) * 1000)
+        if len(took) == len(numbers):
             all_there.set()
 
-    receiver = await (await Receiver.connect(bench.network, B)).begin(bench.size)
-    submitter = await (await Submitter.connect(bench.network, A)).begin()
-    listener = await (await Listener.connect(bench.network, A)).begin(delivered)
+    submitter = await bench.submitter(stack)
+    await (await _opened(stack, await Listener.connect(bench.network, A))).begin(delivered)
     started = time.perf_counter()
     for place, number in enumerate(numbers):
         await asyncio.sleep(max(started + place / rate - time.perf_counter(), 0))
         sent[number] = time.perf_counter()
         submitter.publish(number, bench.size)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SILENCE_S_MAX):
             await all_there.wait()
     except TimeoutError as error:
-        raise Stuck(f"{len(took)} of {messages} documents were delivered") from error
-    await rows.wait_clean(bench.databases)
-    bench.settle(receiver, numbers)
-    for end in (receiver, submitter, listener):
-        await end.close()
+        raise Stuck(f"{len(took)} of {len(numbers)} documents were delivered.") from error
     cuts = quantiles(took, n=100, method="inclusive")
     return {
-        "messages": messages, "rate_per_s": rate, "p50_ms": round(cuts[49], 2), "p90_ms": round(cuts[89], 2),
+        "messages": len(numbers), "rate_per_s": rate, "p50_ms": round(cuts[49], 2), "p90_ms": round(cuts[89], 2),
         "p99_ms": round(cuts[98], 2), "max_ms": round(max(took), 2),
     }  # fmt: skip
 
 
 async def observed(
-    bench: Bench, phase: Callable[[Bench, int], Awaitable[Result]], messages: int
+    bench: Bench, phase: Callable[[Bench, int], Coroutine[Any, Any, Result]], messages: int
 ) -> tuple[Result, Mapping[str, Observed]]:
-    """Run a phase, and what each node did to its rows meanwhile."""
+    """Run a phase, and what each node did to its rows meanwhile. Raises Incomplete if a node had to begin anew."""
     before = await rows.read(bench.databases)
     units = {name: await _commits(bench, name) for name in bench.network.nodes}
     restarts = {name: node.pid for name, node in bench.network.nodes.items()}
-    result = await phase(bench, messages)
+    async with rows.peaks(lambda: bench.databases) as peaks:
+        result = await phase(bench, messages)
     after = await rows.read(bench.databases)
-    seen = {}
+    seen, done = {}, {}
     for name, node in bench.network.nodes.items():
         # The counters of a node that was restarted began at nothing.
         earlier = units[name] if node.pid == restarts[name] else 0
         commits = await _commits(bench, name) - earlier
-        seen[name] = Observed(bench.databases[name], after[name].since(before[name]), commits)
-    result["rows_per_message"] = {name: node.reading.per_message(messages) for name, node in seen.items()}
+        done[name] = after[name].since(before[name])
+        seen[name] = Observed(bench.databases[name], Work(done[name].tables, messages), commits)
+    result["rss_mib"] = gauges.rss_mib(bench.network)
+    result["rows_peak"] = peaks
+    result["rows_per_message"] = {name: reading.per_message(messages) for name, reading in done.items()}
+    result["wal_bytes_per_message"] = {name: round(reading.wal_bytes / messages) for name, reading in done.items()}
+    result["fsyncs_per_message"] = {name: round(reading.fsyncs / messages, 4) for name, reading in done.items()}
     result["messages_per_commit"] = {name: round(messages / max(node.commits, 1), 1) for name, node in seen.items()}
     return result, seen
 
 
 async def _commits(bench: Bench, name: str) -> int:
-    """How many transactions a node's writer has written since the node started."""
-    counted = (await bench.network.status(name))["store"]
+    """How many transactions a node's writer has written since the node started. Raises Incomplete."""
+    status = await bench.network.status(name)
+    if status["engine_lives"] != 1:
+        raise Incomplete(f"{name} lost its store and began anew: {bench.network.nodes[name].last_words()}")
+    counted = status["store"]
     return int(counted["units"]) - int(counted["read_only"])
 
 
-def _rate(messages: int, seconds: float) -> Result:
-    return {"seconds": round(seconds, 2), "per_s": round(messages / seconds)}
+async def _opened(stack: AsyncExitStack, application: One) -> One:
+    stack.push_async_callback(application.close)
+    return application
+
+
+def _rate(messages: int, meter: gauges.Meter) -> Result:
+    cpu_us = meter.cpu_us(messages)
+    return {
+        "messages": messages, "seconds": round(meter.seconds, 2), "per_s": round(messages / meter.seconds),
+        "cpu_us": gauges.of_the_path(cpu_us), "cpu_us_by_process": cpu_us,
+    }  # fmt: skip

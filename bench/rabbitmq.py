@@ -1,14 +1,18 @@
 """Debian's RabbitMQ as a process of its own, in a folder and on ports of its own; only if it is installed."""
 
+import json
 import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from bench.ports import answers, free_port
+
+Definitions = Callable[[int], Mapping[str, Any]]  # by the port of the server
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 START_S = 120.0
@@ -19,13 +23,31 @@ def is_installed() -> bool:
     return PROGRAM.exists()
 
 
+class Server(NamedTuple):
+    """A RabbitMQ that runs."""
+
+    port: int
+    session: int  #: of all its processes
+
+
 @contextmanager
 def rabbitmq() -> Iterator[int]:
     """The port of a fresh RabbitMQ with its defaults: guest, guest, /."""
+    with server() as running:
+        yield running.port
+
+
+@contextmanager
+def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) -> Iterator[Server]:
+    """A fresh RabbitMQ with these plugins and, in place of its defaults, these definitions."""
     with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as name:
         folder, port = Path(name), free_port()
-        (folder / "rabbitmq.conf").write_text(f"listeners.tcp.local = 127.0.0.1:{port}\n")
-        (folder / "plugins").write_text("[].")
+        lines = [f"listeners.tcp.local = 127.0.0.1:{port}"]
+        if definitions is not None:
+            (folder / "definitions.json").write_text(json.dumps(definitions(port)))
+            lines.append(f"load_definitions = {folder / 'definitions.json'}")
+        (folder / "rabbitmq.conf").write_text("\n".join([*lines, ""]))
+        (folder / "plugins").write_text(f"[{','.join(plugins)}].")
         environment = {
             **os.environ,
             "HOME": name,
@@ -45,7 +67,7 @@ def rabbitmq() -> Iterator[int]:
         try:
             if not answers(port, START_S, lambda: process.poll() is None):
                 raise RuntimeError("RabbitMQ did not start:\n" + (folder / "out").read_text(errors="replace")[-2000:])
-            yield port
+            yield Server(port, process.pid)
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(60)

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from bench.cli import end_in_order
 from semq.clock import SystemClock
 from spark_reconcile.days import Calendar
 from spark_reconcile.generate import generate
@@ -160,11 +160,6 @@ def _summary(found: dict[str, Any], engines: list[str]) -> str:
     if "postgres_load_s" in found:
         lines.append(f"  (Postgres first loads the rows: {found['postgres_load_s']:.1f} s more)")
     return "\n".join(lines)
-
-
-def end_in_order() -> None:
-    """Let SIGTERM end this process as an exception does, so that nothing stays behind: not files, not processes."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def say(text: str) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
-from bench.reconcile import end_in_order
+from bench.cli import end_in_order
 from bench.reconcile_sql import DUCKDB, POSTGRES, facts_sql, situation_sql
 from semq.clock import SystemClock
 from semq.store.embedded import EmbeddedPostgres

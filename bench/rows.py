@@ -1,26 +1,38 @@
-"""The rows that a phase really changed at each node, as Postgres itself has counted them.
+"""The rows that a phase really changed at each node, and what that cost its log, as Postgres itself has counted them.
 
-Read from ``pg_stat_user_tables`` (rows inserted, updated, deleted) and ``pg_stat_database`` (transactions). Backends
-report these late, some only when they next do something, so a reading waits until the statistics agree with the rows
-that are there. Used by ``phases``; ``floor`` repeats what is found here.
+Read from ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (octets and
+fsyncs of the write-ahead log). Backends report these late, some only when they next do something, so a reading waits
+until the statistics agree with the rows that are there. Used by ``phases``; ``floor`` repeats what is found here.
 """
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 
+from bench.errors import Stuck
+
 PATIENCE_S = 60.0
 LOOK_S = 0.1
+SAMPLE_S = 1.0
 STATISTICS = """
     SELECT CASE WHEN relname LIKE 'semq_ledger%' THEN 'semq_ledger' ELSE relname END AS name,
         sum(n_tup_ins)::bigint, sum(n_tup_upd)::bigint, sum(n_tup_del)::bigint
     FROM pg_stat_user_tables GROUP BY 1"""
-COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+# Octets and fsyncs of the log; the servers before Postgres 18 count the latter elsewhere.
+WAL = "SELECT wal_bytes::bigint, (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal')::bigint FROM pg_stat_wal"
+WAL_BEFORE_18 = "SELECT wal_bytes::bigint, wal_sync FROM pg_stat_wal"
 QUEUES = ("tb_0031", "tb_0030")
 PROOF = (*QUEUES, "semq_ledger")  # tables whose rows are counted to see that the statistics are complete
+# Rows in the queues, without those that wait for the institution that is never there (``backlog``).
+QUEUED = "SELECT (SELECT count(*) FROM tb_0031 WHERE dest <> %s) + (SELECT count(*) FROM tb_0030)"
+HAS_QUEUED = "SELECT EXISTS (SELECT FROM tb_0031 WHERE dest <> %s) OR EXISTS (SELECT FROM tb_0030)"
+# The same by the statistics, which costs the server nothing and is late by a second.
+THERE = "SELECT sum(n_tup_ins - n_tup_del)::bigint FROM pg_stat_user_tables WHERE relname = ANY(%s)"
 
 Urls = Mapping[str, str]  # node to database
 
@@ -46,12 +58,17 @@ class Reading:
     """The statistics of one database at one moment, or the difference of two."""
 
     tables: Mapping[str, Changes] = field(default_factory=dict)
-    commits: int = 0
+    wal_bytes: int = 0
+    fsyncs: int = 0
 
     def since(self, earlier: "Reading") -> "Reading":
         """What has happened after an earlier reading."""
         tables = {name: changes.since(earlier.tables.get(name, Changes())) for name, changes in self.tables.items()}
-        return Reading({name: changes for name, changes in tables.items() if changes}, self.commits - earlier.commits)
+        return Reading(
+            {name: changes for name, changes in tables.items() if changes},
+            self.wal_bytes - earlier.wal_bytes,
+            self.fsyncs - earlier.fsyncs,
+        )
 
     def per_message(self, messages: int) -> dict[str, list[float]]:
         """As it is printed: by table, inserted, updated and deleted rows for each message."""
@@ -71,23 +88,71 @@ async def read(urls: Urls) -> dict[str, Reading]:
     return readings
 
 
-async def wait_clean(urls: Urls) -> None:
-    """Wait until no node has a row in tb_0031 or tb_0030: every queue is clean. Raises TimeoutError."""
-    async with asyncio.timeout(PATIENCE_S):
-        for url in urls.values():
-            async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-                for table in QUEUES:
-                    # Another process empties it: there is nothing here to be woken by.
-                    while (await _one(connection, f"SELECT EXISTS (SELECT FROM {table})"))[0]:  # noqa: ASYNC110
-                        await asyncio.sleep(LOOK_S)
+async def wait_clean(urls: Urls, absent: str) -> None:
+    """Wait until no node has a row in tb_0031 or tb_0030, but for documents to ``absent``. Raises Stuck."""
+    for name, url in urls.items():
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            await _wait_clean(connection, name, absent)
+
+
+async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absent: str) -> None:
+    left, moved = -1, time.monotonic()
+    while True:
+        began = time.monotonic()
+        if not (await _one(connection, HAS_QUEUED, (absent,)))[0]:
+            return
+        if began - moved > PATIENCE_S / 2:
+            now = (await _one(connection, QUEUED, (absent,)))[0]
+            if now == left:
+                raise Stuck(f"{now} rows of {name} are not cleaned up.")
+            left, moved = now, began
+        # Another process empties the tables: there is nothing here to be woken by. Looking must not cost it much.
+        await asyncio.sleep(max(LOOK_S, 10 * (time.monotonic() - began)))
+
+
+async def left(urls: Urls, absent: str) -> int:
+    """How many rows stand in the queues of all nodes, but for documents to ``absent``."""
+    total = 0
+    for url in urls.values():
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            total += (await _one(connection, QUEUED, (absent,)))[0]
+    return total
+
+
+@asynccontextmanager
+async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
+    """By how many rows the queues of each node have grown at most, by the statistics of each second."""
+    highest: dict[str, int] = {}
+
+    async def sample(name: str) -> None:
+        first: int | None = None
+        while True:
+            # A node that the phase has stopped has no server for a while.
+            with suppress(psycopg.OperationalError):
+                async with await psycopg.AsyncConnection.connect(urls()[name], autocommit=True) as connection:
+                    while True:
+                        there = (await _one(connection, THERE, (list(QUEUES),)))[0]
+                        first = there if first is None else first
+                        highest[name] = max(highest.get(name, 0), there - first)
+                        await asyncio.sleep(SAMPLE_S)
+            await asyncio.sleep(SAMPLE_S)
+
+    tasks = [asyncio.create_task(sample(name)) for name in urls()]
+    try:
+        yield highest
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _read(connection: psycopg.AsyncConnection[Any]) -> Reading:
+    wal = WAL if connection.info.server_version >= 180_000 else WAL_BEFORE_18
     while True:
         rows = await (await connection.execute(STATISTICS)).fetchall()
         tables = {name: Changes(inserted, updated, deleted) for name, inserted, updated, deleted in rows}
         if all([await _is_complete(connection, name, tables[name]) for name in PROOF]):
-            return Reading(tables, (await _one(connection, COMMITS))[0])
+            return Reading(tables, *await _one(connection, wal))
         await asyncio.sleep(LOOK_S)
 
 
@@ -96,7 +161,7 @@ async def _is_complete(connection: psycopg.AsyncConnection[Any], table: str, cha
     return bool(changes.inserted - changes.deleted == there)
 
 
-async def _one(connection: psycopg.AsyncConnection[Any], statement: str) -> tuple[Any, ...]:
-    row = await (await connection.execute(statement)).fetchone()
+async def _one(connection: psycopg.AsyncConnection[Any], statement: str, values: Any = ()) -> tuple[Any, ...]:
+    row = await (await connection.execute(statement.encode(), values)).fetchone()
     assert row is not None
     return tuple(row)

@@ -15,18 +15,12 @@ rounds, ratios medians of the ratios within each turn.
 | ``everything_to_nothing`` | all of it, to nothing of it                                         |
 """
 
-import argparse
-import json
-import os
-import shutil
-import tempfile
+from collections.abc import Coroutine
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import uvloop
-
-from bench import phases
+from bench import cli, phases
 from bench.network import Network
 
 WARM_UP = 500
@@ -37,8 +31,8 @@ RATIOS = {
     "everything_to_nothing": (SEALED, PLAIN),
 }
 SUMMARY = """
-{messages} documents of {size} octets a round, {rounds} rounds, online from submit at A to SS_ACK2 at A
-  plain links, nothing signed      {plain_per_s:>6}/s  {plain_us:>6} µs of processor time a document in the three nodes
+{messages} documents of {size} octets a round, {rounds} rounds, online from submit at A until all nodes are clean
+  plain links, nothing signed      {plain_per_s:>6}/s  {plain_us:>6} µs of processor time a document
   TLS, signed receipts             {secure_per_s:>6}/s  {secure_us:>6} µs  {secure_to_plain:.2f} of the rate of it
   TLS, signed receipts, sealed     {sealed_per_s:>6}/s  {sealed_us:>6} µs  {everything_to_nothing:.2f} of it; \
 {encryption_on_to_off:.2f} of the line above
@@ -47,46 +41,39 @@ SUMMARY = """
 
 def main(argv: list[str]) -> int:
     """Run what the arguments ask for; the exit status."""
-    parser = argparse.ArgumentParser(
-        allow_abbrev=False, prog="./run bench secrecy", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--messages", type=int, default=5000, metavar="N", help="documents in a round (5000)")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds of each kind (5)")
-    parser.add_argument("--size", type=int, default=1024, metavar="BYTES", help="octets in a document (1024)")
-    parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
+    parser = cli.parser_of("secrecy", __doc__)
+    parser.add_argument("--messages", type=cli.count, default=5000, metavar="N", help="documents in a round (5000)")
+    parser.add_argument("--rounds", type=cli.count, default=5, metavar="N", help="rounds of each kind (5)")
+    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="octets in a document (1024)")
     given = parser.parse_args(argv)
-    folder = Path(tempfile.mkdtemp(prefix="semq-bench-"))
-    try:
-        found = uvloop.run(run(folder, given.messages, given.rounds, given.size))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(found) if given.json else SUMMARY.format(**found), flush=True)
-    return 0 if not any(found[fault] for fault in ("repeated", "damaged", "missing")) else 1
+
+    def measure(folder: Path) -> Coroutine[Any, Any, dict[str, Any]]:
+        return run(folder, given.messages, given.rounds, given.size)
+
+    return cli.in_folder(measure, given, lambda found: SUMMARY.format(**found))
 
 
 async def run(folder: Path, messages: int, rounds: int, size: int) -> dict[str, Any]:
     """Both networks; the figures."""
     rates: dict[str, list[int]] = {kind: [] for kind in KINDS}
-    times: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     async with opened(folder / "plain", secure=False) as plain, opened(folder / "secure", secure=True) as secure:
         of_plain, of_secure = phases.Bench(plain, size), phases.Bench(secure, size)
         for bench in (of_plain, of_secure):
-            await phases.online(bench, WARM_UP)
+            await bench.network.watched(phases.online(bench, WARM_UP))
         for _ in range(rounds):
             for kind in KINDS:
                 bench = of_plain if kind == PLAIN else of_secure
                 bench.encrypt = kind == SEALED
-                before = processor_s(bench.network)
-                result = await phases.online(bench, messages)
-                result["processor_us"] = round((processor_s(bench.network) - before) / messages * 1e6)
+                result = await bench.network.watched(phases.online(bench, messages))
                 rates[kind].append(result["per_s"])
-                times[kind].append(result["processor_us"])
-                print(json.dumps({"phase": kind, **result}), flush=True)
+                times[kind].append(result["cpu_us"])
+                cli.show(kind, result)
     account = {fault: count + of_secure.account[fault] for fault, count in of_plain.account.items()}
     return {"messages": messages, "rounds": rounds, "size": size} | figures(rates, times) | account
 
 
-def figures(rates: dict[str, list[int]], times: dict[str, list[int]]) -> dict[str, Any]:
+def figures(rates: dict[str, list[int]], times: dict[str, list[float]]) -> dict[str, Any]:
     """What the rounds come to."""
     ratios = {
         name: round(median(on / off for on, off in zip(rates[of], rates[to], strict=True)), 3)
@@ -104,12 +91,3 @@ def opened(folder: Path, *, secure: bool) -> Network:
     """A network in a folder of its own."""
     folder.mkdir()
     return Network(folder, secure=secure)
-
-
-def processor_s(network: Network) -> float:
-    """Processor time that the nodes have used so far, in seconds, without their databases."""
-    ticks = 0
-    for node in network.nodes.values():
-        fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")

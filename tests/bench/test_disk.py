@@ -1,12 +1,26 @@
-"""The probe of the disk: it measures, and cleans up after itself."""
+"""The probe of the disk: it measures until it is told to end, and cleans up after itself."""
 
+import asyncio
 from pathlib import Path
 
-from bench.disk import probe
+import pytest
+
+from bench.disk import probed
 
 
-def test_the_probe_counts_its_samples_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    found = probe(tmp_path, samples=20)
-    assert found["samples"] == 20
-    assert 0 < found["p50_us"] <= found["p95_us"]
-    assert list(tmp_path.iterdir()) == []
+def files(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()]
+
+
+async def test_the_probe_counts_its_samples_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with probed(tmp_path) as found:
+        assert files(tmp_path) == ["fdatasync.probe"]
+    assert found["samples"] >= 2
+    assert 0 < found["p50_us"] <= found["p99_us"] <= found["max_us"]
+    assert files(tmp_path) == []
+
+
+async def test_it_ends_with_what_it_was_to_accompany(tmp_path: Path) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        async with probed(tmp_path):
+            raise asyncio.CancelledError

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from bench.floor_script import Plan, run, steps
+from bench.reference import Work
 from bench.rows import Changes
 
 ALL = {
@@ -25,7 +26,7 @@ ALL = {
 def left_by(database: str, changes: dict[str, Changes], *, documents: int, batch: int) -> dict[str, int]:
     """Run the script; how many rows each table holds then."""
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
-    plan = Plan(database, documents, 100, batch, changes, 10, is_hub=False)
+    plan = Plan(database, documents, 100, batch, Work(changes, 10), is_hub=False)
     run(plan, cast(Any, threading.Barrier(1)), answers)
     started, ended, fault = answers.get()
     assert not fault
@@ -61,7 +62,7 @@ def test_fewer_documents_change_their_share_of_the_rows(database: str) -> None:
 def test_a_fault_is_told_and_frees_the_others(database: str) -> None:
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     barrier = threading.Barrier(2)
-    run(Plan("postgresql:///?port=1", 1, 100, 1, ALL, 10, is_hub=True), cast(Any, barrier), answers)
+    run(Plan("postgresql:///?port=1", 1, 100, 1, Work(ALL, 10), is_hub=True), cast(Any, barrier), answers)
     assert "OperationalError" in answers.get()[2]
     assert barrier.broken
 

@@ -1,58 +1,103 @@
 """All phases with few documents: every figure is there, no document is lost. No duration is looked at.
 
-One run serves all tests of the module: it starts three nodes.
+One run serves all tests of the module: it starts four nodes.
 """
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests.bench.runs import SMALL, finished
+
 MESSAGES = 40
 FIGURES = (
-    "online_per_s stored_per_s floor_per_s floor_stored_per_s ratio_online ratio_stored p50_ms p99_ms messages size"
+    "online_per_s stored_per_s online_ack2_per_s floor_per_s floor_now_per_s floor_stored_per_s ratio_online"
+    " ratio_stored ratio_online_now cpu_us p50_ms p99_ms fdatasync_p50_us fdatasync_p99_us fdatasync_max_us"
+    " rss_mib messages size large_per_s large_p99_ms large_rss_mib_max cores"
 ).split()
-PHASES = ["machine", "online", "floor of online", "stored", "floor of stored", "latency"]
+PHASES = ["machine", "backlog", "latency", "large", "online", "stored", "floor of online", "floor of stored"]
+NODES = {"hub", "a", "b", "b2"}
 
 
 @pytest.fixture(scope="module")
 def lines() -> list[dict[str, Any]]:
-    argv = [sys.executable, "-P", "-m", "bench", "--json", "--messages", str(MESSAGES), "--size", "100"]
-    done = subprocess.run([*argv, "--rate", "200"], capture_output=True, text=True, check=False)
+    done = finished("--json", *SMALL, "--partners", "2", "--backlog", "30", "--large", "4")
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def phase(lines: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (line,) = (line for line in lines if line.get("phase") == name)
+    return line
 
 
 def test_every_phase_is_a_line_and_the_last_one_holds_the_figures(lines: list[dict[str, Any]]) -> None:
     assert [line["phase"] for line in lines[:-1]] == PHASES
     assert all(lines[-1][name] > 0 for name in FIGURES)
-    assert (lines[-1]["messages"], lines[-1]["size"]) == (MESSAGES, 100)
+    assert (lines[-1]["messages"], lines[-1]["size"], lines[-1]["rows_left"]) == (MESSAGES, 100, 0)
 
 
 def test_every_document_arrives_once_and_whole(lines: list[dict[str, Any]]) -> None:
     assert (lines[-1]["missing"], lines[-1]["repeated"], lines[-1]["damaged"]) == (0, 0, 0)
 
 
+def test_the_sustained_rate_contains_the_cleanup(lines: list[dict[str, Any]]) -> None:
+    line = phase(lines, "online")
+    assert line["per_s"] <= line["ack2_per_s"]
+    assert line["clean_s"] >= 0
+
+
+@pytest.mark.parametrize("name", ["online", "stored"])
+def test_processor_time_is_that_of_the_nodes_and_their_postgres(lines: list[dict[str, Any]], name: str) -> None:
+    line = phase(lines, name)
+    each = line["cpu_us_by_process"]
+    assert set(each) == {"load"} | NODES | {f"{node} postgres" for node in NODES}
+    assert line["cpu_us"] == pytest.approx(sum(each.values()) - each["load"], abs=0.5)
+    assert all(used >= 0 for used in each.values())
+
+
+@pytest.mark.parametrize("name", ["online", "stored"])
+def test_the_log_of_every_node_grows_and_is_made_durable(lines: list[dict[str, Any]], name: str) -> None:
+    line = phase(lines, name)
+    for figure in ("wal_bytes_per_message", "fsyncs_per_message"):
+        assert set(line[figure]) == NODES
+        assert all(value > 0 for value in line[figure].values())
+
+
 @pytest.mark.parametrize(
-    ("phase", "node", "table"),
+    ("name", "nodes", "table"),
     [
-        ("online", "a", "tb_0031"),
-        ("online", "b", "tb_0030"),
-        ("stored", "a", "tb_0031"),
-        ("stored", "hub", "tb_0031"),
-        ("stored", "b", "tb_0030"),
+        ("online", ["a"], "tb_0031"),
+        ("online", ["b", "b2"], "tb_0030"),
+        ("stored", ["a"], "tb_0031"),
+        ("stored", ["hub"], "tb_0031"),
+        ("stored", ["b", "b2"], "tb_0030"),
     ],
 )
 def test_each_document_has_come_and_gone_once_in_each_queue(
-    lines: list[dict[str, Any]], phase: str, node: str, table: str
+    lines: list[dict[str, Any]], name: str, nodes: list[str], table: str
 ) -> None:
-    (line,) = (line for line in lines if line.get("phase") == phase)
-    inserted, _, deleted = line["rows_per_message"][node][table]
-    assert (inserted, deleted) == (1, 1)
+    rows = [phase(lines, name)["rows_per_message"][node][table] for node in nodes]
+    assert [sum(row[place] for row in rows) for place in (0, 2)] == [1, 1]
 
 
 def test_the_ledger_of_every_node_grows(lines: list[dict[str, Any]]) -> None:
-    for line in lines[1:4:2]:
-        assert all(tables["semq_ledger"][0] >= 1 for tables in line["rows_per_message"].values())
+    for name in ("online", "stored"):
+        tables = phase(lines, name)["rows_per_message"]
+        assert all(tables[node]["semq_ledger"][0] > 0 for node in NODES)
+
+
+def test_the_backlog_waits_all_the_time_and_is_left_out_of_the_figures(lines: list[dict[str, Any]]) -> None:
+    line = phase(lines, "backlog")
+    assert line["messages"] == 30
+    assert set(line["idle_percent_of_a_core"]) == NODES | {f"{node} postgres" for node in NODES}
+    assert phase(lines, "online")["rows_peak"]["a"] <= MESSAGES
+
+
+def test_the_floor_repeats_the_reference_and_says_what_has_changed_since(lines: list[dict[str, Any]]) -> None:
+    for name in ("online", "stored"):
+        line = phase(lines, f"floor of {name}")
+        assert set(line["batches"]) == NODES
+        for tables in line["changed"].values():
+            assert all(set(table) == {"reference", "now"} for table in tables.values())

@@ -1,0 +1,172 @@
+"""A chain of three RabbitMQ virtual hosts that does what a hub and two institutions do, as far as a broker can.
+
+Documents go from ``a`` by ``hub`` to ``b`` and a receipt for each comes back, all of it through durable queues and
+shovels that acknowledge what the next virtual host has confirmed:
+
+    application at a ─▶ a/documents ─▶ hub/documents ─▶ b/documents ─▶ application at b
+    application at a ◀─ a/receipts  ◀─ hub/receipts  ◀─ b/receipts  ◀─ its receipt for each document
+
+Persistent messages throughout; the publisher waits for confirms; the application at b acknowledges a document when the
+receipt for it is confirmed. No statuses, no inquiry, no dedup, no ledger. Used by ``peers``.
+"""
+
+import asyncio
+import base64
+import hashlib
+import time
+from typing import Any
+
+from bench.errors import Incomplete, Stuck
+from bench.load import BURST, FILLER, PREFETCH, SILENCE_S_MAX, SIZE_MIN, UNCONFIRMED_MAX
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.clock import SystemClock
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.turn import Turn
+
+PLUGINS = ("rabbitmq_shovel",)
+USER = "bench"
+PASSWORD = "bench"  # of a server on the loopback interface that lives as long as the measurement
+HOSTS = ("a", "hub", "b")
+DOCUMENTS, RECEIPTS = "documents", "receipts"
+# From | to | queue at both.
+SHOVELS = (("a", "hub", DOCUMENTS), ("hub", "b", DOCUMENTS), ("b", "hub", RECEIPTS), ("hub", "a", RECEIPTS))
+
+
+def definitions(port: int) -> dict[str, Any]:
+    """Virtual hosts, queues and shovels of the chain, as RabbitMQ imports them when it starts."""
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    return {
+        "users": [{
+            "name": USER, "password_hash": _password_hash(), "tags": "administrator",
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+        }],
+        "vhosts": [{"name": host} for host in HOSTS],
+        "permissions": [{"user": USER, "vhost": host, **everything} for host in HOSTS],
+        "queues": [
+            {"name": queue, "vhost": host, "durable": True, "auto_delete": False, "arguments": {}}
+            for host in HOSTS for queue in (DOCUMENTS, RECEIPTS)
+        ],
+        "parameters": [
+            {"component": "shovel", "vhost": source, "name": f"{queue}-to-{target}", "value": {
+                "src-protocol": "amqp091", "src-uri": _uri(port, source), "src-queue": queue,
+                "dest-protocol": "amqp091", "dest-uri": _uri(port, target), "dest-queue": queue,
+                "ack-mode": "on-confirm", "src-delete-after": "never", "src-prefetch-count": PREFETCH,
+                "reconnect-delay": 1,
+            }}
+            for source, target, queue in SHOVELS
+        ],
+    }  # fmt: skip
+
+
+def _uri(port: int, host: str) -> str:
+    return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{port}/{host}"
+
+
+def _password_hash() -> str:
+    salt = b"semq"
+    return base64.b64encode(salt + hashlib.sha256(salt + PASSWORD.encode()).digest()).decode()
+
+
+class Confirmed:
+    """Tags that are confirmed, in whatever order: up to which all are."""
+
+    def __init__(self) -> None:
+        self.up_to = 0
+        self._ahead: set[int] = set()
+
+    def add(self, tag: int) -> None:
+        self._ahead.add(tag)
+        while self.up_to + 1 in self._ahead:
+            self.up_to += 1
+            self._ahead.discard(self.up_to)
+
+
+class Chain:
+    """The applications at both ends of a chain that runs."""
+
+    def __init__(self, port: int, size: int) -> None:
+        self._port = port
+        self._size = size
+        self._header = ContentHeader.build(size, Properties(content_type="application/octet-stream", delivery_mode=2))
+        self._receipt = ContentHeader.build(SIZE_MIN, Properties(delivery_mode=2))
+        self._links: list[ClientLink] = []
+        self._next = 0
+
+    async def begin(self) -> None:
+        """Connect both applications."""
+        self._at_a, receipts = await self._channel("a"), await self._channel("a")
+        documents, self._answers = await self._channel("b"), await self._channel("b")
+        await self._at_a.confirm_select()
+        await self._answers.confirm_select()
+        self._room, self._news = asyncio.Event(), asyncio.Event()
+        self._at_a.on_settled = lambda _: self._room.set()
+        self._confirmed, self._acked = Confirmed(), 0
+        self._answers.on_settled = lambda settled: self._answered(documents, settled)
+        self._receipts: list[int] = []
+        await documents.qos(PREFETCH)
+        await documents.consume(DOCUMENTS, self._take)
+        await receipts.qos(PREFETCH)
+        await receipts.consume(RECEIPTS, lambda batch: self._heard(receipts, batch))
+
+    async def end(self) -> None:
+        """Disconnect."""
+        for link in self._links:
+            await link.close(2.0)
+
+    async def measure(self, messages: int) -> float:
+        """Documents a second, from the first publish until the receipts of all are at a. Raises NoFigures."""
+        first = self._next
+        self._next += messages
+        self._receipts.clear()
+        began = time.perf_counter()
+        await asyncio.gather(self._submit(first, messages), self._all_told(messages))
+        seconds = time.perf_counter() - began
+        if sorted(self._receipts) != list(range(first, first + messages)):
+            raise Incomplete("The chain lost or repeated receipts.")
+        return messages / seconds
+
+    async def _channel(self, host: str) -> ClientChannel:
+        config = DialConfig("127.0.0.1", self._port, virtual_host=host, user=USER, password=PASSWORD)
+        link = await dial(config, SystemClock(), Turn())
+        self._links.append(link)
+        return await link.open_channel()
+
+    async def _submit(self, first: int, messages: int) -> None:
+        filler = (FILLER * (self._size // len(FILLER) + 1))[: self._size - SIZE_MIN]
+        for number in range(first, first + messages):
+            while self._at_a.unconfirmed >= UNCONFIRMED_MAX or not self._at_a.may_publish:
+                self._room.clear()
+                await self._room.wait()
+            self._at_a.publish("", DOCUMENTS, self._header, number.to_bytes(SIZE_MIN, "big") + filler)
+            if number % BURST == 0:
+                await asyncio.sleep(0)
+
+    async def _all_told(self, messages: int) -> None:
+        while len(self._receipts) < messages:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(SILENCE_S_MAX):
+                    await self._news.wait()
+            except TimeoutError as error:
+                raise Stuck(f"{len(self._receipts)} of {messages} receipts came back through the chain.") from error
+
+    def _take(self, batch: list[Delivered]) -> None:
+        for delivered in batch:
+            number = bytes(delivered.body[:SIZE_MIN])
+            self._answers.publish("", RECEIPTS, self._receipt, number, token=delivered.delivery_tag)
+
+    def _answered(self, documents: ClientChannel, settled: list[tuple[Any, bool]]) -> None:
+        for tag, confirmed in settled:
+            if confirmed:
+                self._confirmed.add(tag)
+        if self._confirmed.up_to > self._acked:
+            self._acked = self._confirmed.up_to
+            documents.ack(self._acked, multiple=True)
+
+    def _heard(self, receipts: ClientChannel, batch: list[Delivered]) -> None:
+        self._receipts.extend(int.from_bytes(delivered.body, "big") for delivered in batch)
+        receipts.ack(batch[-1].delivery_tag, multiple=True)
+        self._news.set()

@@ -1,0 +1,111 @@
+"""What the commands of ``./run bench`` share: their arguments, how they talk, and an end that leaves nothing behind.
+
+Standard output has one JSON object a phase, and last the summary for people or, with ``--json``, one object with the
+figures; standard error has the progress. Exit status: 0 with figures, 1 without any (``bench.errors``), 2 for wrong
+arguments, 130 when interrupted.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench.errors import NoFigures
+from bench.load import SIZE_MIN
+
+Result = dict[str, Any]
+Measure = Callable[[Path], Coroutine[Any, Any, Result]]
+INTERRUPTED = 130
+
+
+def parser_of(name: str, doc: str | None) -> argparse.ArgumentParser:
+    """A parser whose help opens with the docstring of the command's module."""
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        prog=f"./run bench {name}".rstrip(),
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with configurations, logs and databases")
+    return parser
+
+
+def count(text: str) -> int:
+    """An argument that counts something."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def size(text: str) -> int:
+    """An argument that is the size of a document."""
+    number = int(text)
+    if number < SIZE_MIN:
+        raise argparse.ArgumentTypeError(f"at least {SIZE_MIN}: the number of the document stands in front")
+    return number
+
+
+def rate(text: str) -> float:
+    """An argument that is a rate."""
+    number = float(text)
+    if not 0 < number <= 100_000:
+        raise argparse.ArgumentTypeError("above 0 and at most 100000")
+    return number
+
+
+def in_folder(measure: Measure, arguments: argparse.Namespace, summary: Callable[[Result], str]) -> int:
+    """Measure in a temporary folder and print what was found; the exit status."""
+    folder = Path(tempfile.mkdtemp(prefix="semq-bench-"))
+    try:
+        found = uvloop.run(_until_told(measure(folder)))
+    except NoFigures as error:
+        say(f"no figures: {(error.__doc__ or '').splitlines()[0]} {error}")
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say("interrupted, so there are no figures; all processes have ended")
+        return INTERRUPTED
+    finally:
+        if arguments.keep:
+            say(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps(found) if arguments.json else summary(found), flush=True)
+    return 0
+
+
+def end_in_order() -> None:
+    """Let SIGTERM end this process as an exception does, so that nothing stays behind: not files, not processes."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
+async def _until_told(measuring: Coroutine[Any, Any, Result]) -> Result:
+    """SIGTERM ends the work as Ctrl-C does: by way of everything that it has to put away."""
+    task = asyncio.ensure_future(measuring)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
+
+
+def show(phase: str, facts: Result) -> None:
+    """One JSON line on standard output."""
+    print(json.dumps({"phase": phase, **facts}), flush=True)
+
+
+def say(text: str) -> None:
+    """Progress, for whoever waits."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def load_average() -> float:
+    """How many processes wanted to run, on average over the last minute."""
+    return round(os.getloadavg()[0], 2)

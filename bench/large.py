@@ -1,0 +1,49 @@
+"""``./run bench --large N``: documents of 1 MiB as fast as they go, and small ones beside them at the usual rate.
+
+What it is for: large documents must neither hold up small ones nor stay in memory. Used by ``__main__``.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+from bench import gauges, phases
+
+DOCUMENTS = 300
+SIZE = 1 << 20
+SMALL_S = 5.0  # the small ones are submitted for so long
+SAMPLE_S = 0.25
+
+
+async def measure(bench: phases.Bench, rate: float, documents: int) -> dict[str, Any]:
+    """From the first large submit at A until all nodes are clean."""
+    bench.large, bench.large_size = bench.numbers(documents), SIZE
+    small = bench.numbers(max(int(SMALL_S * rate), 2))
+    meter = gauges.Meter(bench.network)
+    highest: dict[str, float] = {}
+    async with AsyncExitStack() as stack:
+        receivers, submitter = await bench.receivers(stack), await bench.submitter(stack)
+        watcher = await bench.watcher(stack)
+        goal = await watcher.count("delivered") + documents + len(small)
+        sampling = asyncio.create_task(_sample(bench, highest))
+        stack.callback(sampling.cancel)
+        meter.start()
+        submitting = submitter.submit(bench.large.start, documents, SIZE)
+        _, times = await asyncio.gather(submitting, phases.times(bench, small, rate, stack))
+        await watcher.reaches("delivered", goal)
+        await bench.clean()
+        meter.stop()
+        bench.settle(receivers, range(bench.large.start, small.stop))
+    cpu_us = meter.cpu_us(documents)
+    return {
+        "large": documents, "size": SIZE, "per_s": round(documents / meter.seconds, 1), "small": times,
+        "p99_ms": times["p99_ms"], "cpu_us": gauges.of_the_path(cpu_us), "cpu_us_by_process": cpu_us,
+        "rss_mib": gauges.rss_mib(bench.network), "rss_mib_max": max(highest.values()), "rss_mib_highest": highest,
+    }  # fmt: skip
+
+
+async def _sample(bench: phases.Bench, highest: dict[str, float]) -> None:
+    while True:
+        for name, mib in gauges.rss_mib(bench.network).items():
+            highest[name] = max(highest.get(name, 0.0), mib)
+        await asyncio.sleep(SAMPLE_S)

@@ -1,0 +1,110 @@
+"""``./run bench peers``: our own nodes beside a chain of RabbitMQ virtual hosts, in one run on one machine.
+
+Both carry documents from A by a hub to B and a receipt for each back: our nodes with all that they promise, RabbitMQ
+with durable queues, persistent messages, confirms, shovels (ack-mode on-confirm) and receipts of the application
+(bench/chain.py). They take turns, so that whatever else the machine does meets both; who rests costs next to nothing.
+Rates are medians over the rounds, the ratio is the median of the ratios within each round. Ours end when all nodes are
+clean, the chain's when the last receipt is at A. Without rabbitmq-server our nodes are measured alone, and what needs
+it is null.
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench import chain, cli, gauges, phases
+from bench.cli import say, show
+from bench.network import Network
+from bench.rabbitmq import PROGRAM, Server, is_installed, server
+
+WARM_UP = 500
+SUMMARY = """
+{messages} documents of {size} octets a round, {rounds} rounds in turns; {cores} cores, load {load_1m}
+  our nodes        {online_per_s}/s until all nodes are clean, {online_cpu_us} µs of processor time a document
+  RabbitMQ chain   {chain_per_s}/s until the last receipt, {chain_cpu_us} µs
+  ratio            {ratio_chain}
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run what the arguments ask for; the exit status."""
+    parser = cli.parser_of("peers", __doc__)
+    parser.add_argument("--messages", type=cli.count, default=20_000, metavar="N", help="documents in a round (20000)")
+    parser.add_argument("--rounds", type=cli.count, default=3, metavar="N", help="rounds of each (3)")
+    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="octets in a document (1024)")
+    arguments = parser.parse_args(argv)
+    with ExitStack() as stack:
+        cli.end_in_order()
+        try:
+            rabbitmq = _started(stack)
+        except KeyboardInterrupt:
+            return cli.INTERRUPTED
+        return cli.in_folder(
+            lambda folder: run(folder, rabbitmq, arguments), arguments, lambda found: SUMMARY.format(**found)
+        )
+
+
+def _started(stack: ExitStack) -> Server | None:
+    if not is_installed():
+        say(f"{PROGRAM} is not installed, so our nodes are measured alone (Debian: apt-get install rabbitmq-server)")
+        return None
+    say("starting RabbitMQ with three virtual hosts and four shovels ...")
+    return stack.enter_context(server(chain.PLUGINS, chain.definitions))
+
+
+async def run(folder: Path, rabbitmq: Server | None, arguments: argparse.Namespace) -> dict[str, Any]:
+    """All rounds; the figures."""
+    load = cli.load_average()
+    say("starting a hub and two institutions ...")
+    async with Network(folder) as network:
+        of_chain = chain.Chain(rabbitmq.port, arguments.size) if rabbitmq else None
+        if of_chain is not None:
+            await of_chain.begin()
+        try:
+            found = await network.watched(
+                _rounds(phases.Bench(network, arguments.size), of_chain, rabbitmq, arguments.messages, arguments.rounds)
+            )
+        finally:
+            if of_chain is not None:
+                await of_chain.end()
+    chosen = {name: getattr(arguments, name) for name in ("messages", "rounds", "size")}
+    return {**chosen, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **found}
+
+
+async def _rounds(
+    bench: phases.Bench, of_chain: chain.Chain | None, rabbitmq: Server | None, messages: int, rounds: int
+) -> dict[str, Any]:
+    ours: list[dict[str, Any]] = []
+    theirs: list[dict[str, Any]] = []
+    await phases.online(bench, min(WARM_UP, messages))
+    if of_chain is not None:
+        await of_chain.measure(min(WARM_UP, messages))
+    for number in range(1, rounds + 1):
+        if of_chain is not None and rabbitmq is not None:
+            say(f"round {number}: {messages} documents through the chain ...")
+            before = gauges.session_s(rabbitmq.session)
+            per_s = round(await of_chain.measure(messages))
+            used = gauges.session_s(rabbitmq.session) - before
+            theirs.append({"per_s": per_s, "cpu_us": round(used / messages * 1e6, 1)})
+            show("chain", theirs[-1])
+        say(f"round {number}: {messages} documents through our nodes ...")
+        ours.append(await phases.online(bench, messages))
+        show("online", ours[-1])
+    return {**figures(ours, theirs), **bench.account}
+
+
+def figures(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the rounds come to; null where there is no chain."""
+    ratios = [our["per_s"] / their["per_s"] for our, their in zip(ours, theirs, strict=False)]
+    return {
+        "chain_per_s": round(median(their["per_s"] for their in theirs)) if theirs else None,
+        "chain_cpu_us": median(their["cpu_us"] for their in theirs) if theirs else None,
+        "online_per_s": round(median(our["per_s"] for our in ours)),
+        "online_ack2_per_s": round(median(our["ack2_per_s"] for our in ours)),
+        "online_cpu_us": median(our["cpu_us"] for our in ours),
+        "ratio_chain": round(median(ratios), 3) if ratios else None,
+    }

@@ -1,0 +1,71 @@
+"""The work that the floor does: how often each node changed its rows for a document when this reference was taken.
+
+It stays as it is when the nodes come to change fewer rows, so that figures of different versions are held against the
+same floor. Taken from ``rows_per_message`` of a saturated run: 8,000 documents of 1 KiB on Postgres 18, before any line
+of the ledger was merged with another. Used by ``floor``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.network import HUB, A
+from bench.rows import Changes
+
+DOCUMENTS = 1000
+ROLE_OF_PARTNERS = "b"
+
+# Phase, role: table: rows inserted, updated and deleted for so many documents.
+REFERENCE: dict[tuple[str, str], dict[str, tuple[int, int, int]]] = {
+    ("online", "a"): {
+        "tb_0031": (1000, 2800, 1000),
+        "tb_0031_body": (1000, 0, 1000),
+        "tb_0031_stream": (0, 2, 0),
+        "semq_ledger": (4000, 0, 0),
+    },
+    ("online", "hub"): {"semq_ledger": (1000, 0, 0)},
+    ("online", "b"): {
+        "tb_0030": (1000, 2000, 1000),
+        "tb_0030_body": (1000, 0, 1000),
+        "tb_0030_ledger": (1000, 0, 1000),
+        "tb_0030_stream": (0, 6, 0),
+        "semq_ledger": (4000, 0, 0),
+    },
+    ("stored", "a"): {
+        "tb_0031": (1000, 2900, 1000),
+        "tb_0031_body": (1000, 0, 1000),
+        "tb_0031_stream": (0, 2, 0),
+        "semq_ledger": (4000, 0, 0),
+    },
+    ("stored", "hub"): {
+        "tb_0031": (1000, 1000, 1000),
+        "tb_0031_body": (1000, 0, 1000),
+        "semq_ledger": (3000, 0, 0),
+    },
+    ("stored", "b"): {
+        "tb_0030": (1000, 4000, 1000),
+        "tb_0030_body": (1000, 0, 1000),
+        "tb_0030_ledger": (1000, 0, 1000),
+        "tb_0030_stream": (0, 3, 0),
+        "semq_ledger": (5000, 0, 0),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What happened to each table when so many documents passed."""
+
+    tables: Mapping[str, Changes]
+    documents: int
+
+    def each(self, table: str) -> list[float]:
+        """Rows inserted, updated and deleted for one document."""
+        changes = self.tables.get(table, Changes())
+        return [round(n / self.documents, 2) for n in (changes.inserted, changes.updated, changes.deleted)]
+
+
+def of(phase: str, name: str, partners: int) -> Work:
+    """What the reference has for a node; of several partners each gets its share of the documents."""
+    role = name if name in (A, HUB) else ROLE_OF_PARTNERS
+    tables = {table: Changes(*rows) for table, rows in REFERENCE[phase, role].items()}
+    return Work(tables, DOCUMENTS if role == name != ROLE_OF_PARTNERS else DOCUMENTS * partners)

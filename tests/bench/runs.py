@@ -1,0 +1,62 @@
+"""Runs of ``python -m bench`` as a user starts them, and what they leave behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+SMALL = ("--messages", "40", "--size", "100", "--rate", "200")
+
+
+def finished(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A run until its end."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "bench", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def disturbed(temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[str, int]], None]) -> tuple[int, str]:
+    """A run in a folder of its own for temporary files, disturbed when its nodes are up: exit status and last words."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "bench", "--messages", "1000000", "--rate", "10"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)},
+    ) as run:  # fmt: skip
+        assert run.stderr is not None
+        try:
+            for line in run.stderr:
+                if "processes:" in line:
+                    disturb(run, {name: int(pid) for name, pid in re.findall(r"(\w+) (\d+)", line)})
+                    break
+            said = run.stderr.read()
+            return run.wait(), said
+        finally:
+            run.kill()
+
+
+def kill_a(run: "subprocess.Popen[str]", pids: dict[str, int]) -> None:
+    os.kill(pids["a"], signal.SIGKILL)
+
+
+def interrupt(run: "subprocess.Popen[str]", pids: dict[str, int]) -> None:
+    run.send_signal(signal.SIGINT)
+
+
+def terminate(run: "subprocess.Popen[str]", pids: dict[str, int]) -> None:
+    run.send_signal(signal.SIGTERM)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Processes that were started with a path below a folder."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                command = (place / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            if str(folder) in command:
+                found.append(command)
+    return found

@@ -1,0 +1,43 @@
+"""A run of ``./run bench`` that cannot finish gives no figures, says why, and leaves nothing behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.__main__ import main
+from tests.bench.runs import disturbed, interrupt, kill_a, processes_of, terminate
+
+
+@pytest.mark.parametrize(
+    ("disturb", "status", "said"),
+    [
+        (kill_a, 1, "no figures: A node ended although nobody asked it to; its log says why. a, with status -9"),
+        (interrupt, 130, "interrupted, so there are no figures"),
+        (terminate, 130, "interrupted, so there are no figures"),
+    ],
+)
+def test_a_run_that_is_disturbed_ends_in_order(
+    tmp_path: Path, disturb: Callable[[Any, dict[str, int]], None], status: int, said: str
+) -> None:
+    found, words = disturbed(tmp_path, disturb)
+    assert (found, said in words) == (status, True), words
+    assert list(tmp_path.iterdir()) == []
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("arguments", [["--messages", "0"], ["--size", "7"], ["--rate", "0"], ["--partners", "-1"]])
+def test_arguments_that_make_no_sense_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["peers"], ["secrecy"], ["broker"], ["reconcile"]])
+def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    assert "--messages" in capsys.readouterr().out

@@ -1,0 +1,33 @@
+"""The floor repeats a reference that stays, and says where the nodes have come to do otherwise."""
+
+import pytest
+
+from bench.floor import differences
+from bench.floor_script import KEYS, steps
+from bench.reference import REFERENCE, Work, of
+from bench.rows import Changes
+
+
+def test_what_shrank_is_named_with_both_figures() -> None:
+    then = {"a": Work({"tb_0031": Changes(1000, 2800, 1000), "semq_ledger": Changes(4000)}, 1000)}
+    now = {"a": Work({"tb_0031": Changes(20, 36, 20), "semq_ledger": Changes(80)}, 20)}
+    assert differences(then, now) == {"a": {"tb_0031": {"reference": [1, 2.8, 1], "now": [1, 1.8, 1]}}}
+
+
+def test_the_batches_of_a_node_do_not_count_as_a_change() -> None:
+    same = Work({"semq_ledger": Changes(1000)}, 1000)
+    assert (
+        differences({"hub": same}, {"hub": Work({"semq_ledger": Changes(50), "semq_chain": Changes(0, 9)}, 50)}) == {}
+    )
+
+
+@pytest.mark.parametrize("place", REFERENCE)
+def test_the_script_can_repeat_all_of_the_reference(place: tuple[str, str]) -> None:
+    work = of(*place, partners=1)
+    assert {table for table in work.tables if not table.endswith("_stream")} <= KEYS.keys()
+    assert steps(work.tables)
+
+
+def test_several_partners_share_the_work_of_one() -> None:
+    assert of("online", "b2", 4).each("tb_0030_body") == of("online", "b", 4).each("tb_0030_body") == [0.25, 0, 0.25]
+    assert of("online", "a", 4).each("tb_0031_body") == [1, 0, 1]

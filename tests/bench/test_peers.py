@@ -1,0 +1,47 @@
+"""``./run bench peers``: what RabbitMQ is told to set up, and what the rounds come to. No figure is looked at."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import peers, rabbitmq
+from bench.chain import DOCUMENTS, HOSTS, RECEIPTS, Confirmed, definitions
+
+
+def test_the_chain_leads_documents_there_and_receipts_back() -> None:
+    told = definitions(4711)
+    ways = {(one["vhost"], one["value"]["src-queue"], one["value"]["dest-uri"][-1]) for one in told["parameters"]}
+    assert ways == {("a", DOCUMENTS, "b"), ("hub", DOCUMENTS, "b"), ("b", RECEIPTS, "b"), ("hub", RECEIPTS, "a")}
+    assert {one["value"]["ack-mode"] for one in told["parameters"]} == {"on-confirm"}
+    assert [(one["vhost"], one["name"]) for one in told["queues"]] == [
+        (host, queue) for host in HOSTS for queue in (DOCUMENTS, RECEIPTS)
+    ]
+    assert all(one["durable"] for one in told["queues"])
+
+
+def test_a_document_is_acknowledged_when_its_receipt_and_all_before_it_are_confirmed() -> None:
+    confirmed, seen = Confirmed(), []
+    for tag in (2, 3, 1, 5, 4):
+        confirmed.add(tag)
+        seen.append(confirmed.up_to)
+    assert seen == [0, 0, 3, 3, 5]
+
+
+def test_the_ratio_is_that_of_rounds_which_took_turns() -> None:
+    ours = [{"per_s": rate, "ack2_per_s": rate, "cpu_us": 100.0} for rate in (100, 300, 200)]
+    theirs = [{"per_s": rate, "cpu_us": 50.0} for rate in (100, 100, 100)]
+    found = peers.figures(ours, theirs)
+    assert (found["online_per_s"], found["chain_per_s"], found["ratio_chain"]) == (200, 100, 2.0)
+
+
+def test_without_rabbitmq_our_nodes_are_measured_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rabbitmq, "PROGRAM", tmp_path / "none")
+    assert peers.main(["--json", "--messages", "30", "--rounds", "1", "--size", "100"]) == 0
+    said = capsys.readouterr()
+    assert "is not installed" in said.err
+    found = json.loads(said.out.splitlines()[-1])
+    assert (found["chain_per_s"], found["ratio_chain"]) == (None, None)
+    assert found["online_per_s"] > 0
