@@ -239,6 +239,7 @@ class LocalNode(Node[LocalEngine]):
             link_up=engine.link is not None,
             online={node for node, online in engine.partners.online.items() if online} | {str(self.address)},
             nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
+            away=engine.sender.away_since,
             asked=engine.sender.asked,
             blocked={order.blocked for order in engine.handing.orders.values() if order.blocked},
         )

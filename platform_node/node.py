@@ -19,6 +19,7 @@ from platform_node.links import Links
 from platform_node.logins import ENROLL, UMX, HubLogins
 from platform_node.registering import registry_handlers
 from platform_node.registry import Registry, prepare_authority, sign_own
+from platform_node.stores import StoreOperations
 from semq.amqp.errors import AccessRefused, ConnectionForced
 from semq.broker.users import Authenticator, User
 from semq.broker.vhost import SessionHooks
@@ -218,6 +219,7 @@ class PlatformNode(Node[HubEngine]):
             "nodes.list": self.nodes_list,
             "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
             **HeldOperations(self).looking(),
+            **StoreOperations(self).looking(),
             **registry_handlers(self),
             **self.defining.table(),
             **ledger_handlers(self.store),
@@ -225,7 +227,7 @@ class PlatformNode(Node[HubEngine]):
         }
 
     def acts(self) -> Mapping[str, AskedHandler]:
-        return HeldOperations(self).acting()
+        return {**HeldOperations(self).acting(), **StoreOperations(self).acting()}
 
     def _schedule_of(self, side: str) -> Schedule | None:
         return self.engine.holding.schedule if side == "outbound" else None

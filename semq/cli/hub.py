@@ -11,7 +11,9 @@ from semq.cli.output import Output
 
 group = typer.Typer()
 nodes = typer.Typer()
+stores = typer.Typer()
 group.add_typer(nodes, name="nodes", help="Institutions: tokens for enrolment, stores.", no_args_is_help=True)
+group.add_typer(stores, name="stores", help="The hub's stores: which there are, which are lost.", no_args_is_help=True)
 Institution = Annotated[str, typer.Argument(metavar="NODE", help="The institution's number.")]
 
 
@@ -61,3 +63,33 @@ async def rebind(desk: Desk, institution: Institution) -> None:
     """Let a node come with another store than before: after its database was made anew on purpose."""
     told = await desk.ask("nodes.rebind", repeat=False, node=institution)
     desk.out.say(told, f"{told['node']}  may come with another store")
+
+
+@stores.command("list")
+@on_node
+async def list_stores(desk: Desk) -> None:
+    """The store the hub works with, those that are retired, and those that nodes ask for in vain since its start."""
+    rows = await desk.ask("stores.list")
+    said = {"in use": "{held} copies", "retired": "by {by}: {why}", "not here": "asked for {asked} times"}
+    table = [(row["store"], row["state"], said[row["state"]].format(**row)) for row in rows]
+    if desk.out.as_json:
+        desk.out.data(rows)
+    else:
+        desk.out.table((("store", "<"), ("state", "<"), ("what", "<")), table)
+
+
+@stores.command()
+@on_node
+async def retire(
+    desk: Desk,
+    store: Annotated[str, typer.Argument(metavar="STORE", help="Its two numbers, as in 1.2.")],
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it will not come back; it is kept.")],
+) -> None:
+    """Say that a store of the hub is lost for good, and never start it again.
+
+    Senders with the payload send again what it held; those without (@Ack2=0) ask the receiver, and what had not
+    arrived ends LOST. Receivers need not wait any longer for that store to note what they have.
+    """
+    told = await desk.ask("stores.retire", repeat=True, store=store, why=why)
+    was = " (it was before)" if told["was_retired"] else ""
+    desk.out.say(told, f"{told['store']}  is retired{was}: nodes hear of it when they ask next, within an hour")

@@ -1,12 +1,13 @@
 """What others say and ask about copies in a platform store: Acks, answers, inquiries (PROTOCOL.md section 5.2, H6–H12).
 
-Posted by ``holding``. Whoever speaks must name the copy by LK1 and the message by its identity; both must fit the row.
+Posted by ``holding``, which keeps away what names a copy in another store (``stores``). Whoever speaks must name the
+copy by LK1 and the message by its identity; both must fit the row.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from semq.engine.core import Step
+from semq.engine.core import Core, Step
 from semq.engine.errors import NotYours
 from semq.engine.returned import says_returned
 from semq.store.rows import Event, LedgerLine, Outbound, Side
@@ -31,6 +32,15 @@ def standing_of(row: Outbound) -> Held:
     return Held.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]
 
 
+def reack(core: Core, source: Address, lk1: LK1, ident: str, bref: int) -> None:
+    """Mail ReAck: an Ack about a copy is noted."""
+    receipt = Receipt(
+        src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
+        ack_flag=AckFlag.TRANSPORT, ident=ident,
+    )  # fmt: skip
+    core.mail.add(source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+
+
 class OnCopies(Step):
     """Work on rows of this store that others name by LK1."""
 
@@ -47,11 +57,11 @@ class OnCopies(Step):
         self._wake = []
 
     def _want(self, lk1: LK1) -> None:
-        if self._core.lk1(lk1.object_id) == lk1:
-            self.needs.outbound.add(lk1.object_id)
+        self.needs.outbound.add(lk1.object_id)
 
     def _row(self, unit: Unit, lk1: LK1) -> Outbound | None:
-        return unit.outbound.get(lk1.object_id) if self._core.lk1(lk1.object_id) == lk1 else None
+        """The row under the number of a copy in this store; whether it is the same message is for the caller."""
+        return unit.outbound.get(lk1.object_id)
 
     def _hear(self, unit: Unit, row: Outbound, news: HubHeard, detail: str = "") -> None:
         before = row.ss_status
@@ -108,11 +118,7 @@ class HearAcks(OnCopies):
         super().committed()
         # Always answered: also when the row is gone, or was never here (rule R16).
         for lk1, ident, bref in self._acks:
-            receipt = Receipt(
-                src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
-                ack_flag=AckFlag.TRANSPORT, ident=ident,
-            )  # fmt: skip
-            self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+            reack(self._core, self._source, lk1, ident, bref)
 
 
 class HearNoted(OnCopies):
@@ -137,10 +143,10 @@ class HearNoted(OnCopies):
 class _OnNamedCopies(OnCopies):
     """Inquiries and answers about the copies that they name."""
 
-    def __init__(self, holding: "Holding", source: Address, records: Sequence[Inquiry]) -> None:
+    def __init__(self, holding: "Holding", source: Address, records: Sequence[tuple[LK1, Inquiry]]) -> None:
         super().__init__(holding, source)
-        self._records = [(LK1(*record.lk1), record) for record in records if record.lk1 is not None]
-        for lk1, _ in self._records:
+        self._records = records
+        for lk1, _ in records:
             self._want(lk1)
 
 
@@ -172,9 +178,7 @@ class AnswerCustody(_OnNamedCopies):
         self._refused: list[Notice] = []
         for lk1, record in self._records:
             row = self._row(unit, lk1)
-            if self._core.lk1(lk1.object_id) != lk1:
-                self._answers.append((record, Answer.UNAVAIL, lk1, False))
-            elif row is not None and str(row.lk0) == record.ident:
+            if row is not None and str(row.lk0) == record.ident:
                 if HUB.step(standing_of(row), HubHeard.inquired).deed is HubDeed.refuse:
                     self._refused.append(self._holding.refusal(row))
                 else:

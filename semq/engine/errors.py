@@ -97,6 +97,13 @@ class Returned(BadInput):
     )
 
 
+class StoreInUse(BadInput):
+    """The hub works with this store, so it is not lost."""
+
+    code = "SEMQ-1215"
+    remedy = "`semq hub stores list` names the stores; the lost one is among those that nodes ask for in vain."
+
+
 class NotYours(ProtocolViolation):
     """A node spoke for another one, or about a message that was not addressed to it."""
 

@@ -26,6 +26,7 @@ from semq.engine.core import Core, Step
 from semq.engine.expiry import is_expired
 from semq.engine.pump import Lane, Pump
 from semq.engine.schedule import Schedule
+from semq.engine.stores import Stores
 from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Query, Recovered, Unit, Unsettled
 from semq.umx_t.address import Address
@@ -51,6 +52,7 @@ class Holding:
     ) -> None:
         self.core = core
         self.directory = directory
+        self.stores = Stores(core, recovered)
         self.sessions = sessions
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
         self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
@@ -197,31 +199,39 @@ class Holding:
 
     # --- what is heard
     def hear_acks(self, source: Address, records: Sequence[Receipt]) -> None:
-        """H6: Ack about copies in this store."""
-        acks = [(LK1(r.src_semq_id, r.src_semq_db_id, r.src_ref_id), r.ident, r.dest_ref_id) for r in records]
-        if acks:
-            self.core.post(HearAcks(self, source, acks))
+        """H6: Ack about copies."""
+        self._hear_acks(source, [(_copy(r), r.ident, r.dest_ref_id) for r in records])
 
     def hear_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H6: a receiver asks whether its Ack was noted; the question itself is an Ack."""
-        acks = [(LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None]
-        if acks:
-            self.core.post(HearAcks(self, source, acks))
+        self._hear_acks(source, [(LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None])
+
+    def _hear_acks(self, source: Address, acks: Sequence[tuple[LK1, str, int]]) -> None:
+        here = [ack for ack in acks if self.stores.is_here(ack[0])]
+        if here:
+            self.core.post(HearAcks(self, source, here))
+        self.stores.hear_acks(source, [ack for ack in acks if not self.stores.is_here(ack[0])])
 
     def hear_noted(self, source: Address, records: Sequence[Receipt]) -> None:
-        """H17: a sender has noted that copies of its messages were refused."""
-        noted = [(LK1(r.src_semq_id, r.src_semq_db_id, r.src_ref_id), r.ident) for r in records]
+        """H17: a sender has noted that copies of its messages were refused; those of other stores wait for these."""
+        noted = [(_copy(r), r.ident) for r in records if self.stores.is_here(_copy(r))]
         if noted:
             self.core.post(HearNoted(self, source, noted))
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """H11 and H12: answers to our inquiries."""
-        self.core.post(HearAnswers(self, source, records))
+        """H11 and H12: answers to our inquiries; another store asks itself."""
+        named = [(LK1(*r.lk1), r) for r in records if r.lk1 is not None]
+        here = [pair for pair in named if self.stores.is_here(pair[0])]
+        if here:
+            self.core.post(HearAnswers(self, source, here))
 
     def hear_custody(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H9: a sender asks the custodian."""
-        if records:
-            self.core.post(AnswerCustody(self, source, records))
+        named = [(LK1(*r.lk1), r) for r in records if r.lk1 is not None]
+        here = [pair for pair in named if self.stores.is_here(pair[0])]
+        if here:
+            self.core.post(AnswerCustody(self, source, here))
+        self.stores.answer_custody(self, source, [pair for pair in named if not self.stores.is_here(pair[0])])
 
     def hear_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H7 and H8: a sender asks a target; the hub answers for what it holds, and for targets that are away."""
@@ -282,6 +292,10 @@ class Holding:
     def watch(self, row: Outbound) -> None:
         """A sender does not know of a refusal yet: tell it again until it has noted it."""
         self.schedule.add(row.object_id, self.core.now())
+
+
+def _copy(record: Receipt) -> LK1:
+    return LK1(record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
 
 class _Store(Step):

@@ -57,6 +57,14 @@ class Cause(Enum):
         "neither Ack-Fwd nor Ack-Save was heard",
         "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the platform",
     )
+    CUSTODIAN_AWAY = (
+        "the platform's store that holds it does not answer",
+        "ask the platform's operator (`semq hub stores list` there); `semq msg show {id}`: `custodian`",
+    )
+    COPY_NOT_NOTED = (
+        "the platform's store that sent it has not noted our acknowledgement",
+        "ask the platform's operator if it lasts (`semq hub stores list` there); `semq msg show {id}`: `lk1`",
+    )
     NO_ACK2 = (
         "its target has not confirmed it",
         "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the target's node and its store",
@@ -121,6 +129,7 @@ class Surroundings:
     link_up: bool = True
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
     nodes: Container[str] | None = None  #: all that there are; None: not known
+    away: Container[int] = ()  #: rows whose custodian was asked in vain
     asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
     blocked: Container[int] = ()  #: rows of tb_0030 that wait for one before them
 
@@ -185,6 +194,8 @@ def _why_own(row: Facts, around: Surroundings) -> Cause:
         return Cause.LINK_DOWN
     if around.nodes is not None and _node(row) not in around.nodes:
         return Cause.TARGET_UNKNOWN
+    if row["id"] in around.away:
+        return Cause.CUSTODIAN_AWAY
     if (around.asked or {}).get(row["id"], 0) >= SILENT_AFTER:
         return Cause.INQUIRY_SILENT
     if row["ss_status"] == SendStatus.SS_INIT.name:
@@ -209,11 +220,14 @@ def _why_inbound(row: Facts, around: Surroundings) -> Cause | None:
         return None
     if row["app_status"] == AppStatus.NEW.name:
         return Cause.BLOCKED_BY_ORDER if row["id"] in around.blocked else Cause.NOT_CONSUMED
-    return Cause.REACK_MISSING
+    return Cause.REACK_MISSING if _owes_sender(row) else Cause.COPY_NOT_NOTED
 
 
 def _is_owed(row: Facts) -> bool:
     """Whether an acknowledgement of ours is not known to be noted."""
     owes_platform = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
-    owes_sender = row["save_fwd"] == SaveFwd.MUST and row["s_ack_status"] == AckStatus.AS_INIT.name
-    return bool(owes_platform or owes_sender)
+    return bool(owes_platform or _owes_sender(row))
+
+
+def _owes_sender(row: Facts) -> bool:
+    return bool(row["save_fwd"] == SaveFwd.MUST and row["s_ack_status"] == AckStatus.AS_INIT.name)

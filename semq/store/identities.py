@@ -13,7 +13,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from semq.store.tables import definition, node_certificate, node_life, node_token
+from semq.store.rows import RetiredStore
+from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
 CERTIFICATE, TOKEN, LIFE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
@@ -201,3 +202,12 @@ def _issued(row: Row[Any]) -> Issued:
 def _ticket(row: Row[Any]) -> Ticket:
     values = dict(row._mapping)
     return Ticket(**values | {"host_names": tuple(values["host_names"])})
+
+
+# --- the platform's stores
+
+
+def retired_stores(connection: Connection) -> list[tuple[RetiredStore, datetime]]:
+    """Those that are lost for good, and since when that is known."""
+    rows = connection.execute(select(semq_retired_store).order_by(semq_retired_store.c.at))
+    return [(RetiredStore(row.semq_id, row.semq_db_id, row.retired_by, row.why), row.at) for row in rows]

@@ -32,6 +32,7 @@ from semq.store.rows import (
     Reason,
     Recorded,
     Refusal,
+    RetiredStore,
     Slot,
     Stored,
     Submitted,
@@ -156,6 +157,7 @@ class MemoryStore:
             settled=sorted(row.object_id for row in rows if row.outcome is not None),
             finished=sorted(row.bref for row in pending if row.is_done),
             pending=sum(not row.is_done for row in pending),
+            retired=[row for row in tables.rare if isinstance(row, RetiredStore)],
         )
 
     # --- the phases of a transaction

@@ -272,6 +272,9 @@ WRITE: dict[str, str] = {
     "Certificates": """
         INSERT INTO semq_certificate (node, pems) VALUES ($1::text, $2::text[])
         ON CONFLICT (node) DO UPDATE SET pems = excluded.pems, seen_at = now()""",
+    "RetiredStore": """
+        INSERT INTO semq_retired_store (semq_id, semq_db_id, retired_by, why) VALUES ($1::bigint, $2::bigint, $3, $4)
+        ON CONFLICT (semq_id, semq_db_id) DO NOTHING""",
     **{f"insert {table.name}": _insert(table) for table in INSERTED},
 }
 

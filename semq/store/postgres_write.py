@@ -14,7 +14,7 @@ from semq.store.postgres_broker import Net
 from semq.store.postgres_pack import Packer, Param, int8, int8s, moment, texts
 from semq.store.postgres_rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres_sql import INSERTED, copy_in
-from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound
+from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore
 from semq.store.unit import Unit
 from semq.umx_t.status import AppStatus
 
@@ -162,6 +162,7 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
     KeptKey: lambda row: [row.id, row.peer.encode(), row.key_id.encode(), row.alg.encode(), row.text.encode()],
     KeptReceipts: lambda row: [int8(row.number), row.source.encode(), row.signature.encode(), row.leaves],
     Certificates: lambda row: [row.node.encode(), texts(row.pems)],
+    RetiredStore: lambda row: [int8(row.semq_id), int8(row.semq_db_id), row.retired_by.encode(), row.why.encode()],
 }
 
 

@@ -13,7 +13,7 @@ import psycopg
 from semq.store import lease as leases
 from semq.store.lease import Lease
 from semq.store.owner import Owner
-from semq.store.rows import OutStreamKey
+from semq.store.rows import OutStreamKey, RetiredStore
 from semq.store.unit import Recovered, StreamState, first_id
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd
 
@@ -41,6 +41,7 @@ IS_DONE = f"""(
     AND (lk1 IS NULL OR p_ack_status = {AckStatus.AS_ACK:d})
     AND (save_fwd <> {SaveFwd.MUST:d} OR s_ack_status = {AckStatus.AS_ACK:d}))"""
 FINISHED = f"SELECT bref FROM tb_0030 WHERE {IS_DONE} ORDER BY bref"
+RETIRED = "SELECT semq_id, semq_db_id, retired_by, why FROM semq_retired_store ORDER BY at"
 PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_DONE}"
 
 
@@ -64,6 +65,7 @@ async def recover(
         recovered.settled = [row[0] async for row in _stream(connection, SETTLED)]
         recovered.finished = [row[0] async for row in _stream(connection, FINISHED)]
         (recovered.pending,) = await _one(connection, PENDING)
+        recovered.retired = [RetiredStore(*row) async for row in _stream(connection, RETIRED)]
     return lease, recovered
 
 

@@ -220,7 +220,22 @@ class Certificates:
     pems: tuple[str, ...]
 
 
-Rare = KeptKey | KeptReceipts | Certificates
+@dataclass(slots=True, frozen=True)
+class RetiredStore:
+    """A row of semq_retired_store: a store of the platform that is lost for good, by the word of an operator."""
+
+    semq_id: int
+    semq_db_id: int
+    retired_by: str
+    why: str
+
+    @property
+    def name(self) -> tuple[int, int]:
+        """The two numbers that every LK1 of the store begins with."""
+        return self.semq_id, self.semq_db_id
+
+
+Rare = KeptKey | KeptReceipts | Certificates | RetiredStore
 
 
 class Side(IntEnum):

@@ -449,6 +449,15 @@ node_life = Table(
     col("boot", BigInteger),
     moment("seen_at"),
 )
+semq_retired_store = Table(
+    "semq_retired_store",
+    metadata,
+    col("semq_id", Integer, key=True),
+    col("semq_db_id", Integer, key=True),
+    col("retired_by", Text),
+    col("why", Text),
+    moment("at", "now()"),
+)
 definition = Table(
     "definition",
     metadata,

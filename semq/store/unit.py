@@ -23,6 +23,7 @@ from semq.store.rows import (
     Reason,
     Recorded,
     Refusal,
+    RetiredStore,
     Slot,
     Stored,
     Token,
@@ -378,6 +379,7 @@ class Recovered:
     settled: list[int] = field(default_factory=list)  #: rows that have an outcome and wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
     pending: int = 0  #: rows of tb_0030 that are not done
+    retired: list[RetiredStore] = field(default_factory=list)  #: stores of the platform that are lost for good
 
 
 def first_id(boot: int) -> int:

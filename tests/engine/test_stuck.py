@@ -38,6 +38,8 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (ROW | SENT, LATE, Cause.NO_TRANSPORT_ACK),
         (ROW | SENT, replace(LATE, asked={7: SILENT_AFTER}), Cause.INQUIRY_SILENT),
         (ROW | FWD, LATE, Cause.NO_ACK2),
+        (ROW | ACK, replace(AWAY, away={7}, asked={7: SILENT_AFTER}), Cause.CUSTODIAN_AWAY),
+        (ROW | ACK, replace(EARLY, away={7}), None),
         (ROW | SENT, replace(LATE, nodes={"1.88001"}), Cause.TARGET_UNKNOWN),
         (ROW | FWD, replace(LATE, nodes={"1.56001"}), Cause.NO_ACK2),
         (ROW | ACK, AWAY, Cause.TARGET_OFFLINE),
@@ -68,7 +70,8 @@ DONE = RECEIVED | {"app_status": "DONE"}
         (RECEIVED | {"app_status": "PARKED"}, EARLY, Cause.PARKED),
         (DONE, LATE, Cause.REACK_MISSING),
         (DONE | {"s_ack_status": "AS_ACK"}, LATE, None),
-        (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.3"}, LATE, Cause.REACK_MISSING),
+        (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.3"}, LATE, Cause.COPY_NOT_NOTED),
+        (DONE | {"lk1": "1.1.3"}, LATE, Cause.REACK_MISSING),
     ],
 )
 def test_a_receiver_s_row(row: Row, around: Surroundings, cause: Cause | None) -> None:

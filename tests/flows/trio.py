@@ -236,6 +236,7 @@ class Trio:
         self.lose: Callable[[Wire, Frame], bool] = lambda wire, frame: False
         self.directory = Directory(["10008", "56001"])
         self.hub_store = MemoryStore()
+        self.hub_home = Store(*PLATFORM[:2])
         self.nodes: list[Local] = []
         self.start_hub()
         self.a, self.b = Local(self, "10008"), Local(self, "56001")
@@ -249,7 +250,7 @@ class Trio:
         """A process life of the platform begins."""
         recovered = self.hub_store.recover(self.time.incarnation())
         self.hub = HubEngine(
-            Store(*PLATFORM[:2]), recovered, self.hub_store, self.time, self.settings, self.directory, lambda: None
+            self.hub_home, recovered, self.hub_store, self.time, self.settings, self.directory, lambda: None
         )
 
     def crash_hub(self) -> None:

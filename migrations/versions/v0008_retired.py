@@ -1,0 +1,19 @@
+"""Stores of the platform that are lost for good, by the word of its operator."""
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    """Only a new table: a node of the version before works on beside it."""
+    op.execute("""
+        CREATE TABLE semq_retired_store (
+            semq_id INTEGER NOT NULL,
+            semq_db_id INTEGER NOT NULL,
+            retired_by TEXT NOT NULL,
+            why TEXT NOT NULL,
+            at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+            CONSTRAINT semq_retired_store_pkey PRIMARY KEY (semq_id, semq_db_id)
+        )""")

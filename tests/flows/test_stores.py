@@ -1,0 +1,172 @@
+"""The platform works with another store than the one that holds a copy: who says what of it, and when it is given up.
+
+PROTOCOL.md section 10 (``retire``), H6 and H9.
+"""
+
+from typing import Any
+
+import pytest
+
+from semq.engine.errors import StoreInUse
+from semq.store.memory import MemoryStore
+from semq.umx_t.envelope import Frame, Packet
+from semq.umx_t.records import AckFlag, Answer
+from semq.umx_t.status import AckStatus, SendStatus
+from tests.flows.trio import PLATFORM, Trio, Wire, records
+
+HOUR = 3700.0  # more than the longest interval of a question to a custodian
+STEP = 5.0
+
+
+def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
+    """Store 1.1 of the platform holds a copy; then the platform works with 1.2, and everybody is online.
+
+    ``arrived``: B has recorded the document, and nobody has heard so.
+    """
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x", **attributes)
+    trio.settle()
+    assert trio.held == 1
+    if arrived:
+        trio.lose = lambda wire, frame: wire is trio.b.up
+        trio.connect(trio.b)
+        trio.settle()
+        trio.lose = lambda wire, frame: False
+        assert trio.b.app.payloads == [b"x"]
+    move(trio, 2, MemoryStore())
+    return trio
+
+
+def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
+    """The platform goes on with another of its stores; the one before."""
+    old, trio.hub_store = trio.hub_store, store
+    trio.hub_home = trio.hub_home._replace(semq_db_id=db_id)
+    trio.crash_hub()
+    for node in trio.nodes:
+        trio.connect(node)
+    trio.settle()
+    return old
+
+
+def retire(trio: Trio, db_id: int = 1) -> bool:
+    told: list[bool] = []
+    trio.hub.holding.stores.retire((1, db_id), "ops", "the disk is gone", told.append, fail)
+    assert told == []  # nothing is answered before the commit
+    trio.settle()
+    return told[0]
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def owed(trio: Trio) -> bool:
+    """Whether B waits for the platform to note its Ack."""
+    (row,) = trio.b.store.tables.pending.values()
+    return row.p_ack_status is AckStatus.AS_INIT
+
+
+def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.connect(trio.b)
+    trio.settle()
+    trio.lose = lambda wire, frame: False
+    heard: list[Any] = []
+
+    def listen(wire: Wire, frame: Frame) -> bool:
+        if wire is trio.b.down and isinstance(frame, Packet) and frame.source == PLATFORM:
+            heard.extend(record for record in records([frame]) if getattr(record, "ack_flag", None))
+        return False
+
+    trio.lose = listen
+    first = move(trio, 2, MemoryStore())
+    trio.later(HOUR, STEP)
+    assert (heard, owed(trio)) == ([], True)
+    assert trio.hub.holding.stores.missed[1, 1] > 1
+    move(trio, 1, MemoryStore(first.tables))
+    trio.later(HOUR, STEP)
+    assert {record.ack_flag for record in heard} == {AckFlag.TRANSPORT}
+    assert trio.is_clean()
+
+
+@pytest.mark.parametrize("arrived", [False, True], ids=["it had not arrived", "it had arrived"])
+def test_the_only_copy_lay_in_a_store_that_is_lost_for_good(arrived: bool) -> None:
+    """@Ack2=0: its sender has no payload any more, and only an operator knows that the store will not come back."""
+    trio = elsewhere(arrived=arrived, ack2=False)
+    trio.lose = lambda wire, frame: arrived and wire is trio.b.up and _is_for_a(trio, frame)
+    trio.later(2 * HOUR, STEP)
+    (row,) = trio.a.store.tables.outbound.values()
+    assert (row.ss_status, row.outcome, row.has_payload) == (SendStatus.SS_ACK, None, False)
+    assert row.object_id in trio.a.engine.sender.away_since  # what ``semq stuck`` tells of it
+    trio.lose = lambda wire, frame: False
+    assert retire(trio) is False
+    assert retire(trio) is True
+    trio.later(HOUR, STEP)
+    assert trio.a.told.events[-1].outcome == ("DELIVERED" if arrived else "LOST")
+    assert trio.b.app.payloads == ([b"x"] if arrived else [])
+    assert trio.is_clean()
+
+
+def _is_for_a(trio: Trio, frame: Frame) -> bool:
+    return isinstance(frame, Packet) and frame.target.node == trio.a.address
+
+
+def test_a_receiver_that_is_away_is_asked_when_it_comes() -> None:
+    trio = elsewhere(ack2=False)
+    trio.cut(trio.b)
+    retire(trio)
+    trio.later(HOUR, STEP)
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.outcome is None
+    trio.connect(trio.b)
+    trio.later(600, STEP)
+    assert trio.a.told.events[-1].outcome == "LOST"
+    assert trio.is_clean()
+
+
+def test_who_keeps_the_payload_needs_no_operator() -> None:
+    trio = elsewhere()
+    trio.later(HOUR, STEP)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.a.told.events[-1].outcome == "DELIVERED"
+
+
+def test_the_platform_remembers_what_is_retired() -> None:
+    trio = elsewhere(ack2=False)
+    retire(trio)
+    trio.crash_hub()
+    assert trio.hub.holding.stores.retired == {(1, 1)}
+    answers: list[Any] = []
+
+    def listen(wire: Wire, frame: Frame) -> bool:
+        if wire is trio.a.down:
+            answers.extend(r.answer for r in records([frame]) if getattr(r, "answer", None))
+        return False
+
+    trio.lose = listen
+    for node in trio.nodes:
+        trio.connect(node)
+    trio.later(60)
+    assert Answer.GONE in answers
+    assert Answer.UNAVAIL not in answers
+
+
+def test_the_store_that_works_is_not_lost() -> None:
+    trio = Trio()
+    failed: list[Exception] = []
+    trio.hub.holding.stores.retire((1, 1), "ops", "a mistake", lambda was: None, failed.append)
+    trio.settle()
+    assert [type(error) for error in failed] == [StoreInUse]
+    assert trio.hub.holding.stores.retired == set()
+
+
+def test_what_peers_name_is_counted_within_bounds() -> None:
+    trio = Trio()
+    stores = trio.hub.holding.stores
+    assert not any(stores.is_retired(trio.hub.core.lk1(1)._replace(semq_db_id=number)) for number in range(2, 500))
+    assert len(stores.missed) == 100

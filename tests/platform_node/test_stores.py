@@ -1,0 +1,77 @@
+"""A store of the hub that will not come back, by the command line: who waits for it, and the operator's word."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from platform_node.node import PlatformNode
+from semq.clock import SystemClock
+from semq.config import load
+from semq.transport.client import ClientLink
+from tests.cli.command import Said, semq_process
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+
+
+async def semq(node: Any, *words: str) -> Said:
+    return await asyncio.to_thread(semq_process, *words, "--node", f"amqp://guest:guest@127.0.0.1:{node.port}")
+
+
+async def shown(app: ClientLink, lk0: str) -> Any:
+    return (await ask(app, "msg.show", {"id": lk0}))["result"]
+
+
+async def is_in_custody(app: ClientLink, lk0: str) -> bool:
+    return bool((await shown(app, lk0))["ss_status"] == "SS_ACK")
+
+
+async def has_ended(app: ClientLink, lk0: str) -> bool:
+    await ask(app, "msg.inquire", {"id": lk0})
+    told = await ask(app, "msg.trace", {"id": lk0})
+    return any(line["event"] == "LOST" for line in told["result"]["events"])
+
+
+async def is_asked_for(hub: PlatformNode) -> bool:
+    return (1, 1) in hub.engine.holding.stores.missed
+
+
+async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
+    first = await inprocess.platform(PLATFORM)
+    port = first.port
+    settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=port) + "overdue_s = 1\n")
+    node = await inprocess.started(settings)
+    await linked(node)
+    app = await inprocess.client(node)
+    arguments = {"target": "56001", "body_base64": "eA==", "ack2": 0}
+    lk0 = str((await ask(app, "msg.submit", arguments))["result"]["lk0"])
+    await until(partial(is_in_custody, app, lk0))
+    await first.stop()
+
+    text = PLATFORM.replace("[amqp]\nport = 0", f"semq_db_id = 2\n[amqp]\nport = {port}")
+    hub = await inprocess.platform(text)
+    await until(partial(is_asked_for, hub))
+    told = await semq(node, "stuck", "explain", lk0)
+    assert "CUSTODIAN_AWAY" in told.out
+    assert "semq hub stores list" in told.out
+    listed = await semq(hub, "hub", "stores", "list")
+    assert "1.2" in listed.out
+    assert "not here" in listed.out
+
+    for wrong in ("1", "1.x", "0.1", "1.2.3", "1.99999999999"):
+        (await semq(hub, "hub", "stores", "retire", wrong, "--why", "w")).fails(1, "SEMQ-2102")
+    (await semq(hub, "hub", "stores", "retire", "1.1", "--why", " ")).fails(1, "SEMQ-2102")
+    (await semq(hub, "hub", "stores", "retire", "1.2", "--why", "w")).fails(1, "SEMQ-1215")
+    said = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost on 3 March")
+    assert said.out == "1.1  is retired: nodes hear of it when they ask next, within an hour\n"
+    again = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost", "--json")
+    assert again.data == {"store": "1.1", "was_retired": True}
+    await hub.stop()
+
+    hub = PlatformNode(load(inprocess.folder / "hub.toml", {}), SystemClock())  # what is retired stays so
+    inprocess.stack.push_async_callback(hub.stop)
+    await hub.start()
+    rows = (await semq(hub, "hub", "stores", "list", "--json")).data
+    assert [(row["store"], row["state"]) for row in rows][:2] == [("1.2", "in use"), ("1.1", "retired")]
+    assert (rows[1]["by"], rows[1]["why"]) == ("guest", "disk lost on 3 March")
+    away = await inprocess.local("56001", port)
+    await linked(away)
+    await until(partial(has_ended, app, lk0))
