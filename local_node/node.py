@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from local_node.admin import LocalOperations
+from local_node.answers import Answers
 from local_node.asking import Traces
 from local_node.certificates import certificate_handlers
 from local_node.enrolling import HubAddress
@@ -107,8 +108,9 @@ class LocalNode(Node[LocalEngine]):
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
         self.uplink = Uplink(
-            self.address, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn
-        )
+            self.address, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn,
+            Answers(self).listen,
+        )  # fmt: skip
         if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
             hub = HubAddress.of(self.settings.hub.url, self.settings.tls.minimum)
             self.renewing = Renewing(self.who, hub, self.clock, self.uplink.restart)

@@ -7,7 +7,7 @@ of AMQP are flow control here: they bound what is under way, and say nothing of 
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -111,6 +111,10 @@ class PlatformLink:
             log.warning("not_sent", error=str(error))
 
 
+async def _nothing_more(client: ClientLink) -> None:
+    """A session carries frames, and no questions."""
+
+
 class Uplink:
     """Keeps a session with the platform, for ever, until stopped."""
 
@@ -122,7 +126,10 @@ class Uplink:
         identity: Callable[[], Mapping[str, Any]],
         clock: Clock,
         turn: Turn,
+        linked: Callable[[ClientLink], Awaitable[None]] = _nothing_more,
     ) -> None:
+        """``linked``: what else begins with each session, when it is up."""
+        self._linked = linked
         self._address = address
         self._settings = settings
         self._engine = engine
@@ -202,6 +209,7 @@ class Uplink:
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", platform=str(peer))
             self.last_error = ""
+            await self._linked(client)
             ended: asyncio.Future[AmqpError | Exception | None] = asyncio.get_running_loop().create_future()
 
             def note_end(error: AmqpError | Exception | None) -> None:

@@ -7,8 +7,8 @@
 | an enrolment token  | TLS, or loopback            | ``enroll/NODE``           | ``enroll``           |
 | a user's password   | TLS, or loopback, or ``allow_plain`` | an administrator | ``/``                |
 
-A node may write to exchange ``umx`` and read its own two queues: everything else is refused before any code of ours
-runs. What it says in its frames is compared with this name by the engine.
+A node may write to exchanges ``umx`` and ``semq.answer`` and read its own three queues: everything else is refused
+before any code of ours runs. What it says in its frames is compared with this name by the engine.
 """
 
 import re
@@ -93,4 +93,5 @@ class HubLogins:
 
 def link_permissions(node: str) -> Permissions:
     """A node's own queues and the exchange of the links, nothing else."""
-    return Permissions(configure="^$", write="^umx$", read=rf"^node\.{re.escape(node)}(\.control)?$")
+    own = rf"^node\.{re.escape(node)}(\.control|\.asked)?$"
+    return Permissions(configure="^$", write=r"^(umx|semq\.answer)$", read=own)

@@ -17,6 +17,7 @@ from platform_node.guard import REVOCATION_S, Guard
 from platform_node.held import HeldOperations
 from platform_node.links import Links
 from platform_node.logins import ENROLL, UMX, HubLogins
+from platform_node.questions import Questions
 from platform_node.registering import registry_handlers
 from platform_node.registry import Registry, prepare_authority, sign_own
 from platform_node.stores import StoreOperations
@@ -113,6 +114,8 @@ class PlatformNode(Node[HubEngine]):
         self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self._note_life)
         vhost = self.server.vhosts[UMX]
         vhost.register(self.links.exchange(self.link_bytes_max))
+        self.questions = Questions()
+        vhost.register(self.questions.exchange())
         self._register_queues()
         vhost.hooks.append(SessionHooks(on_open=self.links.opened))
         self.guard = Guard(self.registry, self.clock)
@@ -126,7 +129,8 @@ class PlatformNode(Node[HubEngine]):
     def _register_queues(self) -> None:
         """The queues of institutions that have none yet."""
         vhost = self.server.vhosts[UMX]
-        for queue in self.links.queues(self.directory.nodes()):
+        nodes = self.directory.nodes()
+        for queue in [*self.links.queues(nodes), *map(self.questions.queue, nodes)]:
             if queue.name not in vhost.queues:
                 vhost.register(queue)
 
@@ -224,6 +228,7 @@ class PlatformNode(Node[HubEngine]):
             **self.defining.table(),
             **ledger_handlers(self.store),
             **reading_handlers(self),
+            "msg.trace": Asked(self).trace_all,
         }
 
     def acts(self) -> Mapping[str, AskedHandler]:

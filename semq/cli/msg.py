@@ -15,7 +15,7 @@ from semq.app.content_type import content_type_of
 from semq.cli.desk import Desk, on_node
 from semq.cli.errors import UnreadableFile
 from semq.cli.files import STDIN, read_bodies
-from semq.cli.shown import LIST_COLUMNS, facts_of, list_row, name_of, stuck_lines, trace_line
+from semq.cli.shown import LIST_COLUMNS, facts_of, list_row, name_of, print_trace, stuck_lines
 from semq.cli.times import milliseconds_ago, milliseconds_ahead
 
 group = typer.Typer()
@@ -147,21 +147,20 @@ async def show(desk: Desk, id: Id) -> None:
 async def trace(
     desk: Desk,
     id: Id,
-    with_hub: Annotated[
-        bool, typer.Option("--with-hub", help="Ask the hub too, by way of this institution's node.")
+    here: Annotated[bool, typer.Option("--here", help="Only this node's own ledger; nobody is asked.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Details of several lines too, for instance tracebacks.")
     ] = False,
+    with_hub: Annotated[bool, typer.Option("--with-hub", hidden=True, help="As always now.")] = False,
 ) -> None:
-    """What has happened to one message, line by line, from the ledger of this node."""
-    traced = await desk.ask("msg.trace", id=id, with_hub=with_hub or None)
+    """What has happened to one message, line by line: by the ledgers of its sender, the hub and its receiver, as far as
+    they can be asked. Each line names who says so; clocks may differ.
+    """
+    traced = await desk.ask("msg.trace", id=id, parties=not here or None)
     if desk.out.as_json:
         desk.out.data(traced)
         return
-    for line in traced["events"]:
-        desk.out.line(trace_line(line))
-    if traced.get("unheard"):
-        desk.out.talk(f"without the lines of the hub: {traced['unheard']}")
-    if traced["others"]:
-        desk.out.talk(f"the newest with this key; older ones: {', '.join(traced['others'])}")
+    print_trace(desk.out, traced, full=full)
 
 
 @group.command()

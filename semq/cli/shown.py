@@ -5,7 +5,7 @@ it that might be absent.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from semq.cli.output import Column
+from semq.cli.output import Column, Output
 from semq.cli.values import brief, moment, node_name, plain, size
 from semq.umx_t.short_name import short_name
 
@@ -97,6 +97,24 @@ def trace_line(line: Mapping[str, Any]) -> str:
     folded = f" … {rest.count(chr(10)) + 1} more lines: --full" if rest else ""
     detail = f"{line.get('words', '')} ({first}){folded}" if first else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
-    node = f"{line['node']:<10}  " if line.get("node") else ""
+    teller = f"{line['node']}{'' if line.get('proved', True) else '*'}" if line.get("node") else ""
+    node = f"{teller:<10}  " if teller else ""
     what = f"{line.get('side', ''):<8}  {line.get('event', ''):<10}{attempt}  {detail}"
     return f"{moment(line.get('at'))}  {node}{what}".rstrip()
+
+
+def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
+    """The events of a message on one time line, who says so, and who could not be asked."""
+    for line in traced["events"]:
+        first, _, rest = str(line.get("detail") or "").partition("\n")
+        out.line(trace_line(line | {"detail": first} if full else line))
+        if full and rest:
+            out.text(rest, "    ")
+    for line in traced["events"]:
+        if not line.get("proved", True):
+            out.talk(f"* as {line.get('via')} passes it on: {line['node']} has no certificate that would prove it")
+            break
+    for one in traced.get("unheard") or ():
+        out.talk(f"without the lines of {one['node']}: {one['why']}")
+    if traced.get("others"):
+        out.talk(f"the newest with this key; older ones: {', '.join(traced['others'])}")

@@ -198,6 +198,8 @@ class Hub(Section):
     """the platform knows it as nodes."ID".password; none with amqps"""
     allow_plain: bool = False
     """let amqp:// lead to another machine: anybody on the way can read what is sent"""
+    answer_partners: bool = True
+    """tell partners who ask (`semq msg trace`) what has become here of the documents between them and us"""
     reconnect_s_min: Seconds = 0.5
     """wait after the first lost connection; doubled each time"""
     reconnect_s_max: Seconds = 10.0

@@ -38,10 +38,14 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
         assert "DELIVERED" in [line["event"] for line in traced["events"]]
     words = semq("msg", "trace", sent["lk0"], "--node", network.sender.url).out
     assert "the receiver has it" in words
-    told = semq("msg", "trace", sent["lk0"], "--with-hub", "--json", "--node", network.sender.url).data
-    assert {line["node"] for line in told["events"]} == {"1.10008", "2.hub"}
-    words = semq("msg", "trace", sent["lk0"], "--with-hub", "--node", network.sender.url).out
-    assert any("  2.hub       hub " in line for line in words.splitlines())
+    told = semq("msg", "trace", sent["lk0"], "--json", "--node", network.sender.url).data
+    assert {line["node"] for line in told["events"]} == {"1.10008", "2.hub", "1.56001"}
+    said = semq("msg", "trace", sent["lk0"], "--node", network.sender.url)
+    assert any("  2.hub       hub " in line for line in said.out.splitlines())
+    assert any("  1.56001*    receiver " in line for line in said.out.splitlines())
+    assert said.err.startswith("* as 2.hub passes it on: 1.56001 has no certificate")
+    alone = semq("msg", "trace", sent["lk0"], "--here", "--json", "--node", network.sender.url).data
+    assert all("node" not in line for line in alone["events"])
 
 
 def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""Questions that the hub passes on to an institution's node, over the session that the node keeps with it.
+
+| thing                   | who              | what                                                              |
+|-------------------------|------------------|-------------------------------------------------------------------|
+| queue ``node.ID.asked`` | that node reads  | a question: JSON, with a correlation id; never kept               |
+| exchange ``semq.answer``| that node writes | its answer, with the same correlation id                          |
+
+A node of an older version reads no such queue and cannot be asked. Used by ``asked`` and for the hub's own operators.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
+from semq.broker.queue import Disposition
+from semq.broker.services import CONFIRMED, ServiceConsumer, ServiceExchange, ServiceQueue, SessionInfo, Settle
+from semq.errors import Unavailable
+from semq.service.story import STORY_BYTES_MAX
+from semq.umx_t.address import Address
+
+ANSWERS = "semq.answer"
+PATIENCE_S = 3.0
+AT_ONCE = 8  # questions to one node
+ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # a story stands in an answer as text
+
+
+class NotAsked(Unavailable):
+    """The node at the other end could not be asked."""
+
+    code = "SEMQ-1270"
+    remedy = "Ask again when it is online; its own operator sees its lines at any time."
+
+
+class Questions:
+    """What is being asked, and of whom."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, ServiceConsumer] = {}  #: by node
+        self._open: dict[str, tuple[str, asyncio.Future[bytes]]] = {}  #: correlation id | node, answer
+        self._count = 0
+
+    def exchange(self) -> ServiceExchange:
+        """What to register in virtual host ``umx``."""
+        return _AnswerExchange(self)
+
+    def queue(self, node: Address) -> ServiceQueue:
+        """The same, for each institution."""
+        return _AskedQueue(self, str(node))
+
+    async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer of a node. Raises NotAsked."""
+        reader = self._readers.get(node)
+        if reader is None:
+            raise NotAsked("It is not online, or of a version that answers no questions.", node=node)
+        if sum(asked == node for asked, _ in self._open.values()) >= AT_ONCE:
+            raise NotAsked("It is being asked too much at once.", node=node)
+        self._count += 1
+        correlation_id, answer = str(self._count), asyncio.get_running_loop().create_future()
+        self._open[correlation_id] = node, answer
+        body = msgspec.json.encode(question)
+        header = ContentHeader.build(
+            len(body), Properties(content_type="application/json", correlation_id=correlation_id)
+        )
+        try:
+            reader.deliver("", "asked", header, body, False, None)
+            async with asyncio.timeout(PATIENCE_S):
+                told = msgspec.json.decode(await answer, type=dict[str, Any])
+        except TimeoutError:
+            raise NotAsked(f"It did not answer within {PATIENCE_S:.0f} s.", node=node) from None
+        except msgspec.DecodeError as error:
+            raise NotAsked("Its answer cannot be read.", node=node) from error
+        finally:
+            del self._open[correlation_id]
+        return told
+
+    def answered(self, node: str, correlation_id: str, body: bytes) -> None:
+        """Take an answer; what was not asked, or of another node, is dropped."""
+        asked, answer = self._open.get(correlation_id, ("", None))
+        if answer is not None and asked == node and not answer.done():
+            answer.set_result(body)
+
+    def attach(self, node: str, reader: ServiceConsumer) -> None:
+        """A node answers questions from now on."""
+        self._readers[node] = reader
+
+    def detach(self, node: str, reader: ServiceConsumer) -> None:
+        """Its session is over."""
+        if self._readers.get(node) is reader:
+            del self._readers[node]
+
+    def has_reader(self, node: str) -> bool:
+        """Whether a session of this node reads its questions."""
+        return node in self._readers
+
+
+class _AskedQueue(ServiceQueue):
+    def __init__(self, questions: Questions, node: str) -> None:
+        super().__init__(f"node.{node}.asked")
+        self._questions = questions
+        self._node = node
+
+    def may_attach(self, session: SessionInfo, exclusive: bool) -> AmqpError | None:
+        if session.user != self._node:
+            return AccessRefused(f"queue '{self.name}' belongs to node {self._node}")
+        return ResourceLocked(f"node {self._node} reads it already") if self._questions.has_reader(self._node) else None
+
+    def attach(self, consumer: ServiceConsumer) -> None:
+        self._questions.attach(self._node, consumer)
+
+    def detach(self, consumer: ServiceConsumer) -> None:
+        self._questions.detach(self._node, consumer)
+
+    def wake(self, consumer: ServiceConsumer) -> None:
+        """Questions are few and are not kept."""
+
+    def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
+        """The same."""
+
+
+class _AnswerExchange(ServiceExchange):
+    __slots__ = ("_questions",)
+
+    def __init__(self, questions: Questions) -> None:
+        super().__init__(ANSWERS, "x-answer", ANSWER_BYTES_MAX)
+        self._questions = questions
+
+    def publish(
+        self,
+        session: SessionInfo,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes,
+        mandatory: bool,
+        settle: Settle,
+    ) -> None:
+        """Take one answer."""
+        self._questions.answered(session.user, header.correlation_id or "", bytes(body))
+        settle(CONFIRMED)

@@ -1,0 +1,99 @@
+"""What a node tells the other parties of a message about it: when what happened, and nothing that is its own affair.
+
+A question comes from another party by way of the hub (``platform_node.questions``, ``local_node.answers``). Its subject
+is a message between asker and asked: anything else is unknown to the asked. Told are the events of the protocol with
+their times; details, which may hold tracebacks and words of operators, stay here, but for the reason of a refusal,
+which the other end was told before. A node with a certificate signs its story for the asker's nonce, so that a hub can
+withhold it, and neither alter nor invent it.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from semq.engine.errors import NotThere
+from semq.engine.sealing import KeyHolder
+from semq.seal.canonical import canonical
+from semq.seal.errors import ReceiptForged
+from semq.seal.keys import verify
+from semq.seal.receipts import read_signature, write_signature
+from semq.store.rows import Event, Side
+from semq.umx_t.locator import parse_lk0
+
+LINES_MAX = 500
+STORY_BYTES_MAX = 256 * 1024
+OWN_AFFAIRS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
+WITH_REASON = frozenset({Event.REJECTED})
+FIELDS = ("at", "side", "event", "words", "att")
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    """One event, as another party hears it."""
+
+    at: int
+    side: str
+    event: str
+    words: str
+    att: int = 0
+    detail: str = ""
+
+
+def told(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
+    """The story for ``asker``, as octets to be signed. Raises NotThere if the message is none between the two."""
+    source = str(parse_lk0(lk0).node)
+    side = Side.SENDER if source == me else Side.RECEIVER
+    lines = [line for line in events if Event[line["event"]] not in OWN_AFFAIRS and line["side"] == side.name.lower()]
+    # Of a message that was sent here, its acceptance says to whom; other lines may bear what an impostor said.
+    sent_to = {node_of(line) for line in lines if line["event"] == Event.ACCEPTED.name}
+    if not lines or asker not in (sent_to if source == me else {source}) | {hub}:
+        raise NotThere(id=lk0)
+    return msgspec.json.encode([_line(line) for line in lines[:LINES_MAX]])
+
+
+def node_of(line: Mapping[str, Any]) -> str:
+    """The institution that a line is addressed to."""
+    return str(line["target"]).partition("/")[0]
+
+
+def _line(line: Mapping[str, Any]) -> Line:
+    detail = str(line["detail"]) if Event[line["event"]] in WITH_REASON else ""
+    return Line(**{name: line[name] for name in FIELDS}, detail=detail[:200])
+
+
+def signed(keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
+    """The signature of a story; empty where the node has no key."""
+    key = keys.signing if keys is not None else None
+    return "" if key is None else write_signature(key, _message(teller, asker, nonce, lk0, story))
+
+
+def is_proved(
+    keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes, signature: str
+) -> bool:
+    """Whether the story is the teller's own; False where the teller has no certificate that is known here.
+
+    Raises ReceiptForged where it has one and has not signed, SignerUnknown, and what ``verify`` raises.
+    """
+    if keys is None or not keys.knows(teller):
+        return False
+    if not signature:
+        raise ReceiptForged("It is not signed.", source=teller)
+    name, octets = read_signature(signature)
+    verify(keys.signer(teller, name), octets, _message(teller, asker, nonce, lk0, story))
+    return True
+
+
+def read(story: bytes) -> list[dict[str, Any]]:
+    """The events of a story. Raises msgspec.DecodeError."""
+    return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[Line])[:LINES_MAX]]
+
+
+def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of the hub's ledger, as far as it is one. Raises ValueError, TypeError."""
+    known = {name: event[name] for name in Line.__struct_fields__ if name in event}
+    return {**event, **msgspec.to_builtins(msgspec.convert(known, Line))}
+
+
+def _message(teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> bytes:
+    return canonical("semq story 1", teller, asker, nonce, lk0, sha256(story).digest())
