@@ -34,7 +34,7 @@ log = structlog.get_logger("semq.answers")
 class NotTold(BadInput):
     """This institution does not tell its partners what becomes of their documents here."""
 
-    code = "SEMQ-1271"
+    code = "SEMQ-1281"
     remedy = "Ask its operator, or ask for hub.answer_partners = true there."
 
 

@@ -31,7 +31,7 @@ ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # a story stands in an answer as text
 class NotAsked(Unavailable):
     """The node at the other end could not be asked."""
 
-    code = "SEMQ-1270"
+    code = "SEMQ-1280"
     remedy = "Ask again when it is online; its own operator sees its lines at any time."
 
 
