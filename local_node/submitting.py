@@ -2,12 +2,13 @@
 
 Routing key is the target's address, UMX-T attributes are headers. What is published in one turn is committed
 together. A document that cannot be accepted ends the channel with the reply code that fits, the SEMQ code and what to
-do. Who sets ``reply_to`` is told there instead, in the form of ``semq.admin``: the locator, or why not (the document is
-then nacked, the channel lives).
+do. What may be handed over again is nacked: ``nacks`` tells why. Who sets ``reply_to`` is told there instead, in the
+form of ``semq.admin``: the locator, or why not (the document is then nacked, the channel lives).
 """
 
 from collections.abc import Callable
 
+from local_node.nacks import Nacks, Name
 from local_node.properties import expires_at, own_headers
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
@@ -36,7 +37,7 @@ REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
 class SubmitExchange(ServiceExchange):
     """The door for documents, in any language that speaks AMQP."""
 
-    __slots__ = ("_engine", "_turn", "_vhost", "_waiting")
+    __slots__ = ("_engine", "_nacks", "_turn", "_vhost", "_waiting")
 
     def __init__(self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, body_max: int) -> None:
         super().__init__(SEMQ, "x-semq", body_max)
@@ -44,6 +45,7 @@ class SubmitExchange(ServiceExchange):
         self._engine = engine
         self._turn = turn
         self._waiting: list[Submission] = []
+        self._nacks = Nacks(engine, turn)
 
     def publish(
         self,
@@ -55,7 +57,7 @@ class SubmitExchange(ServiceExchange):
         settle: Settle,
     ) -> None:
         """Take one document; the confirm follows its commit."""
-        told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle)
+        told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
         try:
             submission = self._read(routing_key, header, body)
         except SemqError as error:
@@ -64,6 +66,7 @@ class SubmitExchange(ServiceExchange):
             told.failed(error)
             return
         # Methods of ``told``, which must not refer to the submission: such a cycle would keep the body.
+        told.name = Name(submission.target, submission.attributes.app_key, submission.token)
         submission.done = told.done
         submission.failed = told.failed
         if not self._waiting:
@@ -96,8 +99,11 @@ class SubmitExchange(ServiceExchange):
 class _Confirmed:
     """Tells a publisher by confirm, nack, or the end of its channel."""
 
-    def __init__(self, settle: Settle) -> None:
+    name: Name | None = None  #: when the document has been read
+
+    def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
         self._settle = settle
+        self._nacks = nacks
 
     def done(self, accepted: Accepted) -> None:
         """The document is committed."""
@@ -105,7 +111,10 @@ class _Confirmed:
 
     def failed(self, error: Exception) -> None:
         """It is not, or nobody knows."""
-        self._settle(refusal(error))
+        outcome = refusal(error)
+        self._settle(outcome)
+        if outcome is NACKED and self._nacks is not None and self.name is not None:
+            self._nacks.note(self.name, error)
 
 
 class _Told(_Confirmed):

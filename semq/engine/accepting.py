@@ -156,6 +156,7 @@ class _Accept(Step):
         self._ways: dict[Address, _Way] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
+        self._unkept: list[Outbound] = []
         self._at = self._core.now_ms()
         for place, submission in enumerate(self._submissions):
             known = unit.tokens.get(submission.token) if submission.token else None
@@ -199,6 +200,8 @@ class _Accept(Step):
                 way.waits += 1
             else:
                 way.dropped.append(row.object_id)
+        elif goes_now:
+            self._unkept.append(row)
         if submission.token:
             unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, submission.digest)
 
@@ -280,6 +283,8 @@ class _Accept(Step):
             seal.noted()
         for way in dict.fromkeys(self._ways.values()):
             self._leave(way)
+        for row in self._unkept:
+            self._rows.remember(row)
         if self._events:
             self._core.events.publish(self._events)
         self._core.count("accepted", len(self._accepted))

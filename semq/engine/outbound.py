@@ -48,6 +48,7 @@ STANDING = {
     SendStatus.SS_ACK: Standing.SS_ACK,
     SendStatus.SS_ACK2: Standing.FINAL,
 }
+UNKEPT_MAX = 10_000  # of classes 1 and 2, in memory
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
 # A marker comes from a cancellation, a refusal, an expiry or a loss; a row that was put back does not know from which.
 FORGOTTEN_MARKER = "its receiver has a marker that this store knows nothing of: it was put back to a backup"
@@ -95,6 +96,7 @@ class OutboundRows:
         self.unsettled = dict(recovered.backlog)  #: rows without an outcome by destination, for quotas
         self.to_clean: list[int] = list(recovered.settled)
         self.doubts: dict[int, Standing] = {}  #: custody in doubt: GONE or AWAY (volatile)
+        self.unkept: dict[int, Outbound] = {}  #: sent without a row, and what the platform does is not known (volatile)
         self.pump: Pump  # set by the sender, whose lanes these rows leave on
         self.ask: Callable[[Outbound, LK1 | None], None]  # set by the asker
 
@@ -158,7 +160,8 @@ class OutboundRows:
             effects.doubts.append((row.object_id, after))
             return
         unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, effects.at))
-        if kind:
+        # Its way to the application's view: a marker that is sent and stored is not the document once more.
+        if kind and (after in ENDS or not row.void):
             self.core.tell(unit, kind, row, effects.events, effects.at)
 
     def _do(
@@ -199,8 +202,6 @@ class OutboundRows:
         kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
         row.has_payload = row.has_payload and says_expired(row.reason)
         row.lost = row.lost or lost
-        if not lost:
-            row.att += 1
         self._mark_void(unit, row, kept)
 
     def _mark_void(self, unit: Unit, row: Outbound, payload: bytes) -> None:
@@ -245,6 +246,12 @@ class OutboundRows:
             self.ask(row, custodian)
         if effects.events:
             self.core.events.publish(effects.events)
+
+    def remember(self, row: Outbound) -> None:
+        """A document has left that no row is kept of: its application is told what the platform does with it."""
+        self.unkept[row.object_id] = row
+        if len(self.unkept) > UNKEPT_MAX:
+            del self.unkept[next(iter(self.unkept))]
 
     def gone(self, row: Outbound) -> None:
         """A row counts no more: it has ended, or went with its message (class 2 without a receipt)."""

@@ -31,6 +31,8 @@ NOTES = {
     Note.FORWARD_FAILED: Heard.fwd_failed,
     Note.DISCARDED: Heard.discarded,
 }
+# The same of what was sent without a row (@Ack2=0), as events.
+UNKEPT_TOLD = {Note.FORWARDED: "forwarded", Note.STORED: "stored"}
 ENDINGS = {
     Answer.RECV: Arrival.RECV,
     Answer.REJ: Arrival.REJ,
@@ -79,6 +81,7 @@ class Sender:
             return None
         if row.save_fwd is SaveFwd.STORE and not row.ack2:
             unit.delete_outbound(row)
+            self.rows.remember(row)
         floor = self.rows.floor(row).value if row.sid >= 0 else 0
         envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
         return Data(self.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
@@ -243,6 +246,7 @@ class _HearReceipts(_ReAck2):
         self._begin(unit)
         self._receipts: KeptReceipts | None = None
         self._noted: list[tuple[LK0, LK1]] = []
+        self._told_unkept: list[int] = []
         for place, lk0, record in self._records:
             row = self._row(unit, lk0)
             if record.ack_flag is AckFlag.END_TO_END:
@@ -251,6 +255,8 @@ class _HearReceipts(_ReAck2):
                 self._returned(unit, row, lk0, record, LK1(*record.lk1))
             elif row is not None and record.flag is not None:
                 self._note(unit, row, record)
+            elif row is None and record.flag is not None:
+                self._tell_unkept(unit, lk0, record.flag)
 
     def _ack2(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, place: int) -> None:
         ending = ENDINGS.get(record.status) if record.status else None
@@ -285,6 +291,14 @@ class _HearReceipts(_ReAck2):
         elif record.flag is not None and record.att == row.att:
             self._hear(unit, row, NOTES[record.flag], reason=record.reason)
 
+    def _tell_unkept(self, unit: Unit, lk0: LK0, flag: Note) -> None:
+        """Tell what the platform did with a document that left no row; once, and only in this life of the process."""
+        kind, rows = UNKEPT_TOLD.get(flag), self._sender.rows
+        row = rows.unkept.get(lk0.object_id)
+        if kind is not None and row is not None and row.lk0 == lk0 and self._is_platform(unit, row):
+            self._told_unkept.append(lk0.object_id)
+            self._core.tell(unit, kind, row, self._effects.events, self._effects.at)
+
     def _returned(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
         """S15: always answered, also when the row is gone, so that the platform may forget its copy."""
         if row is not None:
@@ -303,7 +317,8 @@ class _HearReceipts(_ReAck2):
         Where there is no receiver to take the marker, what a person has cancelled ends UNKNOWN, which no record of a
         target that comes back can contradict.
         """
-        if record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
+        is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker has an attempt of its own when it is sent
+        if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
             self._hear(unit, row, Heard.give_up, reason=no_target(row))
         elif record.att != row.att or row.void:
             unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
@@ -327,6 +342,8 @@ class _HearReceipts(_ReAck2):
     def committed(self) -> None:
         super().committed()
         self._reply()
+        for object_id in self._told_unkept:
+            self._sender.rows.unkept.pop(object_id, None)
         for lk0, lk1 in self._noted:
             receipt = Receipt(
                 src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id,
