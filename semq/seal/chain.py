@@ -41,7 +41,7 @@ def begin(store: str, day: str, place: int, first: int, before: bytes) -> Link:
     return Link(day, place, first, first, 0, before, start)
 
 
-def add(link: Link, lines: Iterable[tuple[int, bytes]]) -> Link:
+def add(link: Link, lines: Iterable[tuple[int, bytes | bytearray | memoryview]]) -> Link:
     """The link with more lines: number and octets of each, in order."""
     last, count, hash_ = link.last, link.count, link.hash
     for number, line in lines:

@@ -14,11 +14,12 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.adapt import Buffer
 
 from semq.seal.chain import LINES_MAX, START, Link, add, begin
 from semq.seal.errors import LedgerChanged
 from semq.store import ledger
-from semq.store.postgres_pack import COPY_END, COPY_HEAD, Packer, Param, int4, int8
+from semq.store.postgres_pack import COPY_END, COPY_HEAD, Param, int4, int8
 from semq.store.postgres_sql import names
 from semq.store.tables import semq_ledger
 
@@ -46,16 +47,16 @@ class Chain:
         self.store_uuid = store_uuid
         self.head = head
 
-    def extended(self, packer: Packer, rows: Sequence[Sequence[Any]]) -> list[Link]:
-        """The links that change or come with these lines, in order; the last of them is the next ``head``."""
-        lines = [
-            (values[0], values[1], bytes(packer.copy_data("semq_ledger", (values,))[len(COPY_HEAD) : -len(COPY_END)]))
-            for values in rows
-        ]
+    def extended(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[Link]:
+        """The links that change or come with these lines, in order; the last of them is the next ``head``.
+
+        ``packed``: the same rows as COPY carries them.
+        """
+        lines = ((values[0], values[1], octets) for values, octets in zip(rows, packed, strict=True))
         return extended(self.store_uuid, self.head, lines)
 
 
-def extended(store_uuid: str, head: Link | None, lines: Iterable[tuple[int, int, bytes]]) -> list[Link]:
+def extended(store_uuid: str, head: Link | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[Link]:
     """The links that change or come with these lines (number, moment, octets) after ``head``."""
     links: list[Link] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):

@@ -107,6 +107,17 @@ class Packer:
         out += COPY_END
         return out
 
+    def copy_row(self, table: str, values: Sequence[Any]) -> bytearray:
+        """One row as it stands in the data of a binary COPY."""
+        out = bytearray()
+        format_row_binary(values, self._transformers[table], out)
+        return out
+
+
+def copy_of(rows: Iterable[Buffer]) -> bytes:
+    """Packed rows as the whole data of a binary COPY."""
+    return b"".join((COPY_HEAD, *rows, COPY_END))
+
 
 class Milliseconds(Loader):
     """Reads a binary ``timestamptz`` as milliseconds since 1970 UTC."""

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+from psycopg.adapt import Buffer
+
 from semq.store.postgres_broker import Net
-from semq.store.postgres_pack import Packer, Param, int8, int8s, moment, texts
+from semq.store.postgres_pack import Packer, Param, copy_of, int8, int8s, moment, texts
 from semq.store.postgres_rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres_sql import INSERTED, copy_in
 from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore
@@ -21,6 +23,7 @@ from semq.umx_t.status import AppStatus
 Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
 
+LEDGER = "semq_ledger"
 _TABLES = [table.name for table in INSERTED]
 # Fields of Unit in which a change can be staged: a unit in which all of these are empty is only read.
 STAGED = (
@@ -184,8 +187,13 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
         if slot.sid >= stream.floor:  # else forgotten in the same unit
             rows["tb_0030_ledger"].append(recorded_values(stream.number, slot.sid, entry))
     if unit.ledger:
-        rows["semq_ledger"] = [line_values(next(line_numbers), line) for line in unit.ledger]
+        rows[LEDGER] = [line_values(next(line_numbers), line) for line in unit.ledger]
     return rows
+
+
+def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:
+    """The new lines of the ledger as COPY carries them: for the chain, and for ``copies``."""
+    return [packer.copy_row(LEDGER, values) for values in rows.get(LEDGER, ())]
 
 
 def inserts(rows: NewRows, packer: Packer) -> Batch:
@@ -193,8 +201,13 @@ def inserts(rows: NewRows, packer: Packer) -> Batch:
     return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
 
 
-def copies(rows: NewRows, packer: Packer) -> tuple[str, list[bytearray]]:
-    """The rows by COPY, one round trip a table, with COMMIT at the end: the least work a row, right for many."""
+def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
+    """The rows by COPY, one round trip a table, with COMMIT at the end: the least work a row, right for many.
+
+    ``lines``: those of the ledger, packed already for the chain.
+    """
     filled = [table for table in _TABLES if rows.get(table)]
-    data = [packer.copy_data(table, rows[table]) for table in filled]
+    data: list[Buffer] = [
+        copy_of(lines) if table == LEDGER else packer.copy_data(table, rows[table]) for table in filled
+    ]
     return "; ".join([*map(copy_in, filled), "COMMIT"]), data

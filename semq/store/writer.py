@@ -25,9 +25,9 @@ from itertools import count, islice
 from typing import ParamSpec, TypeVar
 
 import psycopg
+from psycopg.adapt import Buffer
 
 from semq.errors import SemqError
-from semq.seal.chain import Link
 from semq.store.chaining import Chain, params
 from semq.store.lease import RENEW_S, VALID_S, Lease
 from semq.store.locking import Locking
@@ -36,7 +36,7 @@ from semq.store.postgres_load import Load
 from semq.store.postgres_pack import int8
 from semq.store.postgres_sql import FENCED, STALE
 from semq.store.postgres_wire import Refusal, Wire
-from semq.store.postgres_write import Batch, NewRows, copies, inserts, is_read_only, written
+from semq.store.postgres_write import LEDGER, Batch, NewRows, copies, inserts, is_read_only, packed_lines, written
 from semq.store.unit import Unit, Work, need
 
 P = ParamSpec("P")
@@ -257,8 +257,9 @@ class Writer:
         started = time.perf_counter()
         if not is_read_only(unit):
             batch, rows = self._written(unit)
-            links = self._chained(rows)
-            await self._commit([*batch, *(("chain", params(link)) for link in links)], rows)
+            lines = _packing(packed_lines, rows, self._wire.packer)
+            links = self._chain.extended(rows.get(LEDGER, ()), lines)
+            await self._commit([*batch, *(("chain", params(link)) for link in links)], rows, lines)
             self._chain.head = links[-1] if links else self._chain.head
         elif self._in_transaction:
             self._wire.send_forgetting([("commit", ())])  # nothing depends on it
@@ -278,7 +279,7 @@ class Writer:
         self._told()
         counters.tell_s += time.perf_counter() - told
 
-    async def _commit(self, batch: Batch, rows: NewRows) -> None:
+    async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
         """Write and commit. Raises Refusal if nothing was written, StoreUnavailable if that is not known."""
         packer, many = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += many
@@ -286,7 +287,7 @@ class Writer:
             last = [*_packing(inserts, rows, packer), ("commit", ())]
             results = await self._wire.send([*self._begin(), self._lease_check(), *batch, *last])
         else:
-            data = _packing(copies, rows, packer)
+            data = _packing(copies, rows, packer, lines)
             await self._wire.send([*self._begin(), self._lease_check(), *batch])
             self._counters.copied += many
             results = await self._wire.copy(*data)
@@ -297,9 +298,6 @@ class Writer:
     def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
         batch, rows = _packing(written, unit, self._line_numbers)
         return self._locking.lock(batch, rows), rows
-
-    def _chained(self, rows: NewRows) -> list[Link]:
-        return _packing(self._chain.extended, self._wire.packer, rows.get("semq_ledger", ()))
 
     async def _renew(self) -> None:
         try:

@@ -6,9 +6,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg._copy_base import format_row_binary
 
 from semq.seal.chain import LINES_MAX, Link
 from semq.seal.errors import LedgerChanged
+from semq.store import postgres_pack
 from semq.store.chaining import Verified, oldest, verify
 from semq.store.ledger import drop_before
 from semq.store.postgres import PostgresStore
@@ -63,6 +65,23 @@ async def test_commits_extend_the_chain_through_days_and_lives(database: str) ->
     assert check(database, head, YESTERDAY, YESTERDAY).lines == 1
     assert check(database, head, TODAY, TODAY).lines == 18
     assert check(database, head, date(2001, 1, 1), date(2001, 1, 2)) == Verified(0, 0, head)
+
+
+async def test_a_line_is_packed_once_for_the_chain_and_for_its_table(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[object] = []
+
+    def counted(values: Sequence[object], transformer: object, out: bytearray) -> None:
+        packed.append(values[0])
+        format_row_binary(values, transformer, out)
+
+    async with opened(database) as store:
+        monkeypatch.setattr(postgres_pack, "format_row_binary", counted)
+        await write(store, [line(str(n)) for n in range(100)])
+        head = store.chain.head
+    assert len(packed) == len(set(packed)) == 100
+    assert check(database, head).lines == 100
 
 
 async def test_a_long_day_has_many_links(database: str) -> None:
