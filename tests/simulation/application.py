@@ -92,6 +92,7 @@ class Application:
         if not self.host.submit(submissions):
             self.world.time.after(self.world.chance.uniform(0.5, 5.0), self.submit, documents)
             return
+        self.world.oracle.handed(documents)
         for document in documents:
             # Whoever never hears an answer (the process died) asks again.
             self.world.time.after(20.0, self._repeat, document)

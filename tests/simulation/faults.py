@@ -12,6 +12,7 @@ from semq.engine.refusing import Act
 from semq.store.memory import Fault, Tables
 from semq.umx_t.envelope import Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing
+from semq.umx_t.locator import Store
 from tests.simulation.drills import drill, next_to_go
 from tests.simulation.messages import Books
 from tests.simulation.rumours import rumours, rumours_of_copies
@@ -52,10 +53,11 @@ KINDS: dict[str, float] = {
     "replay": 0.0,  # hell only: frames heard long ago are heard again
     "restore_local": 0.7,  # a node is put back to an older backup
     "restore_hub": 0.7,
-    "wipe_hub": 0.5,  # a platform store is lost for good
+    "wipe_hub": 0.5,  # a platform store is lost for good, and made anew under its name
+    "lose_store": 0.5,  # a platform store never comes back; an operator says so, later
 }
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours")
-DISASTERS = ("restore_local", "restore_hub", "wipe_hub")
+DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 
 
 class Faults:
@@ -281,6 +283,22 @@ class Faults:
     def wipe_hub(self) -> None:
         tables = self.chance.choice(self.world.sites).tables
         self._restore(tables, Tables(tables.store_uuid), Books())
+
+    def lose_store(self) -> None:
+        """One of two stores: the nodes go to the other one."""
+        if len(self.world.sites) > 1:
+            home = self.world.lose_site(self.chance.choice(self.world.sites))
+            self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self._retire, home)
+
+    def _retire(self, home: Store) -> None:
+        """An operator says it wherever it is not known, again and again: the word may go with a backup put back."""
+        name = home.semq_id, home.semq_db_id
+        for site in self.world.sites:
+            engine = site.host.engine
+            if engine is not None and name not in engine.holding.stores.retired:
+                engine.holding.stores.retire(name, "ops", "lost", lambda was: None, lambda error: None)
+                site.host.turn()
+        self.world.time.after(20.0, self._retire, home)
 
     def _restore(self, tables: Tables, backup: Tables, books: Books) -> None:
         if not self.active:

@@ -80,6 +80,7 @@ class Host:
         self._tick_at = None
         self.clock = SimClock(self.world.time, self.world.chance, self.skew_s)
         self.store = WatchedStore(self)
+        self.world.oracle.opened(self)
         self.engine = self.build(self.store)
         self.world.trace("starts", self.name, self.tables.boot)
         self.started()

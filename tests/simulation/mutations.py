@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from semq.engine import handing, noting, outbound, receiving, sending
+from semq.engine import copies, handing, noting, outbound, receiving, sending
+from semq.engine.accepting import _Accept
 from semq.engine.copies import HearAcks
 from semq.engine.holding import Holding
 from semq.engine.outbound import OutboundRows
@@ -18,12 +19,14 @@ from semq.engine.pump import _Claim
 from semq.engine.receiving import Receiver, _Record
 from semq.engine.refusing import _Refuse
 from semq.engine.relaying import Relay
-from semq.engine.sending import _HearAnswers, _ReAck2
+from semq.engine.sending import _HearAnswers, _OwnRows, _ReAck2
+from semq.engine.stores import Stores
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
 from semq.umx_t.grid import Grid, Rule
 from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubHeard, SenderDeed, Standing
 from semq.umx_t.locator import Store
+from semq.umx_t.records import Answer
 from semq.umx_t.status import AppStatus, Arrival, SendStatus
 from tests.simulation.timeline import SimClock
 
@@ -234,6 +237,41 @@ def forget_at_once(refuse: Any) -> Any:
     return refuses
 
 
+def note_elsewhere(hear: Any) -> Any:
+    """An Ack is noted by whichever store hears it."""
+
+    def hears(stores: Stores, source: Any, acks: Any) -> None:
+        for lk1, ident, bref in acks:
+            copies.reack(stores.core, source, lk1, ident, bref)
+
+    return hears
+
+
+def custody_by_number(decide: Any) -> Any:
+    """A sender hears of custody when any copy stands under the number that it names."""
+
+    def decided(work: copies.AnswerCustody, unit: Any) -> None:
+        decide(work, unit)
+        rows = [(record, lk1, unit.outbound.get(lk1.object_id)) for lk1, record in work._records]
+        work._answers = [
+            (record, Answer.CUSTODY if row is not None else Answer.GONE, lk1, row is not None and row.void)
+            for record, lk1, row in rows
+        ]
+
+    return decided
+
+
+def backwards(decide: Any) -> Any:
+    """Documents that are handed over together are accepted from the last to the first."""
+
+    def decided(work: Any, unit: Any) -> None:
+        work._submissions = work._submissions[::-1]
+        decide(work, unit)
+        work._submissions = work._submissions[::-1]
+
+    return decided
+
+
 class Late(tuple[Any, Any]):
     """A notice that is read from its row when it is told."""
 
@@ -293,6 +331,12 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "refused_once": (swap(Relay, "hear_messages", store_what_is_refused),),
     "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
     "refusal_kept": (swap(_Refuse, "_refuse", forget_at_once),),
+    "own_number": (swap(_OwnRows, "_row", lambda row: lambda work, unit, lk0: unit.outbound.get(lk0.object_id)),),
+    "copy_number": (swap(copies.AnswerCustody, "decide", custody_by_number),),
+    "own_store": (swap(Stores, "hear_acks", note_elsewhere),),
+    "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
+    "order_unit": (swap(handing, "_is_overtaking", lambda is_overtaking: lambda unit, row: False),),
+    "order_accept": (swap(_Accept, "decide", backwards),),
     "late_read": (swap(Holding, "refusal", told_from_the_row),),
     "told_late": (swap(Holding, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
@@ -321,6 +365,12 @@ returned_marker  S15    60  act_on_copies,restore_hub,offline           refused,
 refused_once     I6    100  refusal,offline                             reported as refused, then delivered
 cancel_asked     S5     60  refusal,expiry,offline                      cancelled, and nobody asked
 refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
+own_number       R6    100  rumours,offline                             a row that is taken for another by its number
+copy_number      R13   100  wipe_hub,restore_hub,offline                custody of another message under the same number
+own_store        H6    100  other_store,cut,half_open,offline           an acknowledgement noted by the wrong store
+retired          H9    100  lose_store,offline                          rows that wait for a lost store for ever
+order_unit       R23   600  hold,slow_disk,ghosts,loss                  overtaken within one unit
+order_accept     R23    60  offline                                     accepted in another order than handed over
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
 told_late        H16   400  act_on_copies,offline,cancel,stall          a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled

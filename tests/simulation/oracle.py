@@ -5,6 +5,8 @@ The oracle looks on at four borders: what a store is about to make durable (``co
 nothing of grids and statuses of the engine beyond what lies in a row.
 """
 
+from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import Expired
@@ -16,7 +18,7 @@ from semq.store.memory import Tables
 from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
-from semq.umx_t.locator import LK0, parse_lk0
+from semq.umx_t.locator import LK0, Pos, parse_lk0
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
@@ -65,6 +67,21 @@ class Oracle:
         self.streams: dict[tuple[str, OutStreamKey], Stream] = {}
         self.orders: dict[tuple[str, str, str], list[Message]] = {}
         self.frames = 0
+        self.handed_over: dict[str, list[int]] = {}  #: tokens, and when each was handed over, counted
+        self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
+        self.put_back: set[str] = set()  #: stores of the platform that were put back or lost
+
+    # --- what processes and applications do
+    def opened(self, host: "Host") -> None:
+        """A process opens its store."""
+        rows = host.tables.outbound.values()
+        self.held[id(host), host.life] = {row.lk0 for row in rows if row.direction is Direction.RELAYED}
+
+    def handed(self, documents: Sequence[Document]) -> None:
+        """An application hands documents over, in this order."""
+        for document in documents:
+            times = self.handed_over.setdefault(document.token, [])
+            times.append(sum(map(len, self.handed_over.values())))
 
     # --- what applications are told
     def promised(self, host: "LocalHost", document: Document, lk0: LK0) -> None:
@@ -139,6 +156,8 @@ class Oracle:
                 self._accepted(host, row, unit)
             else:
                 self._message(row.lk0).custody.add(host.tables.store_uuid)
+                self.held[id(host), host.life].add(row.lk0)
+        self._check_handed(unit)
         for object_id in unit.changed_outbound:
             row = unit.outbound[object_id]
             if row.direction is Direction.OWN:
@@ -151,6 +170,7 @@ class Oracle:
             self._recorded(host, pending, unit)
         for bref, status in unit.handled.items():
             self._handled(unit, host, bref, status)
+        self._noted(host, unit)
         for bref in unit.deleted_pending:
             stored_pending = host.tables.pending.get(bref)
             if stored_pending is not None:
@@ -172,9 +192,39 @@ class Oracle:
             self._demand(row.sid == stream.next_sid, "F", f"position {row.sid}, expected {stream.next_sid}: {lk0}")
             stream.next_sid += 1
             if row.order_key:
-                self.orders.setdefault((message.source, message.dest, row.order_key), []).append(message)
+                self._ordered(message, row)
         if row.outcome is not None:
             self._ended(message, row)
+
+    def _ordered(self, message: Message, row: Outbound) -> None:
+        """ORDER: a document names the one before it, or none that could be named."""
+        order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
+        if not any(earlier.source_restored for earlier in order):
+            before = Pos(order[-1].lk0.inc, order[-1].sid) if order else None
+            self._demand(row.prev == before, "ORDER", f"{row.lk0} follows {row.prev}, not {before}")
+        order.append(message)
+
+    def _check_handed(self, unit: Unit) -> None:
+        """ORDER: what is accepted in one unit has the order in which it was handed over, however often that was."""
+        rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.handed_over]
+        for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
+            if (one.dest, one.order_key) == (other.dest, other.order_key):
+                first, last = min(self.handed_over[one.token or ""]), max(self.handed_over[other.token or ""])
+                self._demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
+
+    def _noted(self, host: "Host", unit: Unit) -> None:
+        """R3 and R4: a receiver forgets that it owes an acknowledgement only when the other side has drawn on it."""
+        for bref in unit.platform_acked & host.tables.pending.keys():
+            row = host.tables.pending[bref]
+            for site in self.world.sites:
+                copy = site.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
+                is_there = row.lk1 is not None and row.lk1[:2] == (site.home.semq_id, site.home.semq_db_id)
+                fine = not is_there or copy is None or copy.lk0 != row.lk0 or site.tables.store_uuid in self.put_back
+                self._demand(fine, "H6", f"ReAck for {row.lk1}, which its own store still holds: {row.lk0}")
+        for bref in unit.sender_acked & host.tables.pending.keys():
+            message = self._message(host.tables.pending[bref].lk0)
+            known = bool(message.ends) or message.source_restored or message.forgotten
+            self._demand(known, "S5", f"ReAck2, and its sender knows no end: {message}")
 
     def _register(
         self, lk0: LK0, source: str, dest: str, save_fwd: SaveFwd, ack2: bool, order_key: str, payload: bytes
@@ -354,6 +404,8 @@ class Oracle:
         for record in packet.records:
             if isinstance(record, Receipt):
                 self._sent_receipt(host, packet, record)
+            elif isinstance(record, Inquiry) and record.answer is Answer.CUSTODY:
+                self._check_held(host, record.ident)
             elif isinstance(record, Inquiry) and host.home.type == 1:
                 said = record.answer if packet.primitive is Primitive.CONFIRMATION else record.status
                 if said is not None:
@@ -367,11 +419,15 @@ class Oracle:
             fine = record.void in message.refused_as and says_returned(record.reason)
             self._demand(fine, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
         if record.flag is Note.STORED:
-            message = self._message(parse_lk0(record.ident))
-            self._demand(host.tables.store_uuid in message.custody, "I2", f"Ack-Save before the commit: {message}")
+            self._check_held(host, record.ident)
         if packet.primitive is Primitive.RESPONSE and record.ack_flag is AckFlag.END_TO_END:
             for inc, (floor, _) in (record.floors or {}).items():
                 self._check_floor(host.name, str(packet.target.node), int(inc, 16), floor)
+
+    def _check_held(self, host: "Host", ident: str) -> None:
+        """Custody is said of a message whose copy this very process had in its store."""
+        lk0 = parse_lk0(ident)
+        self._demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says that it holds {lk0}, and does not")
 
     def _check_said(self, host: "Host", ident: str, answer: Answer) -> None:
         if answer not in RECORDED and answer is not Answer.SETTLED:
@@ -408,6 +464,7 @@ class Oracle:
         undone = {row.lk0 for row in tables.pending.values() if row.app_status is AppStatus.NEW}
         for message in self.messages.values():
             if host.home.type != 1:
+                self.put_back.add(tables.store_uuid)
                 message.copy_lost = message.copy_lost or (
                     tables.store_uuid in message.custody and message.lk0 not in held
                 )

@@ -53,6 +53,10 @@ THEMES = (
     ),  # custodians out of reach
     Theme("nack stutter think absent poison crash_local", (3, 2), orders=("", "k")),  # applications of all kinds
     Theme("offline operator cancel refusal rumours slow_disk", (1, 2), (True,), whims=0.5),
+    # a store of the platform that never comes back
+    Theme(
+        "lose_store other_store offline cut stall half_open poison", (3, 3, 2), (True, False, False), orders=("", "k")
+    ),
     # what was given up comes back with a backup of the platform
     Theme("act_on_copies restore_hub offline cut", (3, 3, 2), (True, True, False), orders=("", "k"), whims=0.0),
     # the platform's operator and the sender act on the same messages
@@ -103,7 +107,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         focus=focus,
         goal=goal if hell else None,
         locals=locals_,
-        sites=2 if "other_store" in kinds else 1,
+        sites=1 if kinds.isdisjoint(("other_store", "lose_store")) else 2,
         faulty_s=faulty_s,
         settings=_settings(chance, theme),
         link_room=chance.choice((1, 3, 16, 64)),

@@ -7,6 +7,7 @@ have not got a copy, and acknowledge it in the name of another message (rule R13
 heard again at any time.
 """
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,8 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     if not own:
         return []
     row = chance.choice(own)
+    if chance.random() < 0.1:
+        return [_namesake_ended(chance, link, row)]
     news: list[Frame] = []
     ends = row in ending
     if chance.random() < 0.3 and (known := truth(link.owner.world, row)) is not None:
@@ -50,6 +53,12 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     if row.object_id in sender.away_since and row.object_id not in sender.rows.doubts and chance.random() < 0.6:
         hints[0] = Answer.UNAVAIL
     return news + [said(link, row, hint) for hint in hints]
+
+
+def _namesake_ended(chance: Random, link: "SimLink", row: Outbound) -> Packet:
+    """An end of another message, which has the number of the row and an incarnation of its own."""
+    other = replace(row, lk0=row.lk0._replace(inc=row.lk0.inc ^ 1))
+    return truth_said(link, other, chance.choice((Answer.RECV, Answer.REJ, Answer.VOID)))
 
 
 def truth_said(link: "SimLink", row: Outbound, known: Answer) -> Packet:

@@ -17,7 +17,7 @@ from semq.umx_t.status import Arrival, Outcome
 from tests.simulation.drills import Goal
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host, HubHost, LocalHost
-from tests.simulation.messages import Message
+from tests.simulation.messages import Books, Message
 from tests.simulation.network import SimLink
 from tests.simulation.oracle import Broken, Oracle
 from tests.simulation.plan import NAMES, Plan, draw
@@ -73,6 +73,7 @@ class World:
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
+        self.lost: list[Site] = []  #: stores of the platform that never come back
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> Site:
@@ -91,7 +92,7 @@ class World:
 
     def host_of(self, tables: Tables) -> Host:
         """The process that works on some tables."""
-        hosts: list[Host] = [*self.locals, *(site.host for site in self.sites)]
+        hosts: list[Host] = [*self.locals, *(site.host for site in (*self.sites, *self.lost))]
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
@@ -135,6 +136,19 @@ class World:
                 local.session.cut(0.1, 0.1)
         if not keep_old:
             old.host.crash(restart_s=60.0)
+
+    def lose_site(self, site: Site) -> Store:
+        """A store of the platform and its process are gone for good; the nodes go to another."""
+        if site is self.site:
+            self.switch_site(keep_old=True)
+        self.sites.remove(site)
+        self.lost.append(site)
+        self.trace("lost", site.host.name, "")
+        site.host.is_retired = True
+        site.host.crash()
+        site.tables.restore(Tables(site.tables.store_uuid))
+        self.oracle.restored(site.tables, Books())
+        return site.home
 
     # --- the run
     def run(self) -> Result:
@@ -193,7 +207,7 @@ class World:
         # Instances do not speak for each other's stores: each has its turn until nothing is left anywhere.
         if any(host.tables.outbound or host.tables.pending for host in self._hosts()):
             self.switch_site(keep_old=True)
-            self.time.after(SITE_S, self._serve_sites)
+        self.time.after(SITE_S, self._serve_sites)  # also if nothing is left now: a late frame may change that
 
     # --- the end
     def _hosts(self) -> Sequence[Host]:
