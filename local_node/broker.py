@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
             settings = _settings(folder, arguments.port)
             set_up(settings.log, "broker")
             uvloop.run(run(LoneNode(settings, SystemClock()), _announcement(arguments.port)))
-    except (SemqError, KeyboardInterrupt) as error:
+    except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, "broker")
     return EXIT_OK
 

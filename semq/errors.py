@@ -68,3 +68,18 @@ class Misconfigured(SemqError):
 
     code = "SEMQ-2000"
     remedy = "Correct the configuration; `semq config check` names every fault at once."
+
+
+class UnusablePath(Misconfigured):
+    """A file or folder cannot be used."""
+
+    code = "SEMQ-2012"
+    remedy = "Correct the path, or its permissions; `semq doctor --config FILE` looks at every path of a configuration."
+
+
+def unusable(error: OSError) -> UnusablePath | None:
+    """The error for a person, where the system has named a path; None where it has not."""
+    if error.filename is None:
+        return None
+    fault = error.strerror or type(error).__name__
+    return UnusablePath(f"{error.filename}: {fault}.", path=str(error.filename))

@@ -4,7 +4,7 @@ For the first hour on a new machine, and for the first minute of a bad night. It
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from semq.cli.checkup.finding import Finding
     from semq.config import Settings
 
+LONGEST_S = 10.0  # for a part, beside the patience with a node
 MARK = {"ok": "ok", "warning": "look", "failing": "FAILS"}
 
 
@@ -43,7 +44,7 @@ def doctor(
 async def _told(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
     """All findings, each printed when it is there."""
     found = []
-    async for one in _findings(settings, patience_s):
+    async for one in _findings(settings, patience_s, out):
         found.append(one)
         if not out.as_json:
             out.line(f"{MARK[one.verdict]:<6} {one.check:<15} {one.detail}".rstrip())
@@ -52,13 +53,37 @@ async def _told(settings: "Settings", patience_s: float, out: Output) -> list["F
     return found
 
 
-async def _findings(settings: "Settings", patience_s: float) -> AsyncIterator["Finding"]:
+async def _findings(settings: "Settings", patience_s: float, out: Output) -> AsyncIterator["Finding"]:
+    """What each part finds, in their order; all look at the same time, and none for longer than ``LONGEST_S``."""
+    if not out.as_json:
+        out.passing("looking")
     from semq.cli.checkup import database, ground, identity, running, way
+    from semq.cli.checkup.finding import FAILING, WARNING, Finding
 
-    for part in (ground, database, identity):
-        for one in part.look(settings):
+    async def of(part: Callable[[], Iterable["Finding"]]) -> list["Finding"]:
+        return await asyncio.to_thread(lambda: list(part()))
+
+    async def all_of(part: AsyncIterator["Finding"]) -> list["Finding"]:
+        return [one async for one in part]
+
+    parts = {
+        "ground": of(lambda: ground.look(settings)),
+        "database": of(lambda: database.look(settings)),
+        "identity": of(lambda: identity.look(settings)),
+        "way to the hub": all_of(way.look(settings)),
+        "node": all_of(running.look(settings, patience_s)),
+    }
+    longest_s = LONGEST_S + patience_s
+    tasks = {name: asyncio.create_task(asyncio.wait_for(part, longest_s)) for name, part in parts.items()}
+    for name, task in tasks.items():
+        if not task.done() and not out.as_json:
+            out.passing(f"looking at: {name}")
+        try:
+            found = await task
+        except TimeoutError:
+            said = f"did not answer within {longest_s:.0f} s"
+            found = [Finding(name, WARNING, said, "Look again with --timeout 60.")]
+        except OSError as error:
+            found = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
+        for one in found:
             yield one
-    async for one in way.look(settings):
-        yield one
-    async for one in running.look(settings, patience_s):
-        yield one

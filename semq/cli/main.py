@@ -19,7 +19,7 @@ from typer.completion import completion_init  # type: ignore[attr-defined]  # it
 
 from semq.cli.groups import chosen
 from semq.cli.output import bear_every_character, complain
-from semq.errors import Misconfigured, SemqError, Unavailable
+from semq.errors import Misconfigured, SemqError, Unavailable, unusable
 
 EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
 
@@ -62,6 +62,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     except SemqError as error:
         complain(error.advice())
         return status_of(error)
+    except OSError as error:
+        if (known := unusable(error)) is None:
+            raise
+        complain(known.advice())
+        return status_of(known)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return 0

@@ -83,6 +83,11 @@ class Output:
         """What is neither data nor an error."""
         print(shown(text), file=sys.stderr, flush=True)
 
+    def passing(self, text: str) -> None:
+        """What is going on now, on a terminal only, replaced by the next line."""
+        if sys.stderr.isatty():
+            print(f"\r{shown(text)}\x1b[K\r", end="", file=sys.stderr, flush=True)
+
 
 def bear_every_character() -> None:
     """Let streams that cannot write a character (another locale) write its escape instead of failing."""

@@ -122,12 +122,21 @@ def _finish(
     ours: Mapping[str, str],
 ) -> Settings:
     base = path.parent if path and _variable("node.data_dir", env) is None else Path()
-    node = settings.node.model_copy(update={"data_dir": (base / settings.data_dir).resolve()})
+    data_dir = _resolved(base, settings.data_dir, "node.data_dir", path, env)
+    node = settings.node.model_copy(update={"data_dir": data_dir})
     absolute = {name: _absolute(getattr(settings, name), name, keys, path, env) for name, keys in PATHS}
     settings = settings.model_copy(update={"node": node, **absolute})
     given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
     settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None, ours)
     return settings
+
+
+def _resolved(base: Path, given: Path | str, key: str, path: Path | None, env: Mapping[str, str]) -> Path:
+    """A path that does not depend on the working directory. Raises ConfigInvalid for what can be none."""
+    try:
+        return (base / given).resolve()
+    except (ValueError, RuntimeError, OSError) as error:  # a NUL, a circle of links
+        raise ConfigInvalid([Fault(_where(key, path, env), key, f"this can be no path: {error}")]) from error
 
 
 def _absolute(section: Section, name: str, keys: tuple[str, ...], path: Path | None, env: Mapping[str, str]) -> Section:
@@ -137,7 +146,7 @@ def _absolute(section: Section, name: str, keys: tuple[str, ...], path: Path | N
         given: Path | str | None = getattr(section, key)
         if given and "://" not in str(given):
             base = path.parent if path and _variable(f"{name}.{key}", env) is None else Path()
-            whole = (base / given).resolve()
+            whole = _resolved(base, given, f"{name}.{key}", path, env)
             update[key] = str(whole) if isinstance(given, str) else whole
     return section.model_copy(update=update)
 

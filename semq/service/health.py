@@ -57,7 +57,7 @@ def checks(status: Status, warn_days: float) -> list[Check]:
 
 def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[str]:
     if counts["refused"]:
-        yield f"{counts['refused']} documents handed over by SQL were refused: `semq failed list`"
+        yield f"documents handed over by SQL were refused ({counts['refused']}): `semq failed list`"
     for target, why in sorted(status.get("sql_waiting", {}).items()):
         yield f"documents handed over by SQL for {target} wait: {why}"
 

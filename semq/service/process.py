@@ -16,7 +16,7 @@ import uvloop
 from semq.clock import Clock, SystemClock
 from semq.config import load
 from semq.config.settings import Settings
-from semq.errors import Misconfigured, SemqError
+from semq.errors import Misconfigured, SemqError, unusable
 from semq.foreign_text import shown
 from semq.service.log import set_up
 
@@ -72,15 +72,23 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
             raise WrongKind(f"{arguments.config} describes a {settings.node.kind} node, not a {kind} node.")
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
         uvloop.run(run(make(settings, SystemClock())))
-    except (SemqError, KeyboardInterrupt) as error:
+    except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, "semq")
     return EXIT_OK
 
 
-def exit_status(error: SemqError | KeyboardInterrupt, program: str) -> int:
-    """How a node process ends that cannot start or go on, its advice printed; an interrupt is an ordinary end."""
+def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) -> int:
+    """How a node process ends that cannot start or go on, its advice printed; an interrupt is an ordinary end.
+
+    A path that the system refuses is a matter of configuration. Raises any other OSError again.
+    """
     if isinstance(error, KeyboardInterrupt):
         return EXIT_OK
+    if isinstance(error, OSError):
+        known = unusable(error)
+        if known is None:
+            raise error
+        error = known
     print(f"{program}: {shown(error.advice())}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
 

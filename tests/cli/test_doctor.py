@@ -42,7 +42,7 @@ async def on_the_way(settings: Settings) -> Finding:
 
 
 def test_nothing_fails_where_all_is_well(network: Network) -> None:
-    for node, checks in ((network.sender, {"way to the hub", "link"}), (network.hub, set())):
+    for node, checks in ((network.sender, {"way to the hub", "link", "submissions"}), (network.hub, set())):
         node.place.config.chmod(0o600)
         told = semq("doctor", "--config", str(node.place.config), "--json").data
         found = {one["check"]: one for one in told["findings"]}
@@ -112,12 +112,49 @@ def test_a_folder_that_cannot_be_and_a_disk_that_is_full(tmp_path: Path) -> None
     (tmp_path / "file").write_text("no folder")
     text = HUB + 'data_dir = "file/data"\n[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n'
     found = verdicts(list(ground.look(settings_of(tmp_path, text))))
-    assert (found["data folder"], found["disk"]) == (FAILING, FAILING)
+    assert found["data folder"] == FAILING
+    assert "disk" not in found  # there is none to speak of
+    found = verdicts(list(ground.look(settings_of(tmp_path, text.replace("file/data", "data")))))
+    assert (found["data folder"], found["disk"]) == (OK, FAILING)
+
+
+IMPOSSIBLE = ("file/data", "/proc/semq/data", "x" * 300, "loop/data")
+
+
+@pytest.mark.parametrize("data_dir", IMPOSSIBLE)
+def test_an_impossible_data_directory_is_one_line_with_a_code_whatever_is_asked(tmp_path: Path, data_dir: str) -> None:
+    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    file = tmp_path / "hub.toml"
+    file.write_text(f'[node]\nkind = "platform"\nid = "hub"\ndata_dir = "{data_dir}"\n')
+    for words in (("platform", "run"), ("db", "url")):
+        said = semq_process(*words, "--config", str(file))
+        assert said.status in (69, 78), (words, said)
+        assert said.err.startswith("semq: SEMQ-"), (words, said)
+        assert said.err.count("\n") == 1, (words, said)
+    said = semq_process("doctor", "--config", str(file))
+    if data_dir != "loop/data":  # that one is no path at all
+        assert "FAILS  data folder" in said.out
+        assert "free where" not in said.out
+    assert said.status == (78 if data_dir == "loop/data" else 1)
+
+
+def test_every_path_of_a_configuration_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    text = (
+        f'{HUB}[tls]\ndir = "file/pki"\ntrust = "no.pem"\npassphrase_file = "no"\n'
+        '[extract]\nfolder = "file/extracts"\nsalt_file = "no.salt"\n[secrecy]\nbodies_key_file = "no.key"\n'
+    )
+    found = [one for one in ground.look(settings_of(tmp_path, text)) if one.check in ("file", "folder")]
+    assert {one.detail.partition(":")[0] for one in found} == {
+        "tls.dir", "tls.trust", "tls.passphrase_file", "extract.folder", "extract.salt_file", "secrecy.bodies_key_file",
+    }  # fmt: skip
+    assert {one.verdict for one in found} == {FAILING}
 
 
 def test_a_folder_that_cannot_even_be_looked_for(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, f'{HUB}data_dir = "{"x" * 300}/data"\n')
-    assert verdicts(list(ground.look(settings)))["data folder"] == OK
+    assert verdicts(list(ground.look(settings)))["data folder"] == FAILING
     assert verdicts(list(database.look(settings)))["database"] == OK
 
 

@@ -42,7 +42,7 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
     health = (await ask(admin, "node.health"))["result"]
     (check,) = [check for check in health["checks"] if check["check"] == "submissions"]
     assert (health["verdict"], check["verdict"]) == ("warning", "warning")
-    assert "1 documents" in check["detail"]
+    assert "refused (1)" in check["detail"]
 
 
 async def test_the_application_reads_its_fate_by_number_and_by_token(refused: Any) -> None:

@@ -19,6 +19,7 @@ ADVICE = {
     "certificates": "Their nodes renew them while they run. One that has ended needs a token: `semq hub nodes token`.",
     "resources": "Make room, or let applications take what waits; nothing that was accepted is lost.",
     "quotas": "`semq stuck list` tells why nothing moves; protocol.quota_rows_per_partner is the bound.",
+    "submissions": "`semq stuck list` tells why; `semq failed requeue` tries refused ones again (SQL.md).",
     "extract": "`semq reconcile extract` does the same in the foreground.",
 }
 
