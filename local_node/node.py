@@ -31,6 +31,7 @@ from semq.engine.sealing import Sealing
 from semq.engine.stuck import Surroundings
 from semq.errors import Misconfigured
 from semq.service.admin import Handler
+from semq.service.brokerage import broker_handlers
 from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity, ring_of
 from semq.service.inquiring import inquire_handler
@@ -201,6 +202,7 @@ class LocalNode(Node[LocalEngine]):
             **certificate_handlers(self),
             **proving_handlers(self),
             **reading_handlers(self),
+            **broker_handlers(self),
             "msg.trace": Traces(self).trace,
         }
 

@@ -30,6 +30,7 @@ from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
 from semq.pki.errors import NoAuthority
 from semq.service.admin import AskedHandler, Handler
+from semq.service.brokerage import broker_handlers
 from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity
 from semq.service.inquiring import inquire_handler
@@ -228,6 +229,7 @@ class PlatformNode(Node[HubEngine]):
             **self.defining.table(),
             **ledger_handlers(self.store),
             **reading_handlers(self),
+            **broker_handlers(self),
             "msg.trace": Asked(self).trace_all,
         }
 

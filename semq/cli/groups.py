@@ -59,6 +59,8 @@ GROUPS = (
     Group("stuck", "semq.cli.stuck:group", "Messages that do not move, why, and what to do."),
     Group("failed", "semq.cli.failed:group", "What keeps failing: look, requeue, remove."),
     Group("held", "semq.cli.held:group", "At the hub: what is stored for institutions; refuse it, send it again."),
+    Group("broker", "semq.cli.broker:group", "The AMQP broker of a node: queues, consumers, connections."),
+    Group("worker", "semq.cli.worker:group", "Run functions over what arrives; list who takes documents."),
     Group("node", "semq.cli.node:group", "What a node is and how it does.", ("semq.cli.enrolling",)),
     Group("hub", "semq.cli.hub:group", "A hub's authority and the institutions that enrol."),
     Group("cert", "semq.cli.cert:group", "Certificates: look, renew, rotate, revoke."),
@@ -75,7 +77,6 @@ PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opt
 TOP = (
     Top("verify", "semq.cli.proving:verify"),
     Top("reconcile", "semq.cli.reconcile:reconcile", {"context_settings": PASSED_ON}),
-    Top("worker", "semq.cli.worker:worker"),
     Top("doctor", "semq.cli.doctor:doctor"),
     Top("version", "semq.cli.about:version"),
     Top("completion", "semq.cli.about:completion"),

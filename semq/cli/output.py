@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +20,7 @@ from semq.cli.values import lines, plain
 from semq.foreign_text import json_text, shown, shown_lines
 
 WIDTH = 80  # where the output is no terminal
+WHOLE_MAX = 22  # characters of cells that are not folded: a short name, a time with its offset
 
 Column = tuple[str, str]  # heading, and < > for the side to which it is set
 
@@ -44,16 +45,20 @@ class Output:
             self.line(line)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-        """A table for people; cells that are no texts are put in words."""
-        drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        for heading, side in columns:
-            drawn.add_column(heading, justify="right" if side == ">" else "left", overflow="fold")
-        for row in rows:
-            drawn.add_row(*(Text(shown(plain(cell)) if not isinstance(cell, str) else shown(cell)) for cell in row))
-        if drawn.row_count:
-            self._console.print(drawn)
-        else:
+        """A table for people; cells that are no texts are put in words. Short columns, for instance of names and times,
+        stay whole; longer ones are folded to the width of the terminal."""
+        cells = [[shown(cell if isinstance(cell, str) else plain(cell)) for cell in row] for row in rows]
+        if not cells:
             self.talk("nothing")
+            return
+        drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        for number, (heading, side) in enumerate(columns):
+            is_short = max(len(row[number]) for row in cells) <= WHOLE_MAX
+            justify: JustifyMethod = "right" if side == ">" else "left"
+            drawn.add_column(heading, justify=justify, overflow="fold", no_wrap=is_short)
+        for row in cells:
+            drawn.add_row(*map(Text, row))
+        self._console.print(drawn)
 
     def facts(self, facts: Mapping[str, object]) -> None:
         """Names and values, one pair a line, in words: times with their zone, no value of Python."""

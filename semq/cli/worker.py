@@ -10,23 +10,39 @@ import typer
 
 from semq.app import Client, Handlers
 from semq.app.worker import Worker
-from semq.cli.desk import ConfigOption, NodeOption, url_of
+from semq.cli.broker import Limit, print_rows
+from semq.cli.desk import ConfigOption, Desk, NodeOption, on_node, url_of
 from semq.cli.errors import NoApplication
 from semq.cli.output import Output, log_to_terminal
 
+group = typer.Typer()
 
+
+@group.callback(invoke_without_command=True)
 def worker(
-    app: Annotated[str, typer.Option(metavar="MODULE[:NAME]", help="Where the handlers are.")],
+    context: typer.Context,
+    app: Annotated[str | None, typer.Option(metavar="MODULE[:NAME]", help="Where the handlers are.")] = None,
     node: NodeOption = None,
     config: ConfigOption = None,
     concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Functions that run at once.")] = 4,
-    user: Annotated[str, typer.Option(help="A user of the institution; its own inbox without.")] = "",
+    user: Annotated[str, typer.Option(help="A user of the institution; the institution itself by default.")] = "",
     grace: Annotated[float, typer.Option(metavar="S", min=0.0, help="Time for what runs, when told to stop.")] = 30.0,
 ) -> None:
     """Run the functions of an application over what arrives; what keeps failing goes to `semq failed list`."""
+    if context.invoked_subcommand is not None:
+        return
+    if app is None:
+        raise typer.BadParameter("name the module of the handlers", param_hint="--app")
     handlers = find_handlers(app)
     log_to_terminal()
     asyncio.run(_run(url_of(node, config), handlers, concurrency, user, grace))
+
+
+@group.command("list")
+@on_node
+async def list_(desk: Desk, user: str = "", limit: Limit = 200) -> None:
+    """Who takes documents from this institution's inboxes now: workers and other applications."""
+    await print_rows(desk, "worker.list", None, f"semq.inbox.{user}" if user else "", limit)
 
 
 async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_s: float) -> None:

@@ -1,0 +1,29 @@
+"""``semq broker`` and ``semq worker list`` at real nodes."""
+
+import pytest
+
+from tests.app.network import Network
+from tests.cli.command import semq
+
+
+@pytest.mark.parametrize("what", ["queues", "consumers", "connections", "channels", "exchanges", "bindings"])
+@pytest.mark.parametrize("place", ["hub", "56001"])
+def test_every_list_is_a_table_and_json(network: Network, what: str, place: str) -> None:
+    node = ["--node", network.nodes[place].url]
+    said = semq("broker", what, *node)
+    assert said.status == 0
+    rows = semq("broker", what, "--json", *node).data
+    assert isinstance(rows, list)
+    few = semq("broker", what, "--json", "--limit", "1", *node)
+    assert few.status == 0
+    if len(rows) > 1:
+        assert few.err == "there are more than 1: --limit N\n"
+
+
+def test_what_is_known_is_found(network: Network) -> None:
+    node = ["--node", network.hub.url, "--json"]
+    links = semq("broker", "connections", "--vhost", "umx", *node).data
+    assert {row["user"] for row in links} == {"1.10008", "1.56001"}
+    queues = {row["queue"] for row in semq("broker", "consumers", "--vhost", "umx", *node).data}
+    assert {"node.1.10008", "node.1.10008.control", "node.1.10008.asked"} <= queues
+    assert semq("worker", "list", *node).data == []

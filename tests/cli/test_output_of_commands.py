@@ -1,0 +1,210 @@
+"""What each command prints when everything that a partner or an application can write is hostile.
+
+The node is played: it answers every operation with control characters in every text. A command that is not in the table
+below fails the test, so that a new one is looked at here.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from semq.app import AppKey, Document, Sent
+from semq.app.errors import RefusedByNode
+from semq.cli import desk
+from semq.cli.groups import GROUPS
+from tests.cli.command import semq
+
+BAD = "x\x1b[2J\x1b]0;owned\x07\r\n\tforged line\u202e\u200b\x9b31m\x00\u2028y"
+UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202e\u2028]")
+LK0 = f"1.{BAD}.1.1.1.1099511627777"
+STUCK = {"cause": BAD, "meaning": BAD, "next_step": BAD}
+ROW: dict[str, Any] = {
+    "name": BAD, "lk0": LK0, "id": 7, "side": "inbound", "at": 1, "source": BAD, "target": BAD,
+    "app_key": f"a/{BAD}/b/{BAD}", "size": 3, "app_status": BAD, "reason": [BAD, BAD], "order_key": BAD,
+    "token": BAD, "stuck": STUCK, "error": BAD + "\n" + BAD,
+    "failed_at": 1, "headers": {BAD: [BAD]}, "accepted_at": BAD, "held": True,
+}  # fmt: skip
+LINE = {
+    "at": 1, "node": BAD, "side": BAD, "event": BAD, "words": BAD, "att": 1, "detail": BAD, "via": BAD, "proved": False
+}  # fmt: skip
+TRACE = {"lk0": LK0, "events": [LINE], "others": [BAD], "unheard": [{"node": BAD, "why": BAD}]}
+STATUS = {
+    "kind": BAD, "node": BAD, "started_at": BAD, "boot": BAD, "store_uuid": BAD, "incarnation": BAD, "shortage": BAD,
+    "platform": {"link": "down", "node": BAD, "last_error": BAD}, "sql_waiting": {BAD: BAD}, "counters": {BAD: BAD},
+    "partners": {BAD: {"online": True, "waiting": BAD}}, "certificates": {BAD: BAD}, "engine_lives": 2,
+    "certificate": {"state": BAD, "not_after": BAD, "days_left": BAD, "renew_at": BAD, "node": BAD},
+    "extract": {"at": BAD, "exit_status": 1, "said": BAD},
+}  # fmt: skip
+PAGE = {
+    "rows": [dict.fromkeys(("vhost", "name", "queue", "tag", "user", "peer", "client", "source"), BAD)],
+    "next": None,
+}
+CERTIFICATE = {
+    "node": BAD,
+    "state": BAD,
+    "days_left": BAD,
+    "serial": BAD,
+    "why": BAD,
+    "not_after": BAD,
+    "renew_at": BAD,
+}
+DEFINITIONS = {"document": BAD, "changes": [BAD], "version": BAD}
+HELD = {
+    "source": BAD,
+    "target": BAD,
+    "rows": 1,
+    "bytes": 1,
+    "oldest_at": 1,
+    "only_copies": 0,
+    "markers": 0,
+    "refused": 0,
+}
+# Operation | what the node answers; others answer with a row
+ANSWERS: dict[str, Any] = {
+    "msg.list": [ROW], "stuck.list": [ROW], "failed.list": [ROW], "held.list": [ROW | {"held": True}],
+    "msg.trace": TRACE,
+    "stuck.explain": {"message": ROW, "stuck": STUCK, "last_events": [LINE]}, "msg.body": {"body_base64": "eBsh"},
+    "msg.prove": {"proof": BAD, "lk0": BAD, "receiver": BAD}, "queue.counts": {BAD: {BAD: 1}},
+    "queue.partners": [{"partner": BAD, "rows": 1, "bytes": 1, "oldest_at": 1}],
+    "held.count": [HELD | {"is_served": False}], "held.refuse": {"counts": {"refused": 1}, "done": True, "after": 0},
+    "held.resend": {"counts": {"resent": 1}, "done": True, "after": 0}, "node.status": STATUS,
+    "node.health": {"verdict": BAD, "checks": [{"check": BAD, "verdict": BAD, "detail": BAD}]},
+    "node.metrics": {"text": BAD},
+    "node.drain": {"drained": True, BAD: BAD}, "node.reload": {"changed": [BAD], "restart": [BAD], "ended": [BAD]},
+    "nodes.list": [{"node": BAD, "online": BAD, "held": BAD}], "nodes.token": {BAD: BAD}, "nodes.rebind": {"node": BAD},
+    "cert.list": [CERTIFICATE], "cert.show": CERTIFICATE, "cert.trust": {"fingerprints": [BAD], "pem": BAD},
+    "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
+    "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
+    "stores.list": [{"store": BAD, "state": "retired", "by": BAD, "why": BAD}],
+    "stores.retire": {"was_retired": True, "store": BAD}, "ledger.verify": {"lines": BAD, "from": BAD, "head": BAD},
+    **dict.fromkeys(
+        ("broker.queues", "broker.consumers", "broker.connections", "broker.channels", "broker.exchanges",
+         "broker.bindings", "worker.list"), PAGE,
+    ),
+}  # fmt: skip
+# Command | its arguments
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "msg send": ("--to", "1", "--file", "-"), "msg receive": (), "msg list": (), "msg show": ("1",),
+    "msg trace": ("1", "--full"),
+    "msg body": ("1",), "msg prove": ("1",), "msg cancel": ("1",), "msg hold": ("1",), "msg release": ("1",),
+    "msg resend": ("1",), "msg inquire": ("1",), "queue list": (), "queue partners": (), "stuck list": (),
+    "stuck explain": ("1",), "failed list": (), "failed show": ("1",), "failed park": ("1",), "failed requeue": ("1",),
+    "failed remove": ("1",), "held list": (), "held count": (), "held refuse": ("1", "--why", "x"),
+    "held resend": ("1",),
+    "node status": (), "node health": (), "node metrics": (), "node incarnation": (), "node drain": (),
+    "node reload": (),
+    "node list": (), "hub nodes token": ("1",), "hub nodes rebind": ("1",),
+    "hub stores list": (), "hub stores retire": ("1.2", "--why", "x"), "cert list": (), "cert show": (),
+    "cert trust": (), "cert renew": (), "cert rotate": (), "cert revoke": ("1",), "cert needs-renewal": (),
+    "definitions export": (), "definitions diff": ("FILE",), "definitions import": ("FILE",), "ledger verify": (),
+    "broker queues": (), "broker consumers": (), "broker connections": (), "broker channels": (),
+    "broker exchanges": (),
+    "broker bindings": (), "worker list": (),
+}  # fmt: skip
+RAW = {"msg body", "msg receive", "msg prove", "node metrics", "definitions export"}  # files: as they are into a pipe
+
+
+class Hostile(Document):
+    """A document that can be acknowledged."""
+
+    async def ack(self) -> None:
+        pass
+
+
+class Documents:
+    """One hostile document."""
+
+    async def __aenter__(self) -> "Documents":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def __aiter__(self) -> AsyncIterator[Document]:
+        yield Hostile(LK0, BAD, BAD, AppKey(BAD, BAD, BAD, BAD), b"plain", BAD, BAD)
+
+
+class Played:
+    """A node that answers everything."""
+
+    def __init__(self, url: str, **_: Any) -> None:
+        self.refuses = url.endswith("refuses")
+
+    async def connect(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def request(self, operation: str, *_: Any, **__: Any) -> Any:
+        if self.refuses:
+            raise RefusedByNode({"code": "SEMQ-1214", "text": BAD, "remedy": BAD, "facts": {"why": BAD}})
+        return ANSWERS.get(operation, ROW)
+
+    async def look(self, *_: Any, **__: Any) -> Any:
+        return await self.request("msg.show")
+
+    async def send(self, *_: Any, **__: Any) -> Sent:
+        await self.request("msg.submit")
+        return Sent(LK0, BAD, False, BAD)
+
+    def receive(self, *_: Any, **__: Any) -> Documents:
+        return Documents()
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(desk, "Client", Played)
+    file = tmp_path / "definitions.toml"
+    file.write_text("x = 1")
+    return file
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_lets_a_control_character_through(command: str, played: Path) -> None:
+    words = [str(played) if word == "FILE" else word for word in COMMANDS[command]]
+    for extra in ([], ["--json"]):
+        said = semq(*command.split(), *words, "--node", "played", *extra, stdin=b"x")
+        assert said.status in (0, 1), said
+        assert "Traceback" not in said.err
+        if not (command in RAW and (not extra or command == "msg prove")):
+            assert not UNSAFE.search(said.out), said.out
+        assert not UNSAFE.search(said.err), said.err
+        if extra and said.out and command != "msg prove":
+            json.loads(said.out)
+    refused = semq(*command.split(), *words, "--node", "refuses", stdin=b"x")
+    assert not UNSAFE.search(refused.out + refused.err)
+    assert len(refused.err.splitlines()) <= 1 + (command == "msg receive")
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - RAW))
+def test_no_command_prints_a_value_of_python_or_a_bare_time(command: str, played: Path) -> None:
+    words = [str(played) if word == "FILE" else word for word in COMMANDS[command]]
+    out = semq(*command.split(), *words, "--node", "played", stdin=b"x").out
+    assert not re.search(r"\{'|\['|: True|: None|\bNone\b", out), out
+    assert "1970" not in out or re.search(r"1970-01-01T\d\d:\d\d(:\d\d)?[+-]\d\d:\d\d", out), out
+
+
+def test_every_command_that_asks_a_node_is_in_the_table() -> None:
+    asking = set()
+    for row in GROUPS:
+        group = row.load()
+        groups = [(row.name, group)] + [
+            (f"{row.name} {one.name}", one.typer_instance) for one in group.registered_groups if one.typer_instance
+        ]
+        for name, one in groups:
+            asking |= {
+                f"{name} {command.name or command.callback.__name__}"
+                for command in one.registered_commands
+                if command.callback is not None and _asks(one, command.callback)
+            }
+    assert asking - set(COMMANDS) - {f"database {name}" for name in ("grant", "revoke")} == set()
+
+
+def _asks(group: typer.Typer, callback: Any) -> bool:
+    return hasattr(callback, "__wrapped__")  # made by ``on_node``

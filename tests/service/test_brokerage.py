@@ -1,0 +1,78 @@
+"""The broker as it stands: every queue, consumer and connection, by pages."""
+
+from typing import Any
+
+from local_node.node import LocalNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.transport.client import ClientLink
+from tests.service.inprocess import LOCAL, InProcess, ask, until
+
+
+async def rows(client: ClientLink, operation: str, **arguments: Any) -> list[dict[str, Any]]:
+    told = await ask(client, operation, arguments)
+    assert told["ok"], told
+    found: list[dict[str, Any]] = told["result"]["rows"]
+    return found
+
+
+async def started(inprocess: InProcess) -> tuple[LocalNode, ClientLink]:
+    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+    return node, await inprocess.client(node)
+
+
+async def test_queues_consumers_connections_and_bindings_are_listed(inprocess: InProcess) -> None:
+    _, client = await started(inprocess)
+    channel = await client.open_channel()
+    await channel.declare_queue("orders", durable=True)
+    await channel.declare_exchange("sorted", "topic", durable=True)
+    await channel.bind_queue("orders", "sorted", "a.#")
+    body = b"x"
+    for _ in range(3):
+        channel.publish("", "orders", ContentHeader.build(1, Properties()), body)
+
+    async def are_there() -> bool:
+        [row] = await rows(client, "broker.queues", name="orders")
+        return bool(row["ready"] == 3)
+
+    await until(are_there)
+    await channel.qos(2)
+    await channel.consume("orders", lambda batch: None, consumer_tag="taker")
+    await channel.consume("semq.inbox.buyer", lambda batch: None, consumer_tag="buyer-1")
+
+    async def are_out() -> bool:
+        [row] = await rows(client, "broker.queues", name="orders")
+        return (row["ready"], row["unacked"], row["consumers"]) == (1, 2, 1)
+
+    await until(are_out)
+    [consumer] = await rows(client, "broker.consumers", name="orders")
+    assert (consumer["tag"], consumer["prefetch"], consumer["unacked"]) == ("taker", 2, 2)
+    [worker] = await rows(client, "worker.list")
+    assert (worker["queue"], worker["tag"], worker["user"]) == ("semq.inbox.buyer", "buyer-1", consumer["user"])
+    [connection] = await rows(client, "broker.connections")
+    assert (connection["peer"], connection["unacked"]) == (consumer["peer"], 2)
+    assert connection["connected_at"] > 0
+    assert {row["number"] for row in await rows(client, "broker.channels")} >= {channel.number}
+    [exchange] = await rows(client, "broker.exchanges", name="sorted")
+    assert (exchange["type"], exchange["bindings"]) == ("topic", 1)
+    [binding] = await rows(client, "broker.bindings", name="sorted")
+    assert (binding["destination"], binding["kind"], binding["routing_key"]) == ("orders", "queue", "a.#")
+
+
+async def test_pages_are_bounded_and_meet_every_row_once(inprocess: InProcess) -> None:
+    _, client = await started(inprocess)
+    channel = await client.open_channel()
+    names = [f"page-{number:02}" for number in range(7)]
+    for name in names:
+        await channel.declare_queue(name)
+    found = list[str]()
+    after: Any = []
+    for expected in (3, 3, 1):
+        told = (await ask(client, "broker.queues", {"name": "page-", "limit": 3, "after": after}))["result"]
+        assert len(told["rows"]) == expected
+        found += [row["name"] for row in told["rows"]]
+        after = told["next"]
+    assert (found, after) == (names, None)
+    assert await rows(client, "broker.queues", vhost="elsewhere") == []
+    for arguments in ({"limit": 0}, {"limit": 1001}, {"limit": "x"}, {"nonsense": 1}, {"after": 7}):
+        told = await ask(client, "broker.queues", arguments)
+        assert told["error"]["code"] == "SEMQ-2102", arguments
