@@ -60,6 +60,7 @@ def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
             "reason": list(event.reason) if event.reason else None,
             "token": event.token,
             "submission": event.submission or None,
+            **({"corrects": event.corrects} if event.corrects else {}),
         }
     )
     properties = Properties(

@@ -241,6 +241,7 @@ def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:
         "@Deliveries": delivery.deliveries,
         "@SubmittedAt": envelope.submitted_at,
         "@Digest": envelope.digest.hex(),
+        "@OriginProved": int(envelope.proved),
     }
     if any(a.app_key):
         headers["@AppKey"] = "/".join(a.app_key)

@@ -25,6 +25,7 @@ from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.config.settings import Settings
 from semq.engine.local import LocalEngine
+from semq.engine.misconduct import SHOWN_MS
 from semq.engine.ports import ClearOpener
 from semq.engine.schedule import Schedule
 from semq.engine.sealing import Sealing
@@ -247,6 +248,9 @@ class LocalNode(Node[LocalEngine]):
             asked=engine.sender.asked,
             blocked={order.blocked for order in engine.handing.orders.values() if order.blocked},
         )
+
+    def engine_violations(self) -> list[dict[str, str | int]]:
+        return self.engine.core.misconduct.told(self.engine.core.now_ms() - SHOWN_MS)
 
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts

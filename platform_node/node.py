@@ -26,6 +26,7 @@ from semq.broker.users import Authenticator, User
 from semq.broker.vhost import SessionHooks
 from semq.config.settings import Settings
 from semq.engine.hub import HubEngine
+from semq.engine.misconduct import SHOWN_MS
 from semq.engine.schedule import Schedule
 from semq.engine.stuck import Surroundings
 from semq.pki.errors import NoAuthority
@@ -270,6 +271,9 @@ class PlatformNode(Node[HubEngine]):
             base["certificate"] = self.who.status()
             base["certificates"] = await self.registry.days_left()
         return base
+
+    def engine_violations(self) -> list[dict[str, str | int]]:
+        return self.engine.core.misconduct.told(self.engine.core.now_ms() - SHOWN_MS)
 
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts

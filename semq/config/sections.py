@@ -244,7 +244,11 @@ class Secrecy(Section):
     required_with: list[NodeId | Literal["*"]] = []
     """institutions whose documents have to be sealed, both ways, whether or not @Encrypt says so; "*": all"""
     unsigned_floors_from: list[NodeId] = []
-    """institutions with nodes of an older version that sign neither floors nor void markers: a hub could forge them"""
+    """institutions with nodes of an older version, which sign no floors, markers, positions: a hub can forge them"""
+    unproved_from: list[NodeId] = []
+    """institutions whose documents and receipts count although nothing proves them: a hub can forge them"""
+    mixed_network: bool = False
+    """the same for every institution of which no certificate was ever known; the hub says which have one"""
     session_messages: Count = 65_536
     """a session key serves at most so many documents"""
     session_bytes: Count = 1024 * MIB

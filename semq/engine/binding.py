@@ -8,7 +8,7 @@ message is signed for exactly one new place and one origin (``resent``), and a w
 origin. The receiver's key id is bound by the wrap; the seal binds the session, whose name commits to its key.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from semq.seal.canonical import canonical, tagged
 from semq.umx_t.envelope import Envelope
@@ -37,6 +37,12 @@ def marked(envelope: Envelope) -> bytes:
     )
 
 
+def attested(envelope: Envelope) -> bytes:
+    """What the sender of a document signs beside the size of its body: place, attributes, digest and seal."""
+    seal = (envelope.session_key, envelope.alg, envelope.key_id, envelope.origin)
+    return canonical("semq document 2", place_of(envelope), *_attributes(envelope), envelope.attributes.encrypt, *seal)
+
+
 class Sealed(NamedTuple):
     """Which message a ciphertext was made as."""
 
@@ -55,17 +61,19 @@ def sealed_as(envelope: Envelope) -> Sealed:
 
 def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes:
     """The authenticated data of a ciphertext; ``size`` is that of the payload in octets. Raises HeaderUnfit."""
+    facts = _attributes(envelope)
+    return canonical("semq document 1", session_id, place, *facts[:5], size, *facts[5:])
+
+
+def _attributes(envelope: Envelope) -> tuple[Any, ...]:
+    """What the sender of a document has set. Raises HeaderUnfit."""
     a = envelope.attributes
-    return canonical(
-        "semq document 1",
-        session_id,
-        place,
+    return (
         str(envelope.lk0.node),
         str(envelope.target),
         envelope.sender,
         envelope.submitted_at,
         envelope.digest,
-        size,
         int(a.save_fwd),
         a.ack2,
         a.reliable,

@@ -8,6 +8,7 @@ from typing import Any
 
 from semq.clock import Clock
 from semq.engine.mail import Mail
+from semq.engine.misconduct import Misconduct
 from semq.engine.ports import AppEvent, Counters, Events
 from semq.engine.settings import EngineSettings
 from semq.engine.violations import WINDOW_S, Violations
@@ -16,6 +17,7 @@ from semq.store.rows import Event, LedgerLine, Outbound, Side
 from semq.store.unit import Needs, Recovered, Unit, Work, WorkStore
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Store
+from semq.umx_t.status import Outcome
 
 
 class Core:
@@ -40,10 +42,11 @@ class Core:
         self.events = events
         self.counters = Counters()
         self.violations = Violations()
+        self.misconduct = Misconduct()
         self.mail = Mail(address, settings.packet_records, on_mail)
         self._store = store
         self._next_id = recovered.first_id
-        self._nonce = 0
+        self._nonce = recovered.inc >> 12  #: 51 bits: answers of an earlier life fit no inquiry of this one
 
     def post(self, work: Work) -> None:
         """Hand work to the store."""
@@ -100,6 +103,7 @@ class Core:
     def note_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine) -> None:
         """Count a violation, and add its line to ``ledger`` unless the peer has had its lines of this minute."""
         self.count(line.event.name.lower())
+        self.misconduct.note(peer, line.detail, line.at)
         if self.violations.admit(peer[:140], self.now()):
             ledger.append(line)
 
@@ -115,12 +119,16 @@ class Core:
         if lines:
             self.post(Lines(lines))
 
-    def tell(self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int) -> None:
-        """Prepare an application event about our own row, in the transaction that makes it true."""
+    def tell(
+        self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
+    ) -> None:
+        """Prepare an application event about our own row, in the transaction that makes it true; ``corrects``: the
+        outcome that was told before."""
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
-            kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or ""
-        )
+            kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or "",
+            corrects=corrects.name if corrects else "",
+        )  # fmt: skip
         self.tell_event(unit, event, prepared)
 
     def tell_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:

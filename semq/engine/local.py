@@ -12,22 +12,25 @@ from semq.engine.accepting import Accepting
 from semq.engine.asking import OutboundAsker
 from semq.engine.cleaning import Cleaner
 from semq.engine.core import Core, Lines
+from semq.engine.errors import NotYours
 from semq.engine.framing import by_role
 from semq.engine.handing import Handing
 from semq.engine.operating import Operating
 from semq.engine.outbound import OutboundRows
 from semq.engine.owing import PendingAsker
 from semq.engine.partners import Partners
-from semq.engine.ports import Events, Inbox, InClear, Link, Opener, Sealing, Submission, runs
+from semq.engine.ports import Believed, CertificateNews, Events, Inbox, InClear, Link, Opener, Sealing, Submission, runs
 from semq.engine.receiving import Receiver
 from semq.engine.rewrapping import Remember, Rewrapping
 from semq.engine.sending import Sender
 from semq.engine.settings import EngineSettings
 from semq.engine.taking import Taking
+from semq.engine.testimony import Placed, check_packet, heard, records_of
 from semq.errors import SemqError
+from semq.seal.errors import CertificateUnvouched
 from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
 from semq.store.unit import Recovered, WorkStore
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
 from semq.umx_t.records import Presence, Role
@@ -61,6 +64,8 @@ class LocalEngine:
         self.rewrapping = Rewrapping(core, self.rows, self.sealing)
         self.sender.refused_key = self.rewrapping.look
         self.sender.sign_marker = self.sealing.sign_marker
+        self.sender.sign_documents = self.sealing.sign_documents
+        self.sender.is_outdated = self.sealing.is_outdated
         self.handing = Handing(core, inbox)
         self.taking = Taking(self.handing)
         self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)
@@ -123,31 +128,39 @@ class LocalEngine:
                 self._hear_packet(link.peer, run)
 
     def _hear_packet(self, peer: Address, packet: Packet) -> None:
-        source, records = packet.source.node, packet.records
+        """The door for packets: held against addressee, speaker and session, then against its signature."""
+        source = packet.source.node
         try:
+            check_packet(packet, peer, self.core.address)
+            placed, faults = heard(packet, peer, self.core.address)
+            for ident, fault in faults:
+                self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
+            if not placed:
+                return
             believed = self.sealing.believe(packet) if source != peer else None
         except SemqError as error:
-            self._disbelieve(source, error)
+            self._disbelieve(packet, error)
             return
+        self._do(source, packet, placed, believed)
+
+    def _do(self, source: Address, packet: Packet, placed: Placed, believed: Believed | None) -> None:
+        records = records_of(placed)
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.sender.hear_receipts(source, records, believed)
+                self.sender.hear_receipts(source, placed, believed)
             case Function.RECEIPTS, Primitive.RESPONSE:
                 self.receiver.hear_reacks(source, records)
             case Function.INQUIRIES, Primitive.REQUEST:
                 mine = [record for record in records if record.role is Role.R]
                 theirs = [record for record in records if record.role is not Role.R]
                 if mine:
-                    self.sender.hear_inquiries(source, mine)
+                    self.sender.hear_inquiries(source, mine, believed)
                 if theirs:
                     self.receiver.hear_inquiries(source, theirs)
             case Function.INQUIRIES, Primitive.CONFIRMATION:
-                self.sender.hear_answers(source, records)
+                self.sender.hear_answers(source, records, believed)
             case Function.PRESENCE, _:
-                if source == peer:
-                    self.hear_presence(records)
-            case _:
-                self.core.count("unknown_packet")
+                self.hear_presence(records)
 
     def hear_presence(self, records: Sequence[Presence]) -> None:
         """What the platform says of partners: who exists, whom we may send to, who is online."""
@@ -166,15 +179,31 @@ class LocalEngine:
                     known.append(Certificates(record.node, certificates))
         if known:
             self.core.post(Remember(known))
+        for news in self.sealing.news():
+            self._note_certificate(news)
 
-    def _disbelieve(self, source: Address, error: SemqError) -> None:
-        """What a partner is said to have said: noted, and nothing of it is done. Rows and timers ask again."""
+    def _note_certificate(self, news: CertificateNews) -> None:
+        """Note another certificate of a partner in the ledger: an alarm if no older key vouches for it."""
+        if not (news.is_first or news.is_vouched):
+            error = CertificateUnvouched(node=news.node, fingerprint=news.fingerprint, key_id=news.key_id)
+            self.note_violation(parse_address(news.node), error)
+            return
+        what = "the first certificate" if news.is_first else "another certificate, vouched for by a former key,"
+        detail = f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}"
+        self.core.post(
+            Lines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
+        )
+
+    def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
+        """What somebody is said to have said: noted, and nothing of it is done. Rows and timers ask again."""
         self.core.count("disbelieved")
-        self.note_violation(source, error)
+        self.note_violation(packet.source.node, error, ident)
 
-    def note_violation(self, source: Address, error: SemqError) -> None:
+    def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
         """Note in the ledger what cannot be read or believed of what was heard in a node's name."""
-        line = LedgerLine(self.core.now_ms(), Side.SENDER, Event.VIOLATION, "", str(source), detail=str(error)[:500])
+        line = LedgerLine(
+            self.core.now_ms(), Side.SENDER, Event.VIOLATION, ident[:200], str(source), detail=str(error)[:500]
+        )
         lines: list[LedgerLine] = []
         self.core.note_violation(lines, str(source), line)
         if lines:

@@ -188,7 +188,8 @@ class AnswerInquiries(Step):
             self._answers.append(
                 Inquiry(
                     semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=record.flag,
-                    role=record.role, ident=record.ident, nonce=record.nonce, lk1=record.lk1, answer=answer,
+                    role=record.role, ident=record.ident, sid=record.sid,
+                    nonce=record.nonce, lk1=record.lk1, answer=answer,
                     result=RESULT_OF[answer], reason=entry.reason, digest=entry.digest.hex(),
                 )
             )  # fmt: skip

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
-from semq.engine.errors import BodyUnreadable
+from semq.engine.errors import BodyUnreadable, Returned, UnknownTarget
 from semq.engine.expiry import says_expired
 from semq.engine.pump import Pump
 from semq.engine.returned import is_kept, says_returned
+from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.envelope import Attributes, Envelope
@@ -77,12 +78,14 @@ class Effects:
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
+    corrected: list[int] = field(default_factory=list)  #: rows that had ended by the platform's word, and are delivered
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
     wake: list[Outbound] = field(default_factory=list)
     watch: list[Outbound] = field(default_factory=list)  #: in custody although not under way: to be asked about
     doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
     asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: of its custodian, or of its target
     events: list[Any] = field(default_factory=list)
+    corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes that were told before
 
 
 class OutboundRows:
@@ -124,6 +127,8 @@ class OutboundRows:
     ) -> SenderDeed | None:
         """Change a row by the grid; raises ImpossibleNews where the grid says so (nothing is changed then)."""
         before, standing = row.ss_status, self.standing(row)
+        if news is Heard.recv and is_by_hub(row):
+            news = Heard.corrected
         rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(standing, news)
         after = rule.after
         if after is Standing.CANCELLED and row.lost:
@@ -146,7 +151,10 @@ class OutboundRows:
     def _move(
         self, unit: Unit, row: Outbound, after: Standing, effects: Effects, detail: str, reason: Reason | None
     ) -> None:
-        if after in ENDS:
+        if after in ENDS and row.outcome is not None:
+            self._correct(unit, row, effects)
+            event, kind = Event.DELIVERED, "delivered"
+        elif after in ENDS:
             row.outcome, event, kind = ENDS[after]
             if after is Standing.SS_ACK2:
                 row.ss_status = SendStatus.SS_ACK2
@@ -162,7 +170,17 @@ class OutboundRows:
         unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, effects.at))
         # Its way to the application's view: a marker that is sent and stored is not the document once more.
         if kind and (after in ENDS or not row.void):
-            self.core.tell(unit, kind, row, effects.events, effects.at)
+            self.core.tell(unit, kind, row, effects.events, effects.at, effects.corrects.get(row.object_id))
+
+    def _correct(self, unit: Unit, row: Outbound, effects: Effects) -> None:
+        """S5c: the receiver has a document that had ended by the platform's word alone. Told as a correction."""
+        assert row.outcome is not None
+        ended = " ".join((row.outcome.name, *(row.reason or ())))
+        detail = f"corrects {ended}: the receiver has it"
+        unit.ledger.append(self.core.line(Side.SENDER, Event.OPERATOR, row, detail, effects.at))
+        effects.corrects[row.object_id] = row.outcome
+        row.outcome, row.ss_status, row.reason = Outcome.DELIVERED, SendStatus.SS_ACK2, None
+        effects.corrected.append(row.object_id)
 
     def _do(
         self,
@@ -234,6 +252,9 @@ class OutboundRows:
             self.pump.lane(row.dest).flight.discard(row.object_id)
         for end in effects.settled:
             self._settled(end)
+        for object_id in effects.corrected:
+            self.core.count("corrected")
+            self.to_clean.append(object_id)
         for row in effects.watch:
             self.pump.watch(row.object_id)
         for row in effects.wake:
@@ -271,7 +292,22 @@ class OutboundRows:
 
 def is_refused(reason: Reason | None) -> bool:
     """Whether a message is to be refused although its marker travels like that of a cancelled one."""
-    return says_expired(reason) or says_returned(reason)
+    return says_expired(reason) or says_returned(reason) or (reason is not None and reason[0] == SignerGone.code)
+
+
+def is_by_hub(row: Outbound) -> bool:
+    """Whether a message has ended by the platform's word alone: that of the receiver corrects it (S5c).
+
+    A receiver that has refused it itself says nothing else later, unless its store was put back and has it now.
+    """
+    if row.outcome is Outcome.UNKNOWN:
+        return row.reason is not None and row.reason[0] in (Returned.code, UnknownTarget.code)
+    return row.outcome is Outcome.DROPPED or (row.outcome is Outcome.REJECTED and not row.void)
+
+
+def is_open(row: Outbound) -> bool:
+    """Whether a receipt can still change a message."""
+    return row.outcome is None or is_by_hub(row)
 
 
 ENDS_COUNTED = {outcome: outcome.name.lower() for outcome in Outcome}

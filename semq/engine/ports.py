@@ -92,6 +92,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     reason: Reason | None = None
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
+    corrects: str = ""  #: the outcome that was told before, by the platform's word alone
 
 
 class PreparedEvent(Protocol):
@@ -117,6 +118,7 @@ class Opened(NamedTuple):
 
     payload: bytes
     digest: bytes  #: its SHA-256
+    is_proved: bool = False  #: whether opening it has proved who sent it
 
     @classmethod
     def in_clear(cls, body: Body) -> "Opened":
@@ -130,18 +132,23 @@ class Opener(Protocol):
     def takes_floor(self, source: Address) -> bool:
         """Whether the floor in a message of an institution counts; if not, only that of its signed ReAck2 does."""
 
-    def check_marker(self, envelope: Envelope) -> None:
-        """Whether the sender has made this void marker. Raises ProtocolViolation or Unavailable if not."""
+    def check_marker(self, envelope: Envelope) -> bool:
+        """Whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if it has to be."""
+
+    def check_origin(self, message: Data) -> bool:
+        """Whether the sender of a document is proved, whether or not it can be opened. Raises the same."""
 
     def open(self, envelope: Envelope, body: Body) -> Opened:
-        """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ."""
+        """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ, as
+        far as its sender is proved."""
 
 
 class Believed(msgspec.Struct, frozen=True):
-    """Receipts whose signature was checked: what is kept of them, so that each can be proved."""
+    """A packet whose signature was checked: what is kept of receipts, so that each can be proved."""
 
     signature: str
     leaves: bytes  #: the hashes of the statements, one after the other, in the order of the records
+    binds_place: bool = True  #: each record says the position that it speaks of; older versions leave it out
 
 
 class Seal(Protocol):
@@ -154,6 +161,16 @@ class Seal(Protocol):
 
     def noted(self) -> None:
         """``kept`` is committed."""
+
+
+class CertificateNews(msgspec.Struct, frozen=True):
+    """A certificate of a partner that was not known before."""
+
+    node: str
+    fingerprint: str
+    key_id: str
+    is_first: bool  #: no certificate of the node was ever known
+    is_vouched: bool  #: a key of the node that was known vouches for it
 
 
 class Sealing(Protocol):
@@ -175,11 +192,20 @@ class Sealing(Protocol):
     def sign_marker(self, envelope: Envelope) -> Envelope:
         """A void marker as it leaves, signed if this node has a certificate."""
 
+    def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
+        """Documents as they leave together for an institution, signed if this node has a certificate."""
+
+    def is_outdated(self, envelope: Envelope) -> bool:
+        """Whether this node has sealed a document under a key that is not its present one."""
+
     def believe(self, packet: Packet) -> Believed | None:
         """Check a packet of another institution. Raises SemqError if it is not to be believed."""
 
     def introduction(self) -> tuple[str, ...]:
         """The certificates of this node, for the directory."""
+
+    def news(self) -> list[CertificateNews]:
+        """Certificates of partners that were not known before, each told once."""
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """News of the directory about a partner; whether refused documents may now be sealed for it again."""
@@ -204,8 +230,11 @@ class ClearOpener:
     def takes_floor(self, source: Address) -> bool:
         return True
 
-    def check_marker(self, envelope: Envelope) -> None:
-        return None
+    def check_marker(self, envelope: Envelope) -> bool:
+        return False
+
+    def check_origin(self, message: Data) -> bool:
+        return False
 
     def open(self, envelope: Envelope, body: Body) -> Opened:
         if envelope.is_sealed or envelope.attributes.encrypt:
@@ -233,11 +262,20 @@ class InClear:
     def sign_marker(self, envelope: Envelope) -> Envelope:
         return envelope
 
+    def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
+        return list(frames)
+
+    def is_outdated(self, envelope: Envelope) -> bool:
+        return False
+
     def believe(self, packet: Packet) -> Believed | None:
         return None
 
     def introduction(self) -> tuple[str, ...]:
         return ()
+
+    def news(self) -> list[CertificateNews]:
+        return []
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         return False

@@ -17,6 +17,7 @@ from semq.engine.expiry import is_expired
 from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks, refused_mark
 from semq.engine.ports import Delivery, Opened, Opener
 from semq.errors import ProtocolViolation, SemqError, Unavailable
+from semq.seal.errors import OriginUnproved, SignerGone
 from semq.store.rows import (
     Event,
     InStream,
@@ -31,10 +32,10 @@ from semq.store.rows import (
 )
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Envelope, Function, Primitive
+from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, Arrived, ReceiverDeed
 from semq.umx_t.locator import LK0, Store
-from semq.umx_t.records import AckFlag, Inquiry, Receipt
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
 NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused without a look: there is nothing for a person
@@ -129,6 +130,8 @@ def ungiven(row: Pending) -> AppStatus:
     return AppStatus.PARKED if kept else AppStatus.DONE
 
 
+FORGED = "What nothing proves stood in the place of this document, with other bytes: it gives way to this one."
+
 NOTHING = Opened(b"", b"")
 NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
 HERE, REFUSED = Recorded(Arrival.RECV), Recorded(Arrival.REJ)
@@ -151,9 +154,19 @@ def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorde
         receipt = Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, dest_ref_id=bref,
             ack_flag=AckFlag.END_TO_END, ident=envelope.ident, status=status, reason=entry.reason,
-            digest=entry.digest.hex(), at=at,
+            digest=entry.digest.hex(), at=at, sid=envelope.sid,
         )  # fmt: skip
         core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+
+def tell_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
+    """Tell a sender that its copies cannot be believed any more, and that nothing was recorded (S16)."""
+    lk0 = envelope.lk0
+    receipt = Receipt(
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, sid=envelope.sid,
+        ack_flag=AckFlag.END_TO_END, ident=envelope.ident, status=Answer.NOT, reason=reason, at=at,
+    )  # fmt: skip
+    core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
 
 
 class _Record(Step):
@@ -176,6 +189,7 @@ class _Record(Step):
     def decide(self, unit: Unit) -> None:
         self._acks: list[tuple[Envelope, Recorded, int]] = []
         self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
+        self._disbelieved: list[tuple[Envelope, Reason]] = []
         self._given = Given()
         self._raised: set[Store] = set()
         self._at = self._core.now_ms()
@@ -183,13 +197,18 @@ class _Record(Step):
             try:
                 self._record(unit, message, slot)
             except SemqError as error:
-                envelope = message.envelope
-                event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
-                line = LedgerLine(
-                    self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
-                    digest=envelope.digest, detail=str(error)[:500],
-                )  # fmt: skip
-                self._core.note_violation(unit.ledger, str(envelope.lk0.node), line)
+                if isinstance(error, SignerGone):
+                    self._disbelieved.append((message.envelope, (error.code, error.text[:300])))
+                self._note(unit, message.envelope, error)
+
+    def _note(self, unit: Unit, envelope: Envelope, error: SemqError) -> None:
+        """Note a copy of which nothing is recorded, or in the place of which a forgery stood."""
+        event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
+        line = LedgerLine(
+            self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
+            digest=envelope.digest, detail=str(error)[:500],
+        )  # fmt: skip
+        self._core.note_violation(unit.ledger, str(envelope.lk0.node), line)
 
     def _record(self, unit: Unit, message: Data, slot: Slot | None) -> None:
         envelope = message.envelope
@@ -199,12 +218,16 @@ class _Record(Step):
             entry = self._receiver.recorded_at(unit, slot)
         else:
             entry = self._receiver.seen(unit, envelope.ident)
+        if slot is not None and self._was_forged(message, entry):
+            unit.give_way(slot)
+            self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
+            entry = NOT_HERE
         news, opened, reason = self._read(message, entry)
         if slot is not None:  # only now: a copy that is not believed raises nothing
             self._take_floor(unit, envelope, slot.stream)
         rule = RECEIVER.step(KNOWN[entry.status], news)
         if rule.deed is ReceiverDeed.record:
-            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
+            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason, opened.is_proved)
             self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, opened)))
             return
         self._core.count("duplicate")
@@ -217,11 +240,23 @@ class _Record(Step):
         self._acks.append((envelope, entry, 0))
 
     def _check_address(self, envelope: Envelope) -> None:
+        """The door for documents: addressee, source, and the session by which it came."""
         if envelope.target.node != self._core.address:
             raise NotYours("The message is addressed to another node.", target=str(envelope.target))
         local = self._peer == self._core.address
         if local != (envelope.lk0.node == self._core.address):
             raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
+        if envelope.source.node not in (self._peer, envelope.lk0.node):
+            raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
+
+    def _was_forged(self, message: Data, entry: Recorded) -> bool:
+        """Whether something without a proof stands in the place of a document whose origin is proved."""
+        envelope = message.envelope
+        if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
+            return False
+        if not entry.digest or entry.digest == envelope.digest:
+            return False
+        return self._receiver.opener.check_origin(message) and envelope.lk0.node != self._core.address
 
     def _check_window(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
         stream = unit.in_streams.get(key)
@@ -238,35 +273,45 @@ class _Record(Step):
             self._raised.add(key.store)
 
     def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, Opened, Reason | None]:
-        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7)."""
-        envelope = message.envelope
+        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7).
+
+        Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
+        """
+        envelope, opener = message.envelope, self._receiver.opener
         if envelope.void:
-            if entry.status is Arrival.NOT:
-                self._receiver.opener.check_marker(envelope)
-            return Arrived.marker, NOTHING, None
+            return Arrived.marker, NOTHING._replace(is_proved=opener.check_marker(envelope)), None
         if entry.status is not Arrival.NOT:
+            opener.check_origin(message)
             if entry.digest and envelope.digest and entry.digest != envelope.digest:
                 raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
             return Arrived.payload, NOTHING, None
         if envelope.late:
             if not envelope.attributes.expires_at:
                 raise NotYours("A message without an expiry is said to be late.", lk0=envelope.ident)
-            return Arrived.unreadable, NOTHING, (Expired.code, "Its time passed while the platform held it.")
+            return self._refused(message, (Expired.code, "Its time passed while the platform held it."))
         size, most = document_size(message), self._core.settings.max_document
         if message.dropped or size > most:
             text = f"The document has {size} bytes; the receiver takes {most}."
-            return Arrived.unreadable, NOTHING, (DocumentTooLarge.code, text)
+            return self._refused(message, (DocumentTooLarge.code, text))
         try:
-            opened = self._receiver.opener.open(envelope, message.body)
-        except (ProtocolViolation, Unavailable):
+            opened = opener.open(envelope, message.body)
+        except (ProtocolViolation, Unavailable, SignerGone):
             raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
         except SemqError as error:
-            return Arrived.unreadable, Opened(bytes(message.body), b""), (error.code, error.text[:300])
+            return self._refused(message, (error.code, error.text[:300]), message.body)
+        if not opened.is_proved:
+            is_own = self._peer == self._core.address
+            opened = opened._replace(is_proved=opener.check_origin(message) or is_own)
         if not envelope.is_sealed and opened.digest != envelope.digest:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
         if is_expired(envelope.attributes.expires_at, self._at):  # only now: a seal says what its time is
-            return Arrived.unreadable, NOTHING, (Expired.code, "It arrived after its time.")
+            return self._refused(message, (Expired.code, "It arrived after its time."))
         return Arrived.payload, opened, None
+
+    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, Opened, Reason]:
+        """A refusal takes a place in the ledger for good: only of what its sender is proved to have sent."""
+        is_proved = self._receiver.opener.check_origin(message)
+        return Arrived.unreadable, Opened(bytes(kept), b"", is_proved), reason
 
     def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: Opened) -> int:
         a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
@@ -274,6 +319,7 @@ class _Record(Step):
             bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
             ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,
             app_key=a.app_key, reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
+            proved=entry.proved,
         )  # fmt: skip
         event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
@@ -287,6 +333,7 @@ class _Record(Step):
             unit.seen |= marks
             unit.new_seen.update(dict.fromkeys(sorted(marks), envelope.lk0))
         shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
+        shown = replace(shown, proved=entry.proved)
         unit.insert_pending(row, Stored(encode_envelope(shown), payload))
         unit.ledger.append(
             LedgerLine(
@@ -305,6 +352,8 @@ class _Record(Step):
     def committed(self) -> None:
         for envelope, entry, bref in self._acks:
             ack(self._core, self._receiver.platform, envelope, entry, bref, self._at)
+        for envelope, reason in self._disbelieved:
+            tell_disbelieved(self._core, envelope, reason, self._at)
         self._core.count("received", len(self._rows))
         for row, _ in self._rows:
             self._receiver.recorded(row.bref)

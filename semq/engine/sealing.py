@@ -4,8 +4,9 @@ One for the life of a process, also when the engine is built anew: session keys 
 certificates come from a ``KeyHolder`` (the node fits ``semq.pki`` to it). On the hot path a message costs one pass of
 AES-GCM and one salted digest; public keys work once a session and once a packet of receipts.
 
-A partner whose certificate we know has to sign what it says of messages: otherwise a hub could end them by itself, or
-have a receiver take what has not come for what will not come any more.
+Partners have to prove what they say: documents by a seal or a signature, receipts, answers, floors and void markers by
+a signature. Otherwise a hub could end messages by itself, put documents of its own in their place, or have a receiver
+take what has not come for what will not come any more. ``Policy`` says whose word counts without.
 """
 
 from collections import OrderedDict
@@ -17,24 +18,35 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from semq.clock import Clock
-from semq.engine.binding import bound, marked, sealed_as
-from semq.engine.ports import Believed, Opened, Seal
+from semq.engine.binding import attested, bound, marked, sealed_as
+from semq.engine.ports import Believed, CertificateNews, Opened, Seal
 from semq.errors import SemqError
 from semq.seal.canonical import tagged
-from semq.seal.errors import CannotSeal, NotSealed, ReceiptForged, SealBroken, SignerGone, SignerUnknown
+from semq.seal.errors import (
+    CannotSeal,
+    NotSealed,
+    OriginUnproved,
+    ReceiptForged,
+    SealBroken,
+    SignatureWrong,
+    SignerGone,
+    SignerUnknown,
+)
 from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, verify
 from semq.seal.opened import OpenedKeys, unwrapped
+from semq.seal.origin import read_origin, write_origins
 from semq.seal.receipts import Statement, leaf, packet_message, read_signature, root, tree_message, write_signature
 from semq.seal.session import CHANCE_LENGTH, OVERHEAD, SECRET_LENGTH, Limits, SessionKey, wrapped_for
 from semq.seal.token import read_token
 from semq.store.rows import KeptKey
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Attributes, Body, Envelope, Function, Packet, Primitive
+from semq.umx_t.envelope import Attributes, Body, Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.records import Receipt, Role, encode_records
 
 EVERYBODY = "*"
 SESSIONS_MAX = 10_000  # partners with a session key in memory
 WAITING_MAX = 10_000  # documents of unknown signers
+VERIFIED_MAX = 1024  # signatures over documents that are known to be good
 
 
 class KeyHolder(Protocol):
@@ -68,19 +80,28 @@ class KeyHolder(Protocol):
     def look_again(self) -> None:
         """Believe of what is known only what is to be believed now."""
 
+    def news(self) -> list[CertificateNews]:
+        """Certificates of partners that were not known before, each told once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What has to be sealed: documents to and from these node ids (``*``: all)."""
+    """What has to be sealed, and whose word counts without a proof."""
 
-    required_with: Collection[str] = ()
-    unsigned_floors_from: Collection[str] = ()  #: node ids of an older version, which signs neither floors nor markers
+    required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
+    unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
+    unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
+    mixed: bool = False  #: so do those of every institution of which no certificate was ever known
     limits: Limits = field(default_factory=Limits)
     patience_s: float = 60.0  #: for the certificate of a signer to come, before a document is refused for want of it
 
     def requires(self, node: Address) -> bool:
         """Whether documents to and from a node have to be sealed."""
         return node.id in self.required_with or EVERYBODY in self.required_with
+
+    def is_older(self, node: Address) -> bool:
+        """Whether a node signs in the form of an older version."""
+        return node.id in self.unsigned_floors_from
 
 
 class Session(Seal):
@@ -126,15 +147,16 @@ class Sealing:
         self._sessions: dict[str, Session] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
         self._waiting: OrderedDict[str, float] = OrderedDict()  #: documents of unknown signers: since when
+        self._verified: OrderedDict[tuple[bytes, bytes], None] = OrderedDict()  #: what was signed, and signatures
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> Session | None:
         """The session for a document, or None if it travels in clear. Raises CannotSeal, HeaderUnfit."""
         node = target.node
+        if attributes.user_headers and self.keys.signing is not None:
+            tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
         if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
             return None
-        if attributes.user_headers:
-            tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
         name = str(node)
         own, receiver, session = self.keys.signing, self.keys.receiver(name), self._sessions.get(name)
         if receiver is None or own is None:
@@ -184,9 +206,9 @@ class Sealing:
 
     # --- documents that arrive
     def open(self, envelope: Envelope, body: Body) -> Opened:
-        """The payload in clear, and its digest.
+        """The payload in clear, its digest, and whether the sender is proved by that.
 
-        Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: it is refused for good. Raises SealBroken,
+        Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: it cannot be taken. Raises SealBroken,
         SignatureWrong, SignerUnknown: nothing that this copy says can be believed, so nothing is recorded of it.
         """
         source = envelope.lk0.node
@@ -202,18 +224,18 @@ class Sealing:
                 envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, made.resent
             )
         except SignerUnknown as error:
-            if self._waited_in_vain(made.ident, str(source)):
-                raise SignerGone(f"Nobody vouches for key {error.facts['key_id']} any more.") from error
+            self._wait(made.ident, source, error)
             raise
         size = len(body) - OVERHEAD
         payload = opening.open(body, bound(envelope, made.place, opening.id, size))
         digest = sha256(payload).digest()
         if opening.digest(made.ident, digest) != envelope.digest:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
-        return Opened(payload, digest)
+        return Opened(payload, digest, is_proved=True)
 
-    def _waited_in_vain(self, ident: str, source: str) -> bool:
-        """Whether a signer's certificate has not come for so long that it will not, while others of its node are known.
+    def _wait(self, ident: str, source: Address, error: SignerUnknown) -> None:
+        """Raise SignerGone if a signer's certificate has not come for so long that it will not, while others of its
+        node are known.
 
         A new certificate can be overtaken by what it signed; one that was revoked does not come back.
         """
@@ -221,27 +243,92 @@ class Sealing:
         since = self._waiting.setdefault(ident, now)
         if len(self._waiting) > WAITING_MAX:
             self._waiting.popitem(last=False)
-        if now - since < self.policy.patience_s or self.keys.receiver(source) is None:
-            return False
-        self._waiting.pop(ident, None)
+        if now - since >= self.policy.patience_s and self.keys.receiver(str(source)) is not None:
+            raise SignerGone(f"Nobody vouches for key {error.facts['key_id']} any more.") from error
+
+    def check_origin(self, message: Data) -> bool:
+        """Whether the sender of a document is proved without opening it; False where its word counts without a proof.
+
+        Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerGone, and what ``open`` raises.
+        """
+        envelope = message.envelope
+        source = envelope.lk0.node
+        if source == self.node:
+            return True
+        if envelope.signature:
+            return self._check_signed(message, source)
+        if envelope.is_sealed and not (envelope.late or message.dropped):  # by an older version, which signs none
+            return self.open(envelope, message.body).is_proved
+        if self._must_sign(source):
+            raise OriginUnproved(lk0=envelope.ident)
+        return False
+
+    def _check_signed(self, message: Data, source: Address) -> bool:
+        envelope, name = message.envelope, str(source)
+        origin = read_origin(envelope.signature)
+        try:
+            key = self.keys.signer(name, origin.key_id)
+        except SignerUnknown as error:
+            if source.id in self.policy.unproved_from:
+                return False
+            self._wait(sealed_as(envelope).ident, source, error)
+            raise
+        if not envelope.late and message.size != origin.size:
+            raise SignatureWrong("The body is not as long as its sender says.", lk0=envelope.ident)
+        signed = origin.message(name, self._me, attested(envelope))
+        if (signed, origin.signature) not in self._verified:
+            verify(key, origin.signature, signed)
+            self._verified[signed, origin.signature] = None
+            if len(self._verified) > VERIFIED_MAX:
+                self._verified.popitem(last=False)
         return True
 
     def takes_floor(self, source: Address) -> bool:
         """Whether the floor in a message counts, which nothing authenticates."""
-        return source.id in self.policy.unsigned_floors_from or not self._must_sign(source)
+        return self.policy.is_older(source) or not self._must_sign(source)
 
-    def check_marker(self, envelope: Envelope) -> None:
-        """Whether the sender has made a void marker. Raises ReceiptForged, SignatureWrong, SignerUnknown."""
+    def check_marker(self, envelope: Envelope) -> bool:
+        """Whether the sender of a void marker is proved. Raises ReceiptForged, SignatureWrong, SignerUnknown."""
         source = envelope.lk0.node
         if envelope.signature:
             name, signature = read_signature(envelope.signature)
             verify(self.keys.signer(str(source), name), signature, marked(envelope))
-        elif not self.takes_floor(source):
+            return True
+        if not self.takes_floor(source):
             raise ReceiptForged("The void marker is not signed.", lk0=envelope.ident)
+        return source == self.node
 
     # --- what nodes say of messages
     def _must_sign(self, source: Address) -> bool:
-        return source != self.node and (self.keys.knows(str(source)) or self.policy.requires(source))
+        """Whether the word of a node counts only with a proof."""
+        if source == self.node:
+            return False
+        if self.policy.requires(source):
+            return True
+        if source.id in self.policy.unproved_from:
+            return False
+        return not self.policy.mixed or self.keys.knows(str(source))
+
+    def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
+        """Documents as they leave together for an institution: with our signature, if we have a key. Markers have one
+        already."""
+        key, node = self.keys.signing, target.node
+        if key is None or node == self.node:
+            return list(frames)
+        facts = [(attested(frame.envelope), len(frame.body)) for frame in frames if not frame.envelope.void]
+        signatures = iter(write_origins(key, self._me, str(node), facts))
+        return [
+            frame if frame.envelope.void
+            else replace(frame, envelope=replace(frame.envelope, signature=next(signatures)))
+            for frame in frames
+        ]  # fmt: skip
+
+    def is_outdated(self, envelope: Envelope) -> bool:
+        """Whether we have sealed a document under a key that is not our present one."""
+        own = self.keys.signing
+        if own is None or not envelope.session_key:
+            return False
+        return read_token(envelope.session_key).signer != key_id(own.public_key())
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
         """A void marker with our signature, if we have a key."""
@@ -256,8 +343,7 @@ class Sealing:
         if key is None or not _is_testimony(packet) or packet.target.node == self.node:
             return packet
         if _is_receipts(packet):
-            leaves = _leaves(packet)
-            message = tree_message(str(packet.source.node), str(packet.target.node), len(leaves), root(leaves))
+            _, message = _tree(packet, is_older=self.policy.is_older(packet.target.node))
             return replace(packet, signature=write_signature(key, message))
         body = encode_records(packet.records)
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
@@ -268,19 +354,26 @@ class Sealing:
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
             return None
+        is_older = self.policy.is_older(source)
         if not packet.signature:
-            is_of_older = _is_noted(packet) and source.id in self.policy.unsigned_floors_from
-            if self._must_sign(source) and not is_of_older:
+            if self._must_sign(source) and not (is_older and _is_noted(packet)):
                 raise ReceiptForged("It is not signed.", source=str(source))
             return None
         name, signature = read_signature(packet.signature)
         key = self.keys.signer(str(source), name)
-        if _is_receipts(packet):
-            leaves = _leaves(packet)
-            verify(key, signature, tree_message(str(source), str(packet.target.node), len(leaves), root(leaves)))
-            return Believed(packet.signature, b"".join(leaves))
-        verify(key, signature, _message(packet, bytes(packet.body) or encode_records(packet.records)))
-        return None
+        if not _is_receipts(packet):
+            verify(key, signature, _message(packet, bytes(packet.body) or encode_records(packet.records)))
+            return Believed(packet.signature, b"", binds_place=not is_older)
+        leaves, message = _tree(packet, is_older=False)
+        try:
+            verify(key, signature, message)
+        except SignatureWrong:
+            if not is_older:
+                raise
+            leaves, message = _tree(packet, is_older=True)
+            verify(key, signature, message)
+            return Believed(packet.signature, b"".join(leaves), binds_place=False)
+        return Believed(packet.signature, b"".join(leaves))
 
     # --- certificates
     def introduction(self) -> tuple[str, ...]:
@@ -297,6 +390,10 @@ class Sealing:
         if self.keys.known(node) != before:
             self._opened.forget()
         return changed
+
+    def news(self) -> list[CertificateNews]:
+        """Certificates of partners that were not known before, each told once."""
+        return self.keys.news()
 
     def look_again(self) -> None:
         """Other authorities are believed: partners' certificates are looked at anew."""
@@ -335,15 +432,18 @@ def _is_testimony(packet: Packet) -> bool:
     return False
 
 
-def _leaves(packet: Packet) -> list[bytes]:
-    receiver = str(packet.source.node)
-    return [leaf(statement_of(receiver, record)) for record in packet.records]
+def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
+    """The leaves of a packet of receipts, and what is signed of it; an older version binds no place in its leaves."""
+    receiver, sender = str(packet.source.node), str(packet.target.node)
+    leaves = [leaf(statement_of(receiver, "" if is_older else sender, record)) for record in packet.records]
+    return leaves, tree_message(receiver, sender, len(leaves), root(leaves))
 
 
-def statement_of(receiver: str, record: Receipt) -> Statement:
-    """What an 810 record states."""
+def statement_of(receiver: str, sender: str, record: Receipt) -> Statement:
+    """What an 810 record states to ``sender``; version 1 of the statement if that is empty."""
     status = record.status.value if record.status is not None else ""
-    return Statement(receiver, record.ident, status, record.digest, record.at, "\n".join(record.reason or ()))
+    reason = "\n".join(record.reason or ())
+    return Statement(receiver, record.ident, status, record.digest, record.at, reason, sender, record.sid)
 
 
 def _message(packet: Packet, body: bytes) -> bytes:

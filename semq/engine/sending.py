@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import Cancelled, Mismatch, NotYours, Returned, UnknownTarget
-from semq.engine.outbound import NEWS, Effects, OutboundRows
+from semq.engine.outbound import NEWS, Effects, OutboundRows, is_open
 from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
 from semq.engine.returned import news_of, says_returned
 from semq.engine.rewrapping import REFUSALS
+from semq.engine.unbelieved import is_unbelieved, unbelieved
 from semq.errors import SemqError
 from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import StreamsTo, Unit
@@ -53,6 +54,8 @@ class Sender:
         self.link: Link | None = None
         self.refused_key: Callable[[str], None] = lambda dest: None  #: a receiver had no key for a session key
         self.sign_marker: Callable[[Envelope], Envelope] = lambda envelope: envelope
+        self.sign_documents: Callable[[Address, list[Data]], list[Data]] = lambda target, frames: frames
+        self.is_outdated: Callable[[Envelope], bool] = lambda envelope: False  #: sealed under another key of ours
         self.platform: Address | None = None  #: where the last link led: still the hub when it is down
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
@@ -89,8 +92,8 @@ class Sender:
     def _send(self, dest: str, frames: list[Data]) -> None:
         if dest == str(self.core.address):
             self.loop(frames)
-        elif self.link is not None:
-            for frame in frames:
+        elif self.link is not None and frames:
+            for frame in self.sign_documents(frames[0].envelope.target, frames):
                 self.link.send(frame)
 
     def reaches(self, dest: Address) -> bool:
@@ -98,17 +101,19 @@ class Sender:
         return self.link is not None or dest == self.core.address
 
     # --- what is heard
-    def hear_receipts(self, source: Address, records: Sequence[Receipt], believed: Believed | None = None) -> None:
-        """Ack2 from receivers, perhaps signed; Ack-Fwd, Ack-Save and refusals from the platform."""
-        self.core.post(_HearReceipts(self, source, records, believed))
+    def hear_receipts(
+        self, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None = None
+    ) -> None:
+        """Ack2 from receivers, with their places in a signed packet; notes and refusals from the platform."""
+        self.core.post(_HearReceipts(self, source, placed, believed))
 
-    def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
+    def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
         """Answers to our inquiries, from receivers and the platform."""
-        self.core.post(_HearAnswers(self, source, records))
+        self.core.post(_HearAnswers(self, source, records, believed))
 
-    def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
+    def hear_inquiries(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
         """Role R: the receiver has it; whatever the state of our row, that settles it (PROTOCOL.md section 4)."""
-        self.core.post(_HearRoleR(self, source, records))
+        self.core.post(_HearRoleR(self, source, records, believed))
 
     def forget(self, row: Outbound) -> None:
         """A row has ended: nothing volatile is kept about it."""
@@ -119,11 +124,12 @@ class Sender:
 class _OwnRows(Step):
     """Work on our own rows, found by the LK0 in each record; unreadable and foreign ones are violations."""
 
-    def __init__(self, sender: Sender, source: Address) -> None:
+    def __init__(self, sender: Sender, source: Address, believed: Believed | None) -> None:
         super().__init__()
         self._sender = sender
         self._core = sender.core
         self._source = source
+        self._believed = believed
         self._bad: list[tuple[str, SemqError]] = []
 
     def _find(self, ident: str) -> LK0 | None:
@@ -158,9 +164,20 @@ class _OwnRows(Step):
         self._core.violation(unit, Side.SENDER, error, str(lk0), str(self._source))
         return False
 
+    def _is_placed(self, unit: Unit, row: Outbound | None, sid: int) -> bool:
+        """Whether the receiver speaks of the position that this message has: what it has signed about another one was
+        asked of it, or shown to it, under this message's name."""
+        if row is None or row.sid == sid or (sid < 0 and (self._believed is None or not self._believed.binds_place)):
+            return True
+        error = NotYours(
+            "The receiver speaks of another position.", lk0=str(row.lk0), peer=str(self._source), sid=sid, ours=row.sid
+        )
+        self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+        return False
+
     def _is_same(self, unit: Unit, row: Outbound | None, ending: Arrival, digest: str) -> bool:
         """Whether the receiver has the document that we sent, and not one that somebody put in its place."""
-        if row is None or row.outcome is not None or ending is not Arrival.RECV or not digest or not row.digest:
+        if row is None or not is_open(row) or ending is not Arrival.RECV or not digest or not row.digest:
             return True
         if digest == row.digest.hex():
             return True
@@ -194,8 +211,8 @@ class _OwnRows(Step):
 class _ReAck2(_OwnRows):
     """Work that is answered with ReAck2: it carries the floors of the streams to the asker (rules R16, R25)."""
 
-    def __init__(self, sender: Sender, source: Address) -> None:
-        super().__init__(sender, source)
+    def __init__(self, sender: Sender, source: Address, believed: Believed | None) -> None:
+        super().__init__(sender, source, believed)
         self._streams = StreamsTo(str(source))
         self.needs.queries.add(self._streams)
 
@@ -234,13 +251,14 @@ class _ReAck2(_OwnRows):
 
 
 class _HearReceipts(_ReAck2):
-    def __init__(self, sender: Sender, source: Address, records: Sequence[Receipt], believed: Believed | None) -> None:
-        super().__init__(sender, source)
-        self._records = [
-            (place, lk0, record) for place, record in enumerate(records) if (lk0 := self._find(record.ident))
-        ]
-        self._believed = believed
-        self.needs.bodies |= {lk0.object_id for _, lk0, record in self._records if record.flag is Note.REFUSED}
+    def __init__(
+        self, sender: Sender, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None
+    ) -> None:
+        super().__init__(sender, source, believed)
+        self._records = [(place, lk0, record) for place, record in placed if (lk0 := self._find(record.ident))]
+        self.needs.bodies |= {
+            lk0.object_id for _, lk0, record in self._records if record.flag is Note.REFUSED or is_unbelieved(record)
+        }
 
     def decide(self, unit: Unit) -> None:
         self._begin(unit)
@@ -260,12 +278,14 @@ class _HearReceipts(_ReAck2):
 
     def _ack2(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, place: int) -> None:
         ending = ENDINGS.get(record.status) if record.status else None
-        if ending is None or not self._is_target(unit, row, lk0):
+        if not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
             return
-        if not self._is_same(unit, row, ending, record.digest):
+        if row is not None and is_unbelieved(record):
+            unbelieved(self, unit, row, record)
+        if ending is None or not self._is_same(unit, row, ending, record.digest):
             return
         if row is not None:
-            detail = self._keep(unit, record, place) if row.outcome is None and ending is Arrival.RECV else ""
+            detail = self._keep(unit, record, place) if is_open(row) and ending is Arrival.RECV else ""
             self._hear(unit, row, NEWS[ending], detail, reason=record.reason if ending is Arrival.REJ else None)
         if row is None or row.save_fwd is SaveFwd.MUST:
             self._replies.append((lk0, record.dest_ref_id, None))
@@ -278,7 +298,8 @@ class _HearReceipts(_ReAck2):
             believed = self._believed
             self._receipts = KeptReceipts(self._core.new_id(), str(self._source), believed.signature, believed.leaves)
             unit.rare.append(self._receipts)
-        return f"receipt {self._receipts.number} place {place} stated at {record.at}"
+        bound = f" sid {record.sid}" if self._believed.binds_place else ""
+        return f"receipt {self._receipts.number} place {place}{bound} stated at {record.at}"
 
     def _note(self, unit: Unit, row: Outbound, record: Receipt) -> None:
         if not self._is_platform(unit, row):
@@ -378,8 +399,8 @@ def custody(work: _OwnRows, unit: Unit, row: Outbound, lk1: LK1, void: bool) -> 
 
 
 class _HearAnswers(_OwnRows):
-    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__(sender, source)
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry], believed: Believed | None) -> None:
+        super().__init__(sender, source, believed)
         self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
         self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.graded is Answer.NOT}
 
@@ -394,8 +415,13 @@ class _HearAnswers(_OwnRows):
     def _answer(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
         if answer in ENDINGS:
             ending = ENDINGS[answer]
-            if self._is_target(unit, row, lk0) and self._is_same(unit, row, ending, record.digest):
+            if not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
+                return
+            if self._is_same(unit, row, ending, record.digest):
                 self._hear(unit, row, NEWS[ending], reason=record.reason)
+            elif self._believed and row.has_payload and record.nonce == self._sender.nonces.get(row.object_id):
+                # Sent again, proved: what stands in its place without a proof gives way to it.
+                self._hear(unit, row, Heard.not_here, "the receiver has other bytes in its place")
         elif answer is Answer.CUSTODY:
             if record.lk1 is not None and self._is_platform(unit, row):
                 custody(self, unit, row, LK1(*record.lk1), record.void)
@@ -407,7 +433,7 @@ class _HearAnswers(_OwnRows):
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(unit, row)
         elif answer is Answer.NOT:
-            if self._is_target(unit, row, lk0):
+            if self._is_target(unit, row, lk0) and self._is_placed(unit, row, record.sid):
                 self._hear(unit, row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
         elif not self._is_platform(unit, row):
             return
@@ -433,8 +459,8 @@ class _HearAnswers(_OwnRows):
 
 
 class _HearRoleR(_ReAck2):
-    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__(sender, source)
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry], believed: Believed | None) -> None:
+        super().__init__(sender, source, believed)
         self._records = []
         for record in records:
             lk0 = self._find(record.ident)
@@ -454,7 +480,7 @@ class _HearRoleR(_ReAck2):
         for lk0, record, prev in self._records:
             row = self._row(unit, lk0)
             ending = ENDINGS.get(record.status) if record.status else None
-            if ending is None or not self._is_target(unit, row, lk0):
+            if ending is None or not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
                 continue
             if not self._is_same(unit, row, ending, record.digest):
                 continue

@@ -74,7 +74,28 @@ class ReceiptForged(ProtocolViolation):
     code = "SEMQ-5209"
     remedy = (
         "It was not believed: the message stays open and is asked about again. A node of an older version signs no "
-        "floors and markers: update it, or name it in secrecy.unsigned_floors_from."
+        "floors, markers and positions: update it, or name it in secrecy.unsigned_floors_from. What an institution "
+        "without a certificate says counts only if secrecy.unproved_from names it, or with secrecy.mixed_network."
+    )
+
+
+class OriginUnproved(ProtocolViolation):
+    """Nothing proves that a document comes from the institution that it names; it was not recorded."""
+
+    code = "SEMQ-5215"
+    remedy = (
+        "The sender's node needs a certificate that this node believes, and a version that signs documents; to take "
+        "its documents all the same, name it in secrecy.unproved_from."
+    )
+
+
+class CertificateUnvouched(ProtocolViolation):
+    """A partner has another certificate, and none of its former keys vouches for that."""
+
+    code = "SEMQ-5216"
+    remedy = (
+        "Ask the institution, by a way that does not lead through the platform, whether it has enrolled anew. If not, "
+        "somebody speaks in its name: pin its certificate (secrecy.pins)."
     )
 
 

@@ -28,6 +28,7 @@ class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     receiver: str
     sender: str
     lk0: str
+    sid: int | None = None  #: position in the sender's stream; a receiver of an older version states none
     status: str
     digest: str  #: as it travelled, hexadecimal
     at: int  #: when the receiver stated it, milliseconds since 1970 UTC
@@ -42,7 +43,8 @@ class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     @property
     def statement(self) -> Statement:
         """What the receiver states."""
-        return Statement(self.receiver, self.lk0, self.status, self.digest, self.at, self.reason)
+        place = () if self.sid is None else (self.sender, self.sid)
+        return Statement(self.receiver, self.lk0, self.status, self.digest, self.at, self.reason, *place)
 
 
 def write_proof(proof: Proof) -> bytes:

@@ -1,8 +1,10 @@
 """Receipts that prove: what a receiver states of messages, and one signature over all that it states in one packet.
 
-A statement is (receiver, LK0, status, digest, time, reason). The statements of a packet are the leaves of a hash tree
-(RFC 9162, section 2.1.1: leaves and nodes are hashed with different first octets); its root, the number of leaves and
-both institutions are signed. So a burst of hundreds of documents costs one signature, and each of them can later be
+A statement is (receiver, sender, LK0, position, status, digest, time, reason). The statements of a packet are the
+leaves of a hash tree (RFC 9162, section 2.1.1: leaves and nodes are hashed with different first octets); its root, the
+number of leaves and both institutions are signed. The leaf names the addressee and the position in its stream, so that
+no statement can be used at another node or about another position. Version 1 of the leaf named neither. So a burst of
+hundreds of documents costs one signature, and each of them can later be
 proved alone, by its path to the root, without showing the others (``proof``).
 
 What else a node says about messages (answers, inquiries of role R) is signed over the octets of the packet: it settles
@@ -31,11 +33,15 @@ class Statement(NamedTuple):
     digest: str  #: as it travelled with the message, hexadecimal
     at: int  #: milliseconds since 1970 UTC, by the receiver's clock
     reason: str = ""
+    sender: str = ""  #: address of the node that is told; empty in version 1
+    sid: int = -1  #: position of the message in its stream, -1 for classes 1 and 2; not in version 1
 
 
 def leaf(statement: Statement) -> bytes:
-    """The leaf of a statement."""
-    return sha256(LEAF + canonical("semq receipt 1", *statement)).digest()
+    """The leaf of a statement: version 2, or version 1 if the statement names no sender."""
+    *facts, sender, sid = statement
+    octets = canonical("semq receipt 2", sender, sid, *facts) if sender else canonical("semq receipt 1", *facts)
+    return sha256(LEAF + octets).digest()
 
 
 def _level(nodes: Sequence[bytes]) -> list[bytes]:

@@ -7,11 +7,13 @@ them; a timer that writes ``semq node metrics`` into the folder of a textfile co
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
 OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
+SHOWN_MAX = 5  # kinds of violations in words
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
 
@@ -48,6 +50,9 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     if submissions is not None:
         detail = ", ".join(_about_submissions(status, submissions))
         found.append(Check("submissions", WARNING if detail else OK, detail))
+    violations = status.get("violations")
+    if violations:
+        found.append(Check("violations", WARNING, _violations(violations)))
     extract = status.get("extract")
     if extract:
         failed = extract["exit_status"] != 0
@@ -60,6 +65,20 @@ def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[st
         yield f"documents handed over by SQL were refused ({counts['refused']}): `semq failed list`"
     for target, why in sorted(status.get("sql_waiting", {}).items()):
         yield f"documents handed over by SQL for {target} wait: {why}"
+
+
+def _violations(seen: Sequence[Mapping[str, Any]]) -> str:
+    """Who has sent what must not be sent in the last day, and how often."""
+    told = [
+        f"{one['who']}: {one['what']} {one['count']} times, last {_moment(one['last'])} ({one['text']})"
+        for one in seen[:SHOWN_MAX]
+    ]
+    more = [f"{len(seen) - SHOWN_MAX} more in node.status"] if len(seen) > SHOWN_MAX else []
+    return "; ".join(told + more)
+
+
+def _moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
 
 
 def health(node: str, found: Sequence[Check]) -> dict[str, Any]:

@@ -12,17 +12,21 @@ from datetime import timedelta
 
 import structlog
 from cryptography import x509
+from msgspec.structs import asdict
 
 from semq.clock import Clock
+from semq.engine.ports import CertificateNews
 from semq.errors import SemqError
 from semq.pki import Identity, NodeCertificate, TrustStore, read_certificate
 from semq.pki.errors import Untrusted
 from semq.seal.errors import SignerUnknown
 from semq.seal.keys import PrivateKey, PublicKey, key_id
+from semq.seal.voucher import is_vouched, vouched, without_vouchers
 from semq.umx_t.address import Address, parse_address
 
 CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
 CHAIN_SIZE_MAX = 64 * 1024  # characters
+SEEN_MAX = 256  # certificates of one node that are known again
 END = "-----END CERTIFICATE-----"
 log = structlog.get_logger("semq.keyring")
 
@@ -34,9 +38,16 @@ class Own:
     identity: Identity
     certificates: tuple[str, ...]
     public: dict[str, PublicKey] = field(default_factory=dict)
+    introduced: tuple[str, ...] = ()  #: the certificates, each vouched for by our other keys
 
     def __post_init__(self) -> None:
         self.public = {name: key.public_key() for name, key in self.identity.keys.items()}
+        self.introduced = tuple(map(self._vouched, self.certificates))
+
+    def _vouched(self, pem: str) -> str:
+        certificate = read_certificate(split(pem)[0].encode())
+        others = [key for name, key in self.identity.keys.items() if name != certificate.key_id]
+        return vouched(pem, str(certificate.node), certificate.fingerprint, others)
 
 
 class NodeKeys:
@@ -59,6 +70,8 @@ class NodeKeys:
         self._refresh = refresh
         self._partners: dict[str, list[tuple[NodeCertificate, str]]] = {}
         self._certified: set[str] = set()  #: nodes of which a certificate was ever believed
+        self._seen: dict[str, set[str]] = {}  #: fingerprints by node, also of what is no longer believed
+        self._news: list[CertificateNews] = []
         self.mine = own
 
     @property
@@ -109,16 +122,18 @@ class NodeKeys:
     def remember(self, node: str, certificates: Sequence[str]) -> None:
         """What the store kept of a node: nothing is kept of one without a certificate."""
         self.heard(node, certificates)
+        self._news.clear()
         self._certified.add(node)
 
     def introduction(self) -> tuple[str, ...]:
         """Our certificates, the active one first."""
         self.mine = self._refresh(self.mine)
-        return () if self.mine is None else self.mine.certificates
+        return () if self.mine is None else self.mine.introduced
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """Believe what can be believed; whether the key to wrap for has changed."""
         before, now = self.receiver(node), self._clock.wall()
+        known = {found.key_id: found.public_key for found, _ in self._partners.get(node, ())}
         there_before = {pem: found for found, pem in self._partners.get(node, ())}
         believed = []
         for pem in certificates[:CERTIFICATES_MAX]:
@@ -132,12 +147,35 @@ class NodeKeys:
         over = [pair for pair in self._partners.get(node, ()) if pair[0].not_after < now]
         believed += [pair for pair in over if pair[0].fingerprint not in there][:CERTIFICATES_MAX]
         if believed:
+            self._tell(node, believed, known)
             self._partners[node] = believed
             self._certified.add(node)
         else:
             self._partners.pop(node, None)
         after = self.receiver(node)
         return after is not None and (before is None or key_id(before) != key_id(after))
+
+    def _tell(self, node: str, believed: Sequence[tuple[NodeCertificate, str]], known: Mapping[str, PublicKey]) -> None:
+        """Note the certificates that were not known before, and which of them an older key vouches for."""
+        seen = self._seen.setdefault(node, set())
+        for found, pem in believed:
+            if found.fingerprint in seen:
+                continue
+            is_same_key = found.key_id in known
+            good = is_same_key or is_vouched(pem, node, found.fingerprint, known)
+            news = CertificateNews(node, found.fingerprint, found.key_id, node not in self._certified, good)
+            self._news.append(news)
+            if len(seen) < SEEN_MAX:
+                seen.add(found.fingerprint)
+
+    def news(self) -> list[CertificateNews]:
+        """Certificates of partners that were not known before, each told once."""
+        news, self._news = self._news, []
+        for one in news:
+            good = one.is_first or one.is_vouched
+            say = log.info if good else log.warning
+            say("certificate_known" if good else "certificate_unvouched", **asdict(one))
+        return news
 
     def look_again(self) -> None:
         """Believe of what is known only what trusted authorities stand behind now, also of what has run out."""
@@ -158,6 +196,7 @@ class NodeKeys:
 
 def split(pem: str) -> tuple[str, list[x509.Certificate]]:
     """The first certificate of a PEM text, and those that follow: the chain to its authority. Raises Untrusted."""
+    pem = without_vouchers(pem)
     first, mark, rest = pem.partition(END)
     if END not in rest:
         return first + mark, []

@@ -415,6 +415,7 @@ class Node(Generic[E]):
             "engine_lives": self.lives,
             "store_open": not self._is_lost and not self._begins_again,
             "counters": dict(self.engine_counters()),
+            "violations": self.engine_violations(),
             "amqp": self.server.counts(),
             "shortage": self.server.alarm,
             "store": {name: getattr(counters, name) for name in counters.__slots__},
@@ -436,6 +437,10 @@ class Node(Generic[E]):
     async def metrics(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Operation ``node.metrics``: figures for Prometheus."""
         return {"text": metrics(await self.status({}), self.settings.tls.warn_days)}
+
+    def engine_violations(self) -> list[dict[str, str | int]]:
+        """Who has sent what must not be sent, and how often, in the last day."""
+        raise NotImplementedError
 
     def engine_counters(self) -> Mapping[str, int]:
         """What the engine has counted."""

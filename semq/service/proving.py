@@ -23,7 +23,7 @@ from semq.store import chaining, names, reading
 from semq.store.postgres import PostgresStore
 from semq.umx_t.address import parse_address
 
-RECEIPT = re.compile(r"receipt (\d+) place (\d+) stated at (\d+)")
+RECEIPT = re.compile(r"receipt (\d+) place (\d+)(?: sid (-?\d+))? stated at (\d+)")  # older receivers sign no sid
 SEALED = re.compile(r"sealed ([A-Za-z0-9_-]{22})")
 ORIGIN = re.compile(r"the document of (\S+), sealed for key")
 ORIGINS_MAX = 100  # how often one document may have been sealed again
@@ -120,7 +120,8 @@ class Operations:
         said = RECEIPT.fullmatch((_line(lines, "DELIVERED") or {}).get("detail", ""))
         if accepted is None or said is None:
             raise NoReceipt(id=lk0s[0])
-        number, place, at = map(int, said.groups())
+        number, place, at = (int(said[group]) for group in (1, 2, 4))
+        sid = None if said[3] is None else int(said[3])
         kept = await read(reading.receipts, number)
         receiver = str(parse_address(accepted["target"]).node)
         keys = sealing.keys
@@ -130,7 +131,7 @@ class Operations:
         leaves = [kept.leaves[n : n + HASH_LENGTH] for n in range(0, len(kept.leaves), HASH_LENGTH)]
         proof = Proof(
             receiver=receiver, sender=str(sealing.node), lk0=lk0s[0], status="RECV", digest=accepted["digest"], at=at,
-            salt=await self._salt(sealing, lk0s[0], accepted["detail"]), place=place, count=len(leaves),
+            sid=sid, salt=await self._salt(sealing, lk0s[0], accepted["detail"]), place=place, count=len(leaves),
             path=path(leaves, place), signature=signature, certificates=[keys.certificate(receiver, key_id) or ""],
         )  # fmt: skip
         check_proof(proof, keys.signer(receiver, key_id))  # never hand out what does not convince

@@ -33,7 +33,10 @@ def sealing_of(
     s = settings.secrecy
     limits = Limits(s.session_messages, s.session_bytes, s.session_s)
     patience_s = PATIENCE * settings.protocol.inquiry_s
-    policy = Policy(tuple(s.required_with), tuple(s.unsigned_floors_from), limits, patience_s)
+    policy = Policy(
+        required_with=tuple(s.required_with), unsigned_floors_from=tuple(s.unsigned_floors_from),
+        unproved_from=tuple(s.unproved_from), mixed=s.mixed_network, limits=limits, patience_s=patience_s,
+    )  # fmt: skip
     return Sealing(address, keys, clock, draw_secret, policy)
 
 

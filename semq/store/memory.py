@@ -19,6 +19,7 @@ from semq.store.ended import Row as AnyRow
 from semq.store.ended import end, rows_of
 from semq.store.postgres_errors import DecisionFailed, StoreFenced, StoreUnavailable
 from semq.store.rows import (
+    CORRECTED,
     InStream,
     InStreamKey,
     KeptKey,
@@ -378,9 +379,7 @@ def check(tables: Tables, unit: Unit) -> None:
     for object_id, before in unit.changed_outbound.items():
         stored = tables.outbound.get(object_id)
         _guard(stored is not None and stored.ss_status is before, "compare-and-set", object_id=object_id, before=before)
-        _guard(
-            stored is None or stored.outcome in (None, unit.outbound[object_id].outcome), "final", object_id=object_id
-        )
+        _guard(stored is None or _may_end(stored, unit.outbound[object_id]), "final", object_id=object_id)
         _check_outbound(unit.outbound[object_id])
     places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
     for object_id, row in unit.new_outbound.items():
@@ -398,13 +397,19 @@ def check(tables: Tables, unit: Unit) -> None:
         _guard(recorded, "one transaction for ledger and row", bref=bref)
 
 
+def _may_end(stored: Outbound, row: Outbound) -> bool:
+    """An outcome is final; only one that the platform alone has told is corrected by the receiver's word (S5c)."""
+    corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTED
+    return corrected or stored.outcome in (None, row.outcome)
+
+
 def _check_keys(tables: Tables, unit: Unit) -> None:
     for name, staged, stored in (
         ("token", unit.new_tokens, tables.tokens),
-        ("ledger", unit.new_recorded, tables.recorded),
+        ("ledger", unit.new_recorded.keys() - unit.given_way, tables.recorded),
         ("seen", unit.new_seen, tables.seen),
     ):
-        taken = staged.keys() & stored.keys() if staged else ()
+        taken = set(staged) & stored.keys() if staged else ()
         _guard(not taken, name, keys=[str(key) for key in taken])
     for key in unit.changed_out_streams & tables.out_streams.keys():
         _guard(unit.out_streams[key].next_sid >= tables.out_streams[key].next_sid, "positions rise", stream=key)

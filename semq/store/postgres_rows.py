@@ -163,6 +163,7 @@ def pending_values(row: Pending) -> Values:
         row.digest,
         row.size,
         microseconds(row.received_at),
+        row.proved,
     )
 
 
@@ -171,6 +172,7 @@ def pending_of(values: Values) -> Pending:
     (
         bref, lk0, _store, _inc, _object_id, sid, target, user, save_fwd, ack2, status, lk1, p_ack, s_ack, app_status,
         deliveries, prev_inc, prev_sid, order_key, domain, type_, subtype, key, code, words, digest, size, received_at,
+        proved,
     ) = values  # fmt: skip
     node_type, _, node_id = target.partition(".")
     return Pending(
@@ -193,18 +195,19 @@ def pending_of(values: Values) -> Pending:
         digest,
         size,
         received_at,
+        proved,
     )
 
 
 def recorded_values(stream: int, sid: int, entry: Recorded) -> Values:
     """A row of tb_0030_ledger."""
-    return (stream, sid, entry.status, entry.digest, *(entry.reason or NO_REASON))
+    return (stream, sid, entry.status, entry.digest, *(entry.reason or NO_REASON), entry.proved)
 
 
 def recorded_of(values: Values) -> Recorded:
     """A row of tb_0030_ledger as loaded, without its key."""
-    status, digest, code, words = values
-    return Recorded(ARRIVAL[status], digest, _reason(code, words))
+    status, digest, code, words, proved = values
+    return Recorded(ARRIVAL[status], digest, _reason(code, words), proved)
 
 
 def line_values(number: int, line: LedgerLine) -> Values:

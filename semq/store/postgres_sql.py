@@ -10,6 +10,7 @@ from semq.store import proof_tables as proof_tables  # their tables are part of 
 from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store.postgres_broker import BROKER
+from semq.store.rows import CORRECTED
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direction.OWN)
@@ -69,7 +70,7 @@ LOAD: dict[str, str] = {
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
         CROSS JOIN LATERAL (SELECT * FROM tb_0030_stream t WHERE t.store = k.store AND t.inc = k.inc OFFSET 0) s""",
     "recorded": """
-        SELECT sid, status, digest, reason_code, reason_text FROM tb_0030_ledger
+        SELECT sid, status, digest, reason_code, reason_text, proved FROM tb_0030_ledger
         WHERE stream = (SELECT number FROM tb_0030_stream WHERE store = $1::text AND inc = $2::bigint)
             AND sid = ANY($3::bigint[])""",
     "seen": "SELECT ident FROM tb_0030_seen WHERE ident = ANY($1::text[])",
@@ -180,6 +181,11 @@ CHANGES = (
 )
 CHANGES_FROM = 4  # the parameters before: object ids, custodians, the status before
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
+# Outcomes are final, but for the receiver's word against that of the platform alone (PROTOCOL.md S5c).
+MAY_CORRECT = (
+    f"(${OUTCOME_AT}::smallint = {Outcome.DELIVERED:d}"
+    f" AND outcome IN ({', '.join(f'{one:d}' for one in sorted(CORRECTED))}))"
+)
 
 WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -197,7 +203,7 @@ WRITE: dict[str, str] = {
             SET custodian = ($2::text[])[array_position($1::bigint[], object_id)],
                 {", ".join(f"{name} = ${i}::{type_}" for i, (name, type_) in enumerate(CHANGES, CHANGES_FROM))}
             WHERE object_id = ANY($1::bigint[]) AND ss_status = $3::smallint
-                AND (outcome IS NULL OR outcome = ${OUTCOME_AT}::smallint)""",
+                AND (outcome IS NULL OR outcome = ${OUTCOME_AT}::smallint OR {MAY_CORRECT})""",
         "cardinality($1::bigint[])",
     ),
     "delete_outbound": _expect("DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[])", "cardinality($1::bigint[])"),
@@ -230,6 +236,8 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
+    # A forgery gives its place to the document whose origin is proved, which is inserted behind.
+    "give_way": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": "INSERT INTO tb_0030_seen (ident, store) SELECT * FROM unnest($1::text[], $2::text[])",
     "platform_acked": f"""
         UPDATE tb_0030 SET p_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND p_ack_status = {OWED}""",

@@ -28,8 +28,8 @@ _TABLES = [table.name for table in INSERTED]
 # Fields of Unit in which a change can be staged: a unit in which all of these are empty is only read.
 STAGED = (
     "new_outbound changed_outbound deleted_outbound new_bodies dropped_bodies new_tokens changed_out_streams"
-    " changed_last_pos changed_in_streams raised_floors new_recorded new_seen new_pending platform_acked sender_acked"
-    " given handled deleted_pending taken_submissions refused_submissions requeued_submissions"
+    " changed_last_pos changed_in_streams raised_floors given_way new_recorded new_seen new_pending platform_acked"
+    " sender_acked given handled deleted_pending taken_submissions refused_submissions requeued_submissions"
     " removed_submissions taken_done ledger broker rare"
 ).split()
 
@@ -114,6 +114,8 @@ def _stream_changes(unit: Unit, batch: Batch) -> None:
     for in_key in unit.raised_floors:
         risen = unit.in_streams[in_key]
         batch.append(("forget", [int8(risen.number), int8(risen.floor)]))
+    for slot in unit.given_way:
+        batch.append(("give_way", [int8(unit.in_streams[slot.stream].number), int8(slot.sid)]))
     for in_key in unit.changed_in_streams:
         stream = unit.in_streams[in_key]
         closed = None if stream.closed is None else int8(stream.closed)

@@ -14,6 +14,8 @@ from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 Reason = tuple[str, str]  # code SEMQ-nnnn, text
+# Outcomes that may have been told by the platform's word alone: that of the receiver makes DELIVERED of them (S5c).
+CORRECTED = frozenset({Outcome.REJECTED, Outcome.UNKNOWN, Outcome.DROPPED})
 
 
 class OutStreamKey(NamedTuple):
@@ -111,6 +113,7 @@ class Pending:
     digest: bytes = b""
     size: int = 0
     received_at: int = 0
+    proved: bool = False  #: a seal or a signature proves that it comes from the institution that it names
 
     @property
     def is_class3(self) -> bool:
@@ -152,6 +155,7 @@ class Recorded:
     status: Arrival
     digest: bytes = b""
     reason: Reason | None = None
+    proved: bool = False
 
 
 @dataclass(slots=True, frozen=True)

@@ -267,6 +267,7 @@ tb_0030 = Table(
     col("digest", LargeBinary, "''"),
     col("size", BigInteger, "0"),
     moment("received_at"),
+    col("proved", Boolean, "false"),
     one_of("save_fwd", SaveFwd),
     one_of("status", (Arrival.RECV, Arrival.REJ, Arrival.VOID)),
     one_of("p_ack_status", AckStatus),
@@ -304,6 +305,7 @@ tb_0030_ledger = Table(
     col("status", SmallInteger),
     col("digest", LargeBinary, "''"),
     *reason(),
+    col("proved", Boolean, "false"),
     one_of("status", (Arrival.RECV, Arrival.REJ, Arrival.VOID)),
     CheckConstraint("sid >= 0", name="counts_up"),
 )

@@ -227,6 +227,7 @@ class Unit:
     changed_in_streams: set[InStreamKey] = field(default_factory=set)
     raised_floors: set[InStreamKey] = field(default_factory=set)  #: ledger entries below are forgotten
     new_recorded: dict[Slot, Recorded] = field(default_factory=dict)
+    given_way: set[Slot] = field(default_factory=set)  #: stored entries that the new ones at their places replace
     new_seen: dict[str, LK0] = field(default_factory=dict)
     new_pending: dict[int, Pending] = field(default_factory=dict)
     new_pending_bodies: dict[int, Stored] = field(default_factory=dict)
@@ -307,6 +308,11 @@ class Unit:
     def record(self, slot: Slot, entry: Recorded) -> None:
         """Take a place in the receiver's ledger, in the transaction that inserts the row (rule R1)."""
         self.recorded[slot] = self.new_recorded[slot] = entry
+
+    def give_way(self, slot: Slot) -> None:
+        """Give up what was recorded at a place; ``record`` says what is there now."""
+        if slot not in self.new_recorded:
+            self.given_way.add(slot)
 
     def raise_floor(self, stream: InStream, floor: int) -> None:
         """Forget the ledger entries below ``floor``; a lower floor is old news."""

@@ -55,7 +55,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     alg: str = ""  #: how the session key is wrapped and the payload sealed
     key_id: str = ""  #: of the receiver's certificate key that the session key is wrapped for
     origin: str = ""  #: place of the message whose ciphertext this one sends again: LK0, sid, prev
-    signature: str = ""  #: of a void marker: by its sender, where that has a certificate
+    signature: str = ""  #: by its sender, where that has a certificate
+    proved: bool = False  #: in the receiver's store: a seal or a signature proves its sender; never travels
     unknown: dict[str, Any] = {}  #: attributes of a newer version: tolerated and carried (row Q20)
 
     @property

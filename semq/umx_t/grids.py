@@ -42,6 +42,7 @@ class Heard(Word):
     discarded = "Ack-Fwd with flag 3: the target is offline and the class is 1"
     save = "S4: Ack-Save, or the answer CUSTODY"
     recv = "S5: the receiver recorded it"
+    corrected = "S5c: the receiver recorded it, and it had ended by the platform's word alone"
     rej = "S5: the receiver refused it"
     void = "S5: the void marker took its place; LOST, REJECTED or UNKNOWN by what the row says the marker came of"
     settled = "S5: the receiver has forgotten it, as one does below the floor"
@@ -85,6 +86,7 @@ fwd_failed      .                 SS_INIT:wake      SS_INIT:wake      .         
 discarded       !                 !                 !                 !                 !                 !                 !
 save            SS_ACK:custody    SS_ACK:custody    SS_ACK:custody    .:custody         SS_ACK:custody    SS_ACK:custody    .
 recv            SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    .:reack2
+corrected       !                 !                 !                 !                 !                 !                 SS_ACK2:reack2
 rej             REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   .:reack2
 void            CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  .:reack2
 settled         UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    .:reack2
@@ -119,6 +121,7 @@ fwd_failed      !                 .                 .                 .         
 discarded       !                 DROPPED           DROPPED           .                 .
 save            SS_ACK            SS_ACK            SS_ACK            .                 .
 recv            SS_ACK2           SS_ACK2           SS_ACK2           SS_ACK2           .
+corrected       !                 !                 !                 !                 SS_ACK2
 rej             REJECTED          REJECTED          REJECTED          REJECTED          .
 void            !                 !                 !                 !                 !
 settled         !                 !                 !                 !                 !

@@ -101,6 +101,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text, for REJ and refusals
     digest: Digest = ""  #: SHA-256 of the payload, hexadecimal
     at: Number = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
+    sid: Place = -1  #: Ack2: the position that the receiver speaks of
     floors: dict[Inc, tuple[Number, Number | None]] | None = None  #: ReAck2: incarnation to (floor, closed or null)
     att: Number = 0
     lk1: Copy | None = None

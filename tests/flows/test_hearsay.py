@@ -179,7 +179,7 @@ def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
     ("source", "flag", "facts", "noted"),
     [
         pytest.param(C, AckFlag.END_TO_END, {}, LIE, id="ReAck2 of another node"),
-        pytest.param(A, AckFlag.TRANSPORT, {}, HINT, id="ReAck of a node"),
+        pytest.param(A, AckFlag.TRANSPORT, {}, LIE, id="ReAck of a node"),
         pytest.param(PLATFORM, AckFlag.TRANSPORT, {"src_ref_id": 999}, HINT, id="ReAck of another copy"),
         pytest.param(PLATFORM, AckFlag.TRANSPORT, {"src_semq_db_id": 9}, HINT, id="ReAck of another store's copy"),
     ],

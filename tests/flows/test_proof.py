@@ -74,9 +74,9 @@ def test_a_receipt_can_be_proved_alone(world: World) -> None:
     kept = {row.number: row for row in world.a.store.tables.rare if isinstance(row, KeptReceipts)}
     assert len(lines) == 7
     for line in lines:
-        _, number, _, place, _, _, at = line.detail.split()
+        _, number, _, place, _, sid, _, _, at = line.detail.split()
         leaves = [kept[int(number)].leaves[n : n + 32] for n in range(0, len(kept[int(number)].leaves), 32)]
-        statement = Statement("1.56001", line.lk0, "RECV", digest_of(world, line.lk0), int(at))
+        statement = Statement("1.56001", line.lk0, "RECV", digest_of(world, line.lk0), int(at), "", "1.10008", int(sid))
         assert leaf(statement) == leaves[int(place)]
         assert climb(leaf(statement), int(place), path(leaves, int(place))) == root(leaves)
 

@@ -318,25 +318,54 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
     assert world.a.told.events[-1].reason[0] == "SEMQ-5206"
 
 
-def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_never_reported_delivered(world: World) -> None:
-    """B takes documents in clear from A; what it got is in its signed receipt, and A compares."""
+def in_clear(world: World) -> Callable[[Wire, Frame], Frame]:
+    """The hub puts a document of its own in the place of each that is for B."""
 
     def tamper(wire: Wire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             e = frame.envelope
             clear = replace(e.attributes, encrypt=False)
-            plain = replace(e, attributes=clear, session_key="", alg="", key_id="", digest=sha256(b"pay me").digest())
+            bare = replace(e, attributes=clear, session_key="", alg="", key_id="", signature="")
+            plain = replace(bare, digest=sha256(b"pay me").digest())
             return replace(frame, envelope=plain, body=b"pay me", header=None)
         return frame
 
-    world.tamper = tamper
+    return tamper
+
+
+def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_recorded(world: World) -> None:
+    world.tamper = in_clear(world)
+    send(world, SECRET)
+    world.settle()
+    assert world.b.app.payloads == []
+    assert not world.b.store.tables.recorded
+    assert world.b.lines(Event.VIOLATION) == 1
+    world.tamper = lambda wire, frame: frame
+    world.later(60)
+    assert world.b.app.payloads == [SECRET]
+    assert world.b.app.got[0].envelope.proved
+    assert world.a.told.kinds[-1] == "delivered"
+
+
+def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world: World) -> None:
+    """B's operator lets what A says count without a proof; a proof counts more."""
+    assert isinstance(world.b.sealing, Sealing)
+    world.b.sealing.policy = Policy(unproved_from=["10008"])
+    world.tamper = in_clear(world)
     send(world, SECRET)
     world.settle()
     assert world.b.app.payloads == [b"pay me"]
-    world.tamper = lambda wire, frame: frame
-    world.later(60)
+    assert not world.b.app.got[0].envelope.proved
     assert outcomes(world.a) == [None]
-    assert world.a.lines(Event.VIOLATION) >= 2
+    assert world.a.lines(Event.VIOLATION) == 1
+    world.tamper = lambda wire, frame: frame
+    world.later(120)
+    assert world.b.app.payloads == [b"pay me", SECRET]
+    assert world.b.app.got[1].envelope.proved
+    assert any(line.detail.startswith("SEMQ-5215") for line in world.b.store.tables.ledger)
+    assert world.a.told.kinds[-1] == "delivered"
+    world.later(400)
+    assert world.is_clean()
 
 
 def test_a_directory_that_takes_certificates_away_does_not_bring_back_unsigned_receipts(world: World) -> None:

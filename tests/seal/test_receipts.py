@@ -19,7 +19,7 @@ from semq.seal.receipts import (
 )
 from tests.seal.parties import A, B, Pair
 
-STATEMENT = Statement(B, "1.10008.1.1.a.7", "RECV", "00" * 32, 1_800_000_000_000)
+STATEMENT = Statement(B, "1.10008.1.1.a.7", "RECV", "00" * 32, 1_800_000_000_000, "", A, 6)
 
 
 @given(st.integers(1, 70), st.data())
@@ -37,6 +37,7 @@ def test_order_number_and_every_field_count() -> None:
     fields = [name for name in Statement._fields if name != "at"]
     changed = {leaf(Statement(**(STATEMENT._asdict() | {name: "other"}))) for name in fields}
     assert len(changed | {one, leaf(STATEMENT._replace(at=1))}) == len(Statement._fields) + 1
+    assert len({one, leaf(STATEMENT._replace(sender="")), leaf(STATEMENT._replace(sender="", sid=-1))}) == 2
     messages = {tree_message(B, A, 2, one), tree_message(A, B, 2, one), tree_message(B, A, 3, one)}
     messages |= {packet_message(B, A, "809", one), packet_message(B, A, "810", one), packet_message(B, A, "809", two)}
     assert len(messages) == 6

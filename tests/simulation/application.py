@@ -11,10 +11,9 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from semq.engine.ports import Accepted, AppEvent, Delivery, Opened, Submission
+from semq.engine.ports import Accepted, AppEvent, ClearOpener, Delivery, Opened, Submission
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
-from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Body, Envelope
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SaveFwd
@@ -49,14 +48,8 @@ class Told:
     ops: Sequence[Any] = ()
 
 
-class SimOpener:
-    """Opens what arrives; poison cannot be opened."""
-
-    def takes_floor(self, source: Address) -> bool:
-        return True
-
-    def check_marker(self, envelope: Envelope) -> None:
-        """Nobody signs here."""
+class SimOpener(ClearOpener):
+    """Opens what arrives; poison cannot be opened, and nobody signs."""
 
     def open(self, envelope: Envelope, body: Body) -> Opened:
         if body[:1] == POISON:

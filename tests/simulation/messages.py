@@ -30,6 +30,7 @@ class Message:
     barred: bool = False  #: the platform refuses it at its door, always or at times
     returned: bool = False  #: an operator of the platform has refused a stored copy
     refused_as: set[bool] = field(default_factory=set)  #: and it was the payload, the marker (True), or both in turn
+    lied: bool = False  #: the platform has refused it falsely: its receiver has it
     untold: bool = False  #: and its source was not served any more
     recorded: Arrival | None = None  #: in the receiver's store as it is now
     ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store

@@ -24,7 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
 from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, Message
-from tests.simulation.truth import belies, is_true
+from tests.simulation.truth import belies, is_correction, is_true
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -116,7 +116,10 @@ class Oracle:
         if message is None or event.kind not in ("delivered", "failed"):
             return
         outcome = message.outcome.name if message.outcome else ""
-        self._demand(event.outcome == outcome, "I6", f"reported {event.outcome}, committed {outcome}: {event.lk0}")
+        # What is corrected in the same commit is told all the same, and then its correction.
+        was_corrected = message.lied and event.outcome in {one.name for one in message.ends}
+        is_told = event.outcome == outcome or was_corrected
+        self._demand(is_told, "I6", f"reported {event.outcome}, committed {outcome}: {event.lk0}")
 
     def given(self, host: "LocalHost", delivery: Delivery) -> None:
         """The receiver's application gets a document."""
@@ -260,7 +263,8 @@ class Oracle:
         outcome, lk0 = row.outcome, row.lk0
         assert outcome is not None
         before = message.outcome
-        self._demand(before is None or message.source_restored, "I6", f"{before} became {outcome}: {lk0}")
+        may_change = before is None or message.source_restored or is_correction(message, row)
+        self._demand(may_change, "I6", f"{before} became {outcome}: {lk0}")
         self._demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true: {message}")
         message.outcome = outcome
         message.ends.add(outcome)
@@ -311,6 +315,10 @@ class Oracle:
         message = self._message(lk0)
         message.returned = True
         message.refused_as.add(void)
+
+    def lies(self, lk0: LK0) -> None:
+        """The platform refuses what its receiver has: a receipt has to correct that."""
+        self._message(lk0).lied = True
 
     def _is_returned(self, message: Message, row: Outbound) -> bool:
         """Whether an operator has refused the copy, and its sender has that on its disk: nobody is left uninformed."""

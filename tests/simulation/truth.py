@@ -17,7 +17,8 @@ def is_true(message: Message, outcome: Outcome, row: Outbound, rough: bool) -> b
         case Outcome.DELIVERED:
             return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
         case Outcome.REJECTED:
-            return Arrival.REJ in ever or _was_barred(message) or _was_returned(message) or _has_expired(message, row)
+            told = _was_barred(message) or _was_returned(message) or _has_expired(message, row)
+            return told or Arrival.REJ in ever or message.lied
         case Outcome.CANCELLED:
             # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
             # A sender that was put back to a backup does not know that it had sent them (section 19).
@@ -30,6 +31,17 @@ def is_true(message: Message, outcome: Outcome, row: Outbound, rough: bool) -> b
             return not message.must or message.source_restored or _is_given_up(message, row)
         case Outcome.DROPPED:
             return message.save_fwd is SaveFwd.DROP and (rough or not ever)
+
+
+def is_correction(message: Message, row: Outbound) -> bool:
+    """Whether the platform's word alone had ended it, and its receiver has it: nothing else corrects an end (S5c)."""
+    by_platform = {
+        Outcome.REJECTED: (message.barred or message.lied) and not row.void,
+        Outcome.UNKNOWN: message.returned or (message.cancelled and row.void),
+        Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
+    }
+    was_told = message.outcome is not None and by_platform.get(message.outcome, False)
+    return was_told and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.ever
 
 
 def belies(message: Message, rough: bool) -> bool:

@@ -1,0 +1,50 @@
+"""Who has sent what must not be sent, and how often: bounded memory for health and status.
+
+Every violation is counted here, also those for which ``violations`` admits no line. Kept by the speaker that was named
+and by kind; beyond so many pairs, all others count as one.
+"""
+
+from dataclasses import dataclass
+
+KEPT_MAX = 100
+OTHERS = ("others", "")
+NAME_MAX = 140  # characters
+SHOWN_MS = 86_400_000  # health speaks of the last day
+
+
+@dataclass(slots=True)
+class Seen:
+    """Violations of one kind by one speaker."""
+
+    count: int
+    first: int  #: milliseconds since 1970 UTC
+    last: int
+    text: str  #: the newest, in words
+
+
+class Misconduct:
+    """What the peers of one engine have done in its life."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], Seen] = {}
+
+    def note(self, who: str, text: str, at: int) -> None:
+        """Count a violation; ``who`` is the speaker that was named, ``text`` begins with the code of the error."""
+        what, _, text = text.partition(" ")
+        key = who[:NAME_MAX], what
+        if key not in self._seen and len(self._seen) >= KEPT_MAX:
+            key = OTHERS
+        seen = self._seen.get(key)
+        if seen is None:
+            self._seen[key] = Seen(1, at, at, text[:200])
+        else:
+            seen.count, seen.last, seen.text = seen.count + 1, at, text[:200]
+
+    def told(self, since: int = 0) -> list[dict[str, str | int]]:
+        """Those that went on after a moment, the most frequent first."""
+        ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
+        ordered = [item for item in ordered if item[1].last >= since]
+        return [
+            {"who": who, "what": what, "count": s.count, "first": s.first, "last": s.last, "text": s.text}
+            for (who, what), s in ordered
+        ]

@@ -1,0 +1,43 @@
+"""What a sender makes of copies that their receiver cannot believe any more (PROTOCOL.md S16).
+
+Nobody vouches for the key that they were signed with: its certificate was revoked. Nothing is recorded of them, since
+what is not proved takes no place in the receiver's ledger, so they would be asked about for ever. What came in clear is
+signed anew whenever it is sent; what is sealed under an older key of ours becomes another message (``rewrapping``) once
+a marker has its place. Called by ``sending``.
+"""
+
+from typing import TYPE_CHECKING
+
+from semq.engine.bodies import decode_envelope
+from semq.engine.errors import BodyUnreadable, NotYours
+from semq.seal.errors import SignerGone
+from semq.store.rows import Outbound, Side
+from semq.store.unit import Unit
+from semq.umx_t.grids import Heard
+from semq.umx_t.records import Answer, Receipt
+
+if TYPE_CHECKING:
+    from semq.engine.sending import _OwnRows
+
+
+def is_unbelieved(record: Receipt) -> bool:
+    """Whether a receiver says that it cannot believe a copy, and has recorded nothing."""
+    return record.status is Answer.NOT and record.reason is not None and record.reason[0] == SignerGone.code
+
+
+def unbelieved(work: "_OwnRows", unit: Unit, row: Outbound, record: Receipt) -> None:
+    """Send it again, as it is or as another message; a copy under a key that is not ours was not made by us."""
+    if row.void or row.outcome is not None:
+        return
+    try:
+        envelope = decode_envelope(unit.bodies.get(row.object_id))
+    except BodyUnreadable:
+        return
+    if not envelope.is_sealed:
+        work._hear(unit, row, Heard.resend, "the receiver does not believe the copy that it has seen")
+    elif work._sender.is_outdated(envelope):
+        # The end of class 3 is its receiver's ledger's to say: a marker asks it.
+        work._hear(unit, row, Heard.returned if row.sid >= 0 else Heard.rej, reason=record.reason)
+    else:
+        error = NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
+        work._core.violation(unit, Side.SENDER, error, str(row.lk0), str(work._source))

@@ -1,0 +1,79 @@
+"""Who made a document, for whoever cannot open it or to whom it came in clear: @Signature of a document.
+
+    2.<key id>.<signature>.<octets of the body>.<place>.<count>[.<hash>…]
+
+Documents that leave together for one institution are the leaves of a hash tree (``receipts``); its root, the number of
+leaves and both institutions are signed once, and each document carries its path to the root. A leaf binds every
+attribute that the sender set, the place of the message, the digest of the payload and the size of the body, but nothing
+that changes on the way. A seal proves the same of what can be opened; this proves it also of what cannot.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from semq.seal.canonical import canonical
+from semq.seal.errors import ReceiptForged
+from semq.seal.keys import PrivateKey, key_id, sign
+from semq.seal.receipts import HASH_LENGTH, LEAF, climb, path, root
+from semq.seal.token import octets_of, text_of
+
+VERSION = "2"
+TOGETHER_MAX = 32  # documents under one signature: five hashes each
+COUNT_MAX = 1 << 16
+
+
+class Origin(NamedTuple):
+    """The parts of @Signature."""
+
+    key_id: str
+    signature: bytes
+    size: int  #: octets of the body as its sender sent it
+    place: int
+    among: int  #: so many documents under the signature
+    path: tuple[bytes, ...]
+
+    def message(self, source: str, target: str, facts: bytes) -> bytes:
+        """What the sender has signed if these are the facts of the document."""
+        return _message(source, target, self.among, climb(_leaf(facts, self.size), self.place, self.path))
+
+
+def write_origins(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
+    """@Signature of each document, of which its facts and the octets of its body are given."""
+    starts = range(0, len(documents), TOGETHER_MAX)
+    return [
+        text for start in starts for text in _together(key, source, target, documents[start : start + TOGETHER_MAX])
+    ]
+
+
+def _together(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
+    leaves = [_leaf(facts, size) for facts, size in documents]
+    count, name = len(leaves), key_id(key.public_key())
+    signature = text_of(sign(key, _message(source, target, count, root(leaves))))
+    return [
+        ".".join((VERSION, name, signature, str(size), str(place), str(count), *map(text_of, path(leaves, place))))
+        for place, (_, size) in enumerate(documents)
+    ]
+
+
+def read_origin(text: str) -> Origin:
+    """The parts of @Signature. Raises ReceiptForged."""
+    version, *parts = text.split(".")
+    try:
+        name, signature, size, place, count, *neighbours = parts
+        hashes = tuple(map(octets_of, neighbours))
+        found = Origin(name, octets_of(signature), int(size), int(place), int(count), hashes)
+    except ValueError as error:
+        raise ReceiptForged("The signature of the document cannot be read.") from error
+    lengths_fit = all(len(each) in (0, HASH_LENGTH) for each in hashes)
+    if version != VERSION or not lengths_fit or not 0 <= found.place < found.among <= COUNT_MAX or found.size < 0:
+        raise ReceiptForged("The signature of the document is of an unknown form.", form=version[:20])
+    return found
+
+
+def _leaf(facts: bytes, size: int) -> bytes:
+    return sha256(LEAF + canonical("semq document origin 2", facts, size)).digest()
+
+
+def _message(source: str, target: str, count: int, root_: bytes) -> bytes:
+    return canonical("semq document origins 2", source, target, count, root_)

@@ -1,0 +1,63 @@
+"""Vouchers: a node's older keys sign its newer certificate, so that partners can tell a renewal from a replacement.
+
+They follow the certificate, and its chain, in the text that the directory passes on, as blocks of PEM that other
+readers skip. Whether a certificate is believed is asked of the authorities all the same: a voucher says that whoever
+had the old key wanted the new one.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+
+from semq.seal.canonical import canonical
+from semq.seal.errors import SignatureWrong
+from semq.seal.keys import PrivateKey, PublicKey, key_id, sign, verify
+
+VOUCHERS_MAX = 4  # under one certificate
+BLOCK = re.compile(r"-----BEGIN SEMQ VOUCHER-----\s([A-Za-z0-9+/=\s]{1,4096})-----END SEMQ VOUCHER-----\s?")
+LINE = 64
+
+
+def vouched(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateKey]) -> str:
+    """The text of a certificate with a voucher of each key."""
+    message = _message(node, fingerprint)
+    blocks = (f"{key_id(key.public_key())} ".encode() + sign(key, message) for key in list(keys)[:VOUCHERS_MAX])
+    return pem.rstrip() + "\n" + "".join(map(_block, blocks))
+
+
+def is_vouched(pem: str, node: str, fingerprint: str, known: Mapping[str, PublicKey]) -> bool:
+    """Whether one of the keys that are known (by key id) vouches for a certificate."""
+    message = _message(node, fingerprint)
+    return any(_fits(known[name], signature, message) for name, signature in _vouchers(pem) if name in known)
+
+
+def without_vouchers(pem: str) -> str:
+    """The certificate and its chain alone."""
+    return BLOCK.sub("", pem)
+
+
+def _vouchers(pem: str) -> Iterator[tuple[str, bytes]]:
+    for found in list(BLOCK.finditer(pem))[:VOUCHERS_MAX]:
+        try:
+            name, _, signature = b64decode(found[1]).partition(b" ")
+        except ValueError:
+            continue
+        yield name.decode("ascii", "replace"), signature
+
+
+def _fits(key: PublicKey, signature: bytes, message: bytes) -> bool:
+    try:
+        verify(key, signature, message)
+    except SignatureWrong:
+        return False
+    return True
+
+
+def _message(node: str, fingerprint: str) -> bytes:
+    return canonical("semq certificate voucher 1", node, fingerprint)
+
+
+def _block(octets: bytes) -> str:
+    text = b64encode(octets).decode()
+    lines = [text[start : start + LINE] for start in range(0, len(text), LINE)]
+    return "\n".join(("-----BEGIN SEMQ VOUCHER-----", *lines, "-----END SEMQ VOUCHER-----", ""))

@@ -1,0 +1,107 @@
+"""What a hostile hub can hand to nodes that have certificates: words of theirs that are out of place, and lies."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from semq.engine.sealing import Policy, Sealing
+from semq.store.rows import Event
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt, Role
+from tests.flows.sealed import SECRET, World, send
+from tests.flows.trio import Local, Wire
+
+A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
+Tamper = Callable[[Wire, Frame], Frame | None]
+FAR = 10_000
+
+
+def honest(wire: Wire, frame: Frame) -> Frame:
+    return frame
+
+
+def sealing(node: Local) -> Sealing:
+    assert isinstance(node.sealing, Sealing)
+    return node.sealing
+
+
+def signed(node: Local, target: Address, function: Function, primitive: Primitive, *records: Any) -> Packet:
+    """What a node has really said to ``target``."""
+    return sealing(node).sign(Packet(node.address, target, function, primitive, list(records)))
+
+
+def lies(node: Local) -> int:
+    return node.lines(Event.VIOLATION)
+
+
+def swallowing(world: World) -> Tamper:
+    """The hub keeps what B says, and hands B everything."""
+    return lambda wire, frame: None if wire is world.b.up else frame
+
+
+def open_row(world: World) -> Any:
+    """A's document is with B; what B says of it does not come back."""
+    world.tamper = swallowing(world)
+    send(world, SECRET)
+    world.settle()
+    (row,) = world.a.store.tables.outbound.values()
+    return row
+
+
+def floors(world: World, node: Local) -> Receipt:
+    """Floors of a node's present streams, far ahead."""
+    inc = node.engine.core.inc
+    ident = f"{node.address}.1.1.{inc:x}.1"
+    return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR, None)})
+
+
+def is_deaf(world: World) -> bool:
+    """Whether A skips what B sends."""
+    world.b.send(b"to A", to="10008", encrypt=True)
+    world.later(60)
+    return world.a.app.payloads != [b"to A"]
+
+
+SAID_BY_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
+    "an answer": lambda row: (
+        Function.INQUIRIES,
+        Primitive.CONFIRMATION,
+        Inquiry(role=Role.S, ident=str(row.lk0), sid=row.sid, answer=Answer.RECV),
+    ),
+    "an inquiry R": lambda row: (
+        Function.INQUIRIES,
+        Primitive.REQUEST,
+        Inquiry(role=Role.R, ident=str(row.lk0), sid=row.sid, status=Answer.RECV),
+    ),
+    "an Ack2": lambda row: (
+        Function.RECEIPTS,
+        Primitive.INDICATION,
+        Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid),
+    ),
+}
+
+
+def hiding(world: World, *nodes: Local) -> Tamper:
+    """The hub says no certificate of others to these nodes."""
+
+    def tamper(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Packet) and frame.function is Function.PRESENCE and wire in [node.down for node in nodes]:
+            bare = [replace(record, certificates=None) for record in frame.records]
+            return replace(frame, records=bare, header=None, body=b"")
+        return frame
+
+    return tamper
+
+
+def hidden(policy: Policy | None = None, certified: str = "AB") -> World:
+    """A network whose hub has hidden every certificate from the first day."""
+    world = World(policy, certified)
+    for node in (world.a, world.b):
+        if node.sealing is not None:
+            keys = sealing(node).keys
+            for attribute in ("_partners", "_certified", "_seen"):
+                getattr(keys, attribute).clear()
+    world.tamper = hiding(world, world.a, world.b)
+    return world

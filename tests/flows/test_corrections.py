@@ -1,0 +1,83 @@
+"""Forwarded and refused at once: the word of the receiver corrects an end that the platform alone has told."""
+
+import pytest
+from msgspec.structs import replace
+
+from semq.store.rows import Event
+from semq.umx_t.envelope import Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Note, Receipt
+from semq.umx_t.status import Outcome
+from tests.flows.lying import A, B, honest, open_row, signed
+from tests.flows.sealed import SECRET, World, outcomes, send
+from tests.flows.trio import PLATFORM, Wire
+
+
+@pytest.mark.parametrize("code", ["SEMQ-1201", "SEMQ-1202", "SEMQ-1203", "SEMQ-1206", "SEMQ-1214"])
+def test_the_receipt_outweighs_the_refusal(world: World, code: str) -> None:
+    """The hub forwards the document, and tells A that it has refused it."""
+    copy = (1, 1, 7) if code == "SEMQ-1214" else None
+
+    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+        if wire is world.a.down and isinstance(frame, Packet) and frame.source == PLATFORM:
+            notes = [r for r in frame.records if isinstance(r, Receipt) and r.flag is Note.FORWARDED]
+            if notes:
+                refusals = [
+                    replace(r, flag=Note.REFUSED, reason=(code, "no"), lk1=copy, unsent=copy is not None) for r in notes
+                ]
+                return replace(frame, records=refusals, header=None, body=b"")
+        return None if wire is world.b.up else frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.settle()
+    (row,) = world.a.store.tables.outbound.values()
+    assert row.outcome is Outcome.REJECTED
+    assert world.a.told.kinds[-1] == "failed"
+    world.tamper = honest
+    world.later(30)
+    assert world.a.told.kinds[-1] == "delivered"
+    event = world.a.told.events[-1]
+    assert (event.outcome, event.corrects, event.reason) == ("DELIVERED", "REJECTED", None)
+    assert world.a.told.kinds.count("delivered") == 1
+    told = [line.detail for line in world.a.store.tables.ledger if line.detail.startswith("corrects ")]
+    assert told == [f"corrects REJECTED {code} no: the receiver has it"]
+    assert world.a.lines(Event.DELIVERED) == 1
+    assert world.b.app.payloads == [SECRET]
+    world.later(30)
+    assert world.is_clean()
+
+
+def test_an_unsigned_receipt_outweighs_nothing(world: World) -> None:
+    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+        is_note = wire is world.a.down and isinstance(frame, Packet) and frame.function is Function.RECEIPTS
+        return None if is_note or wire is world.b.up else frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.settle()
+    (row,) = world.a.store.tables.outbound.values()
+    note = Receipt(flag=Note.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
+    world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
+    assert outcomes(world.a) == [Outcome.REJECTED]
+    forged = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
+    world.a.hear(Packet(B, A, Function.RECEIPTS, Primitive.INDICATION, [forged]))
+    assert outcomes(world.a) == [Outcome.REJECTED]
+
+
+@pytest.mark.parametrize("said", [Answer.REJ, Answer.VOID, Answer.SETTLED])
+def test_nothing_but_a_receipt_corrects_an_end(world: World, said: Answer) -> None:
+    row = open_row(world)
+    note = Receipt(flag=Note.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
+    stale = world.a.store.tables.outbound[row.object_id]
+    if stale.outcome is None:
+        world.a.engine.operating.cancel(row.lk0, lambda: None, world.a.refused.append)
+        world.settle()
+    world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
+    before = outcomes(world.a)
+    receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=said, sid=row.sid, reason=("SEMQ-1", "x"))
+    world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, receipt))
+    after = outcomes(world.a)
+    assert before == [None] or after == before
+    world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, replace(receipt, status=Answer.RECV)))
+    assert outcomes(world.a) in (after, [])
+    assert not any(event.corrects for event in world.a.told.events)

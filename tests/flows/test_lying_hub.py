@@ -1,0 +1,225 @@
+"""A hub that lies where certificates are in use: what it can do is delay and drop, and what it tries is seen.
+
+Words for somebody else, a node's own words back, words of an earlier session or about another position. Wires carry
+octets.
+"""
+
+import pytest
+from msgspec.structs import replace
+
+from semq.store.rows import Event
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+from semq.umx_t.status import Outcome
+from tests.flows.lying import FAR, SAID_BY_B, A, B, C, floors, honest, is_deaf, lies, open_row, signed, swallowing
+from tests.flows.sealed import SECRET, World, outcomes, send
+from tests.flows.trio import PLATFORM, Wire
+
+
+def test_a_reack2_for_another_node_raises_no_floor(world: World) -> None:
+    """B has signed it for C; the hub hands it to A, unchanged."""
+    world.a.hear(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b)))
+    assert lies(world.a) == 1
+    assert not is_deaf(world)
+
+
+def test_a_reack2_for_another_node_is_not_believed_with_its_address_changed(world: World) -> None:
+    packet = signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
+    world.a.hear(replace(packet, target=A))
+    assert lies(world.a) == 1
+    assert not is_deaf(world)
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_nodes_own_words_are_not_reflected_to_it(world: World, is_signed: bool) -> None:
+    """A ReAck2 whose source is A itself, signed for B or not at all; addressed to B, and to A."""
+    packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
+    mine = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR, None)})
+    for one in (packet, replace(packet, records=[mine])):
+        for target in (A, B):
+            world.a.hear(replace(one, target=target, signature=packet.signature if is_signed else ""))
+    assert lies(world.a) == 4
+    assert not is_deaf(world)
+
+
+def test_a_receipt_for_another_node_ends_nothing(world: World) -> None:
+    row = open_row(world)
+    receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
+    packet = signed(world.b, C, Function.RECEIPTS, Primitive.INDICATION, receipt)
+    for one in (packet, replace(packet, target=A)):
+        world.a.hear(one)
+    assert outcomes(world.a) == [None]
+    assert lies(world.a) == 2
+
+
+@pytest.mark.parametrize("what", SAID_BY_B)
+def test_a_signature_serves_no_other_kind_source_or_target(world: World, what: str) -> None:
+    row = open_row(world)
+    function, primitive, record = SAID_BY_B[what](row)
+    true = signed(world.b, A, function, primitive, record)
+    for other in SAID_BY_B:
+        if other != what:
+            function, primitive, record = SAID_BY_B[other](row)
+            world.a.hear(Packet(B, A, function, primitive, [record], signature=true.signature))
+    world.a.hear(replace(true, source=C))
+    world.a.hear(replace(true, target=B))
+    world.a.hear(replace(true, signature=""))
+    assert outcomes(world.a) == [None]
+    assert lies(world.a) == 5
+    world.a.hear(true)
+    assert outcomes(world.a) in ([Outcome.DELIVERED], [])
+
+
+@pytest.mark.parametrize("what", SAID_BY_B)
+def test_an_honest_nodes_word_about_a_third_nodes_message_is_refused_alone(world: World, what: str) -> None:
+    """A packet that B has signed for A, with one record about C's message: that one is left out."""
+    row = open_row(world)
+    function, primitive, record = SAID_BY_B[what](row)
+    foreign = replace(record, ident=str(row.lk0).replace("1.10008.", "1.88001.", 1))
+    world.a.hear(signed(world.b, A, function, primitive, foreign, record))
+    assert outcomes(world.a) in ([Outcome.DELIVERED], [])
+    assert lies(world.a) == 1
+
+
+def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: World) -> None:
+    row = open_row(world)
+    function, primitive, record = SAID_BY_B["an Ack2"](row)
+    other = replace(record, ident=str(row.lk0._replace(object_id=row.lk0.object_id + 1)))
+    packet = signed(world.b, A, function, primitive, other)
+    world.a.hear(replace(packet, records=[other, record]))
+    world.a.hear(replace(packet, records=[record]))
+    assert outcomes(world.a) == [None]
+
+
+def test_the_hub_says_nothing_that_is_a_nodes_to_say_and_the_other_way_round(world: World) -> None:
+    row = open_row(world)
+    for function, primitive, record in (make(row) for make in SAID_BY_B.values()):
+        world.a.hear(Packet(PLATFORM, A, function, primitive, [record]))
+    lk1 = (1, 1, 5)
+    notes = [Receipt(ident=str(row.lk0), att=row.att, flag=note, lk1=lk1) for note in Note]
+    world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, *notes))
+    custody = Inquiry(role=Role.S, ident=str(row.lk0), sid=row.sid, lk1=lk1, answer=Answer.CUSTODY)
+    world.a.hear(signed(world.b, A, Function.INQUIRIES, Primitive.CONFIRMATION, custody))
+    both = Receipt(ident=str(row.lk0), flag=Note.STORED, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
+    world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [both]))
+    presence = Presence(node=str(B), allowed=False, certificates=())
+    world.a.hear(Packet(B, A, Function.PRESENCE, Primitive.INDICATION, [presence]))
+    (now,) = world.a.store.tables.outbound.values()
+    assert (now.outcome, now.custodian) == (None, None)
+    assert world.a.engine.partners.allowed[str(B)]
+    assert lies(world.a) == 3 + len(Note) + 3
+
+
+def voided(world: World) -> int:
+    """B's ledger holds a void marker of A, and the floor has not passed it; its position."""
+    world.cut(world.b)
+    send(world, b"taken back")
+    world.later(1)
+    world.a.engine.operating.cancel(world.a.accepted[-1].lk0, lambda: None, world.a.refused.append)
+    world.later(1)
+    world.tamper = lambda wire, frame: None if wire is world.a.down and isinstance(frame, Packet) else frame
+    world.connect(world.b)
+    world.settle()
+    assert world.b.lines(Event.CANCELLED) == 1
+    return 0
+
+
+def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world: World) -> None:
+    """The hub asks B in A's name about A's present document, at a position that holds a marker: B says VOID, signed."""
+    place = voided(world)
+    world.tamper = swallowing(world)
+    send(world, SECRET)
+    world.settle()
+    row = max(world.a.store.tables.outbound.values(), key=lambda row: row.sid)
+    assert row.sid > place
+    said: list[Packet] = []
+
+    def catch(wire: Wire, frame: Frame) -> Frame | None:
+        if wire is world.b.up and isinstance(frame, Packet) and frame.primitive is Primitive.CONFIRMATION:
+            said.append(frame)
+        return None if wire is world.b.up else frame
+
+    world.tamper = catch
+    for sid in (place, -1, row.sid + 1):
+        inquiry = Inquiry(
+            role=Role.S, ident=str(row.lk0), sid=sid, nonce=world.a.engine.sender.nonces.get(row.object_id, 0)
+        )
+        world.b.hear(Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
+        world.settle()
+    assert [record.answer for packet in said for record in packet.records] == [Answer.VOID, Answer.NOT, Answer.NOT]
+    before = lies(world.a)
+    for packet in said:
+        world.a.hear(packet)
+    (now,) = [one for one in world.a.store.tables.outbound.values() if one.object_id == row.object_id]
+    assert (now.outcome, now.ss_status) == (None, row.ss_status)
+    assert lies(world.a) == before + 1  # a NOT fits no inquiry of A, besides
+
+
+def test_a_copy_at_another_position_has_no_receipt(world: World) -> None:
+    """The hub shows B a genuine document of A at a position that B has settled: nothing is said of it."""
+    send(world, b"first")
+    world.later(2)
+    seen: list[Data] = []
+
+    def moved(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Data) and wire is world.b.down:
+            seen.append(frame)
+            return replace(frame, envelope=replace(frame.envelope, sid=0, floor=0, void=len(seen) == 2), header=None)
+        return frame
+
+    world.tamper = moved
+    send(world, SECRET)
+    world.settle()
+    assert outcomes(world.a) == [None]
+    world.later(20)
+    assert outcomes(world.a) == [None]
+    assert lies(world.b) >= 2
+    world.tamper = honest
+    world.later(60)
+    assert world.b.app.payloads == [b"first", SECRET]
+
+
+def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: World) -> None:
+    world.tamper = lambda wire, frame: None if wire is world.b.down else frame
+    send(world, SECRET)
+    world.later(20)
+    (row,) = world.a.store.tables.outbound.values()
+    nonces = {world.a.engine.sender.nonces[row.object_id]}
+    for _ in range(2):
+        world.time.lives += 1 << 20
+        world.a.crash()
+        world.connect(world.a)
+        world.later(20)
+        nonces.add(world.a.engine.sender.nonces[row.object_id])
+    assert len(nonces) == 3
+
+
+def test_everything_that_was_ever_said_can_be_said_again_without_harm(world: World) -> None:
+    """Each packet that B and A have ever said to one another is replayed to both, in a later life of either."""
+    said: list[Packet] = []
+
+    def record(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Packet) and frame.source in (A, B) and frame.target in (A, B):
+            said.append(frame)
+        return frame
+
+    world.tamper = record
+    send(world, *[bytes([n]) for n in range(3)])
+    world.b.send(b"back", to="10008", encrypt=True)
+    world.later(30)
+    world.tamper = honest
+    for node in (world.a, world.b):
+        node.crash()
+        world.connect(node)
+    world.settle()
+    send(world, b"new")
+    world.b.send(b"new back", to="10008", encrypt=True)
+    for packet in said * 2:
+        world.a.hear(packet)
+        world.b.hear(packet)
+        world.settle()
+    world.later(60)
+    assert world.b.app.payloads == [b"\0", b"\1", b"\2", b"new"]
+    assert world.a.app.payloads == [b"back", b"new back"]
+    assert world.a.told.kinds.count("delivered") == 4
+    assert world.a.told.kinds.count("failed") == 0

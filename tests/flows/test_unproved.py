@@ -1,0 +1,232 @@
+"""What is not proved counts only where the operator says so, and takes no place in a ledger.
+
+Certificates that the hub hides, documents that it makes or alters, copies that could only be refused.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+import pytest
+from msgspec.structs import replace
+
+from semq.engine.sealing import Policy
+from semq.store.rows import Event
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.records import Presence
+from tests.flows.lying import (
+    SAID_BY_B,
+    A,
+    B,
+    C,
+    hidden,
+    hiding,
+    honest,
+    lies,
+)
+from tests.flows.sealed import SECRET, World, outcomes, send
+from tests.flows.trio import Wire
+
+
+@pytest.mark.parametrize("what", SAID_BY_B)
+def test_the_unsigned_word_of_a_partner_whose_certificate_is_hidden_ends_nothing(what: str) -> None:
+    world = hidden()
+    world.tamper = lambda wire, frame: None if wire is world.b.down else hiding(world, world.a)(wire, frame)
+    world.a.send(b"in clear")
+    world.settle()
+    (row,) = world.a.store.tables.outbound.values()
+    function, primitive, record = SAID_BY_B[what](row)
+    world.a.hear(Packet(B, A, function, primitive, [record]))
+    assert outcomes(world.a) == [None]
+    assert lies(world.a) == 1
+
+
+def forgery(world: World, body: bytes = b"pay me", sid: int = 0) -> Data:
+    """A document in A's name that the hub has made of nothing."""
+    world.a.send(b"x")
+    world.settle()
+    assert world.b.down is not None
+    frame = next(one for one in world.b.down.sent if isinstance(one, Data))
+    e = frame.envelope
+    lk0 = e.lk0._replace(inc=e.lk0.inc + 5, object_id=77)
+    made = replace(e, lk0=lk0, sid=sid, floor=0, digest=sha256(body).digest(), signature="")
+    return Data(made, body)
+
+
+def test_a_document_made_of_nothing_is_not_recorded() -> None:
+    world = hidden()
+    made = forgery(world)
+    before = dict(world.b.store.tables.recorded)
+    world.b.hear(made)
+    world.settle()
+    assert b"pay me" not in world.b.app.payloads
+    assert world.b.store.tables.recorded == before
+    assert lies(world.b) >= 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "taken"),
+    [
+        pytest.param(Policy(unproved_from=["10008"]), True, id="named"),
+        pytest.param(Policy(unproved_from=["88001"]), False, id="another is named"),
+        pytest.param(Policy(mixed=True), True, id="mixed network"),
+        pytest.param(Policy(mixed=True, required_with=["10008"]), False, id="mixed, but required"),
+        pytest.param(Policy(unsigned_floors_from=["10008"]), False, id="an older version"),
+    ],
+)
+def test_what_counts_without_a_proof_is_the_operators_to_say(policy: Policy, taken: bool) -> None:
+    world = World(policy, certified="B")
+    world.a.send(b"in clear")
+    world.later(20)
+    assert (world.b.app.payloads == [b"in clear"]) is taken
+    assert (lies(world.b) == 0) is taken
+    assert not any(delivery.envelope.proved for delivery in world.b.app.got)
+    assert not any(row.proved for row in world.b.store.tables.pending.values())
+
+
+def test_in_a_mixed_network_a_partner_that_had_a_certificate_once_has_to_sign() -> None:
+    world = World(Policy(mixed=True))
+    world.settle()
+    gone = Presence(node=str(A), certificates=())
+    world.b.engine.hear_presence([gone])
+    made = forgery(world)
+    count = len(world.b.app.got)
+    world.b.hear(made)
+    world.settle()
+    assert len(world.b.app.got) == count
+    assert lies(world.b) >= 1
+
+
+def test_a_document_in_clear_is_proved_by_its_signature(world: World) -> None:
+    world.a.send(b"in clear", user_headers={"n": [1, {"x": True}]}, key="K")
+    world.later(2)
+    assert world.b.app.payloads == [b"in clear"]
+    assert world.b.app.got[0].envelope.proved
+    assert world.a.told.kinds[-1] == "delivered"
+    assert lies(world.b) == 0
+
+
+def test_many_documents_in_clear_share_signatures(world: World) -> None:
+    bodies = [bytes([n]) for n in range(70)]
+    world.a.send(*bodies)
+    world.later(5)
+    assert world.b.app.payloads == bodies
+    assert all(delivery.envelope.proved for delivery in world.b.app.got)
+    parts = {delivery.envelope.signature.split(".")[2] for delivery in world.b.app.got}
+    assert len(parts) == 3  # 32 and 32 and 6
+    assert world.is_clean()
+
+
+IN_CLEAR: dict[str, Callable[[Data], Data]] = {
+    "body": lambda f: replace(f, body=b"pay me"),
+    "body and digest": lambda f: replace(
+        f, body=b"pay me", envelope=replace(f.envelope, digest=sha256(b"pay me").digest())
+    ),
+    "place": lambda f: replace(f, envelope=replace(f.envelope, sid=5)),
+    "name": lambda f: replace(f, envelope=replace(f.envelope, lk0=f.envelope.lk0._replace(object_id=9))),
+    "user": lambda f: replace(f, envelope=replace(f.envelope, target=Address(1, "56001", "buyer"))),
+    "order": lambda f: replace(f, envelope=replace(f.envelope, prev=f.envelope.pos)),
+    "sender": lambda f: replace(f, envelope=replace(f.envelope, sender="boss")),
+    "expiry": lambda f: replace(
+        f, envelope=replace(f.envelope, attributes=replace(f.envelope.attributes, expires_at=5))
+    ),
+    "headers": lambda f: replace(
+        f, envelope=replace(f.envelope, attributes=replace(f.envelope.attributes, user_headers={"n": 2}))
+    ),
+    "no signature": lambda f: replace(f, envelope=replace(f.envelope, signature="")),
+    "no sense in the signature": lambda f: replace(f, envelope=replace(f.envelope, signature="2.x")),
+    "a third source": lambda f: replace(f, envelope=replace(f.envelope, source=C)),
+}
+
+
+@pytest.mark.parametrize("what", IN_CLEAR)
+def test_a_document_in_clear_that_was_altered_is_not_taken(world: World, what: str) -> None:
+    def tamper(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Data) and wire is world.b.down:
+            return replace(IN_CLEAR[what](frame), header=None)
+        return frame
+
+    world.tamper = tamper
+    world.a.send(b"in clear", user_headers={"n": 1})
+    world.settle()
+    assert world.b.app.payloads == []
+    assert not world.b.store.tables.recorded
+    assert lies(world.b) + world.b.lines(Event.MISMATCH) == 1
+    world.tamper = honest
+    world.later(60)
+    assert world.b.app.payloads == [b"in clear"]
+    assert world.a.told.kinds[-1] == "delivered"
+
+
+REFUSABLE: dict[str, Callable[[Data], Data]] = {
+    "an unknown key": lambda f: replace(f, envelope=replace(f.envelope, key_id="0" * 32)),
+    "no sense in the session key": lambda f: replace(f, envelope=replace(f.envelope, session_key="9.x")),
+    "another algorithm": lambda f: replace(f, envelope=replace(f.envelope, alg="none")),
+    "too large": lambda f: replace(f, dropped=1 << 40, body=b""),
+    "late": lambda f: replace(
+        f,
+        envelope=replace(f.envelope, late=True, attributes=replace(f.envelope.attributes, expires_at=5)),
+        body=b"",
+    ),
+    "in clear": lambda f: replace(
+        f,
+        envelope=replace(
+            f.envelope, session_key="", alg="", key_id="", digest=sha256(b"pay me").digest(),
+            attributes=replace(f.envelope.attributes, encrypt=False),
+        ),
+        body=b"pay me",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("keeps_signature", [True, False])
+@pytest.mark.parametrize("what", REFUSABLE)
+def test_a_copy_that_could_only_be_refused_takes_no_place(world: World, what: str, keeps_signature: bool) -> None:
+    """At the place of an honest document, and at places that are still to come."""
+    seen: list[Data] = []
+
+    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+        if isinstance(frame, Data) and wire is world.b.down:
+            seen.append(frame)
+            return None
+        return frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.settle()
+    for sid in range(5):
+        e = replace(seen[0].envelope, sid=sid, signature=seen[0].envelope.signature if keeps_signature else "")
+        world.b.hear(REFUSABLE[what](replace(seen[0], envelope=e, header=None)))
+        world.settle()
+    assert not world.b.store.tables.recorded
+    assert not world.b.store.tables.pending
+    assert lies(world.b) == 5
+    world.tamper = honest
+    send(world, *[bytes([n]) for n in range(4)])
+    world.later(60)
+    assert sorted(world.b.app.payloads) == sorted([SECRET, *[bytes([n]) for n in range(4)]])
+    assert world.a.told.kinds.count("delivered") == 5
+    assert world.a.told.kinds.count("failed") == 0
+
+
+def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(world: World) -> None:
+    """After its patience B tells A that it cannot believe the copies. A has not made them, and goes on."""
+
+    def tamper(wire: Wire, frame: Frame) -> Frame:
+        if isinstance(frame, Data) and wire is world.b.down:
+            parts = frame.envelope.session_key.split(".")
+            other = ".".join((*parts[:3], "f" * 32, parts[4]))
+            e = replace(frame.envelope, session_key=other, signature="")
+            return replace(frame, envelope=e, header=None)
+        return frame
+
+    world.tamper = tamper
+    send(world, SECRET)
+    world.later(400)
+    assert outcomes(world.a) == [None]
+    assert not world.b.store.tables.recorded
+    assert lies(world.a) >= 1
+    world.tamper = honest
+    world.later(400)
+    assert world.b.app.payloads == [SECRET]
+    assert world.a.told.kinds[-1] == "delivered"
