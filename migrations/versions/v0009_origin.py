@@ -12,4 +12,4 @@ def upgrade() -> None:
     """Columns that older nodes do not look at, and one more at the end of the view of the inbox."""
     op.execute("ALTER TABLE tb_0030 ADD COLUMN proved BOOLEAN NOT NULL DEFAULT false")
     op.execute("ALTER TABLE tb_0030_ledger ADD COLUMN proved BOOLEAN NOT NULL DEFAULT false")
-    op.get_bind().exec_driver_sql(Path(__file__).with_name("v0009_inbox.sql").read_text("utf-8").replace("%", "%%"))
+    op.get_bind().exec_driver_sql(Path(__file__).with_name("v0009_inbox.sql").read_text("utf-8"))

@@ -98,6 +98,7 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             order_key=row["order_key"],
             deliveries=row["deliveries"] + 1,
             headers=row["headers"] or {},
+            origin_proved=row["proved"],
         )
         yield int(row["bref"]), document
 

@@ -61,6 +61,7 @@ class Event:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
+    corrects: str = ""  #: the outcome that was told before, by the platform's word alone, and was wrong
 
     @property
     def is_final(self) -> bool:
@@ -88,6 +89,7 @@ class Document:
     deliveries: int = 1  #: how often it has been given to an application, this time included
     redelivered: bool = False
     submitted_at: datetime = EPOCH
+    origin_proved: bool = False  #: a seal or a signature proves that it comes from ``source``
     headers: Mapping[str, Any] = field(default_factory=dict)  #: the sender's own headers, without the UMX-T attributes
     _channel: ClientChannel | None = field(default=None, repr=False)
     _tag: int = field(default=0, repr=False)
@@ -131,6 +133,7 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
         deliveries=int(headers.get("@Deliveries") or 1),
         redelivered=delivered.redelivered,
         submitted_at=moment(headers.get("@SubmittedAt")),
+        origin_proved=headers.get("@OriginProved") == 1,
         headers={name: value for name, value in headers.items() if not name.startswith("@")},
         _channel=channel,
         _tag=delivered.delivery_tag,
@@ -148,6 +151,7 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> Event:
         at=moment(told.get("at")),
         attempt=int(told.get("attempt") or 0),
         outcome=_text(told.get("outcome")),
+        corrects=_text(told.get("corrects")),
         reason=reason_text(told.get("reason")),
     )
 

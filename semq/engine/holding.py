@@ -358,6 +358,9 @@ class _Store(Step):
             return
         self._notices.append(self._holding.custody(row))
         is_other = not envelope.void and not row.void and row.digest != envelope.digest
+        if envelope.signature and not (is_other or envelope.void or row.void):
+            # Signed anew, perhaps since nobody vouches for the older key any more (S16).
+            unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
         event = Event.MISMATCH if is_other else Event.DUPLICATE
         line = self._core.line(Side.HUB, event, row, lk1=str(self._core.lk1(row.object_id)), digest=envelope.digest)
         if is_other:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
-from semq.engine.errors import BodyUnreadable, Returned, UnknownTarget
+from semq.engine.errors import BodyUnreadable
 from semq.engine.expiry import says_expired
 from semq.engine.pump import Pump
 from semq.engine.returned import is_kept, says_returned
@@ -298,10 +298,9 @@ def is_refused(reason: Reason | None) -> bool:
 def is_by_hub(row: Outbound) -> bool:
     """Whether a message has ended by the platform's word alone: that of the receiver corrects it (S5c).
 
-    A receiver that has refused it itself says nothing else later, unless its store was put back and has it now.
+    A receiver that has refused it itself says nothing else later, unless its store was put back and has it now. UNKNOWN
+    contradicts no receipt and stays.
     """
-    if row.outcome is Outcome.UNKNOWN:
-        return row.reason is not None and row.reason[0] in (Returned.code, UnknownTarget.code)
     return row.outcome is Outcome.DROPPED or (row.outcome is Outcome.REJECTED and not row.void)
 
 

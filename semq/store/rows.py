@@ -15,7 +15,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome,
 
 Reason = tuple[str, str]  # code SEMQ-nnnn, text
 # Outcomes that may have been told by the platform's word alone: that of the receiver makes DELIVERED of them (S5c).
-CORRECTED = frozenset({Outcome.REJECTED, Outcome.UNKNOWN, Outcome.DROPPED})
+CORRECTED = frozenset({Outcome.REJECTED, Outcome.DROPPED})
 
 
 class OutStreamKey(NamedTuple):

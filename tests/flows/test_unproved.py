@@ -230,3 +230,20 @@ def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(worl
     world.later(400)
     assert world.b.app.payloads == [SECRET]
     assert world.a.told.kinds[-1] == "delivered"
+
+
+def test_what_was_signed_with_a_revoked_key_is_signed_anew(world: World) -> None:
+    """In clear, and held by the hub while the key of its sender is revoked."""
+    world.settle()
+    world.cut(world.b)
+    world.a.send(b"in clear")
+    world.later(1)
+    assert world.held == 1
+    world.roll(world.a, "X")
+    world.connect(world.b)
+    world.later(300)
+    assert world.b.app.payloads == [b"in clear"]
+    assert world.b.app.got[0].envelope.proved
+    assert world.a.told.kinds[-1] == "delivered"
+    world.later(100)
+    assert world.is_clean()

@@ -37,7 +37,6 @@ def is_correction(message: Message, row: Outbound) -> bool:
     """Whether the platform's word alone had ended it, and its receiver has it: nothing else corrects an end (S5c)."""
     by_platform = {
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
-        Outcome.UNKNOWN: message.returned or (message.cancelled and row.void),
         Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
     }
     was_told = message.outcome is not None and by_platform.get(message.outcome, False)
