@@ -172,7 +172,7 @@ def _refused_falsely(link: "SimLink", row: Outbound) -> list[Frame]:
     known = truth(link.owner.world, row)
     if known is not Answer.RECV or row.att != 1 or row.void:
         return []
-    link.owner.world.oracle.lies(row.lk0)
+    link.owner.world.oracle.messages[row.lk0].lied = True
     return [said(link, row, Note.REFUSED, UnknownTarget.code), truth_said(link, row, known)]
 
 

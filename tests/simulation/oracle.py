@@ -24,7 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
 from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, Message
-from tests.simulation.truth import belies, is_correction, is_true
+from tests.simulation.truth import belies, is_correction, is_true, was_corrected
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -116,10 +116,11 @@ class Oracle:
         if message is None or event.kind not in ("delivered", "failed"):
             return
         outcome = message.outcome.name if message.outcome else ""
-        # What is corrected in the same commit is told all the same, and then its correction.
-        was_corrected = message.lied and event.outcome in {one.name for one in message.ends}
-        is_told = event.outcome == outcome or was_corrected
-        self._demand(is_told, "I6", f"reported {event.outcome}, committed {outcome}: {event.lk0}")
+        self._demand(
+            event.outcome == outcome or was_corrected(message, event.outcome),
+            "I6",
+            f"reported {event.outcome}, committed {outcome}: {event.lk0}",
+        )
 
     def given(self, host: "LocalHost", delivery: Delivery) -> None:
         """The receiver's application gets a document."""
@@ -315,10 +316,6 @@ class Oracle:
         message = self._message(lk0)
         message.returned = True
         message.refused_as.add(void)
-
-    def lies(self, lk0: LK0) -> None:
-        """The platform refuses what its receiver has: a receipt has to correct that."""
-        self._message(lk0).lied = True
 
     def _is_returned(self, message: Message, row: Outbound) -> bool:
         """Whether an operator has refused the copy, and its sender has that on its disk: nobody is left uninformed."""

@@ -43,6 +43,11 @@ def is_correction(message: Message, row: Outbound) -> bool:
     return was_told and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.ever
 
 
+def was_corrected(message: Message, told: str) -> bool:
+    """Whether an end that is told was corrected in the same commit, of which the application hears next."""
+    return message.lied and told in {one.name for one in message.ends}
+
+
 def belies(message: Message, rough: bool) -> bool:
     """Whether a receipt that is recorded now contradicts what was reported, and no declared disaster excuses it.
 
