@@ -274,6 +274,11 @@ class OutboundRows:
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]
 
+    def left(self, row: Outbound) -> None:
+        """A document has left, and its row with it (class 2 without a receipt); ``row`` is as it was then."""
+        self.gone(row)
+        self.remember(row)
+
     def gone(self, row: Outbound) -> None:
         """A row counts no more: it has ended, or went with its message (class 2 without a receipt)."""
         self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)

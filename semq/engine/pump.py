@@ -6,7 +6,7 @@ Used by the sender for its own rows and by the hub for what it holds.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semq.engine.bodies import decode_envelope
@@ -146,7 +146,7 @@ class _Claim(Step):
                 self._frames.append(frame)
                 # A row that is deleted with its sending never lands: it must not take a place in the flight.
                 if row.object_id in unit.deleted_outbound:
-                    self._left.append(row)
+                    self._left.append(replace(row))  # as it left: the object belongs to this unit
                 else:
                     self._claimed.append(row.object_id)
 

@@ -61,7 +61,7 @@ class Sender:
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
         self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
         self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
-        rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent, rows.gone)
+        rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent, rows.left)
 
     # --- the way out
     def _room(self, lane: Lane) -> int:
@@ -84,7 +84,6 @@ class Sender:
             return None
         if row.save_fwd is SaveFwd.STORE and not row.ack2:
             unit.delete_outbound(row)
-            self.rows.remember(row)
         floor = self.rows.floor(row).value if row.sid >= 0 else 0
         envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
         return Data(self.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
