@@ -151,7 +151,7 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
     with progress.step("judge"):
         judged = judging.judged(spark, facts, names, ground)
         oldest = evidence.window.start - settings.carry_days * DAY_MS
-        verdicts = stages.verdicts(judged, evidence.window, oldest, this.verdicts)
+        verdicts, moved = stages.verdicts(judged, evidence.window, oldest, this.verdicts)
         (staging / "facts").remove()
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
@@ -178,7 +178,7 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
             limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
             exceptions=exceptions,
             their_lines=their_lines,
-            other_dates=others,
+            other_dates={scope: count + moved[scope] for scope, count in others.items()},
         )
 
 

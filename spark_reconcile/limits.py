@@ -22,13 +22,15 @@ class Count(NamedTuple):
 
 
 class Breach(NamedTuple):
-    """A threshold that was passed: what was found and what is accepted."""
+    """A threshold that was passed: what was found and what is accepted, unrounded, and the messages that it is of."""
 
     pair: str
     verdict: str
     what: str  #: max_count, max_rate or max_age_s
     found: float
     accepted: float
+    messages: int = 0
+    of: int = 0
 
 
 def breaches(counts: Iterable[Count], limits: Mapping[str, Limit]) -> list[Breach]:
@@ -37,12 +39,14 @@ def breaches(counts: Iterable[Count], limits: Mapping[str, Limit]) -> list[Breac
 
 
 def _of(count: Count, limit: Limit) -> Iterable[Breach]:
-    if limit.max_count is not None and count.messages > limit.max_count:
-        yield Breach(count.pair, count.verdict, "max_count", count.messages, limit.max_count)
-    if limit.max_rate is not None and count.of and count.messages / count.of > limit.max_rate:
-        yield Breach(count.pair, count.verdict, "max_rate", round(count.messages / count.of, 6), limit.max_rate)
-    if limit.max_age_s is not None and count.messages and count.age_s > limit.max_age_s:
-        yield Breach(count.pair, count.verdict, "max_age_s", count.age_s, limit.max_age_s)
+    found = (
+        ("max_count", count.messages, limit.max_count),
+        ("max_rate", count.messages / count.of if count.of else 0.0, limit.max_rate),
+        ("max_age_s", count.age_s if count.messages else 0, limit.max_age_s),
+    )
+    for what, value, accepted in found:
+        if accepted is not None and value > accepted:
+            yield Breach(count.pair, count.verdict, what, value, accepted, count.messages, count.of)
 
 
 class Plausibility(NamedTuple):

@@ -75,17 +75,23 @@ def facts(
 ) -> tuple[DataFrame, dict[str, int]]:
     """One row per message of the date, and per carried one; and how many others the lines speak of, by their scope."""
     others = Observation()
-    counts = [F.count_if(F.col("scope") == scope).alias(scope) for scope in OTHER_DATES]
-    all_messages = judging.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(others, *counts)
+    all_messages = judging.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(others, *_by_scope())
     # In the order of time: so that equal inputs give equal files, of the verdicts too, which are written in this order.
     mine = all_messages.where("scope IN ('date', 'carried', 'near')").sortWithinPartitions("born_at", "lk0")
     staged = _stage(mine, place, kept=False)
     return staged, {scope: int(others.get[scope]) for scope in OTHER_DATES}
 
 
-def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) -> DataFrame:
-    """The verdict of each message: the table that all drill-down reads, and the run of the next date."""
-    return _stage(judging.verdicts(judged, window, oldest_at), place)
+def _by_scope() -> list[Column]:
+    return [F.count_if(F.col("scope") == scope).alias(scope) for scope in OTHER_DATES]
+
+
+def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) -> tuple[DataFrame, dict[str, int]]:
+    """The verdict of each message: the table that all drill-down reads, and the run of the next date; and how many
+    of these messages their senders' clocks have put on other dates, by their scope."""
+    others = Observation()
+    staged = _stage(judging.verdicts(judged.observe(others, *_by_scope()), window, oldest_at), place)
+    return staged, {scope: int(others.get[scope]) for scope in OTHER_DATES}
 
 
 def left_open(spark: SparkSession, place: Place) -> DataFrame:

@@ -11,7 +11,7 @@ from spark_reconcile.judging import AGES, LATENCIES
 from spark_reconcile.limits import Breach
 from spark_reconcile.report import charts
 from spark_reconcile.report.findings import Findings, Tally
-from spark_reconcile.report.words import CHINESE, duration, percent
+from spark_reconcile.report.words import CHINESE, duration, longer, percent_above
 from spark_reconcile.settings import Limit, Settings
 from spark_reconcile.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 
@@ -49,19 +49,20 @@ def limit_words(limit: Limit | None) -> str:
 
 
 def breach_words(breach: Breach) -> str:
-    """What was found and what is accepted."""
+    """What was found and what is accepted, with as many digits as tell them apart."""
+    of = f" ({breach.messages:,} of {breach.of:,})" if breach.of else ""
     found = {
-        "max_count": f"{breach.found:,.0f} message{'' if breach.found == 1 else 's'}",
-        "max_rate": f"{percent(breach.found, 1)} of the messages",
-        "max_age_s": f"the oldest is {duration(int(breach.found) * 1000)} old",
-    }[breach.what]
+        "max_count": lambda: f"{breach.found:,.0f} message{'' if breach.found == 1 else 's'}",
+        "max_rate": lambda: f"{percent_above(breach.found, breach.accepted)} of the messages{of}",
+        "max_age_s": lambda: f"the oldest is {longer(int(breach.found) * 1000, int(breach.accepted) * 1000)} old",
+    }[breach.what]()
     return f"{found}; accepted: {_accepted(breach.what, breach.accepted)}"
 
 
 def _accepted(what: str, value: float) -> str:
     if what == "max_count":
         return f"at most {value:,.0f}" if value else "none"
-    return f"at most {100 * value:g} %" if what == "max_rate" else f"at most {duration(int(value) * 1000)} old"
+    return f"at most {100 * value:.12g} %" if what == "max_rate" else f"at most {duration(int(value) * 1000, 4)} old"
 
 
 def sources(findings: Findings, settings: Settings) -> dict[str, list[dict[str, Any]]]:

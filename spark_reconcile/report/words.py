@@ -1,5 +1,7 @@
 """The ledger's events in the words of the report, by side; and how times and durations are written for people."""
 
+from decimal import Decimal
+
 from semq.store.rows import Event, Side
 
 SIDES = {Side.SENDER: "sender", Side.HUB: "hub", Side.RECEIVER: "receiver"}
@@ -109,21 +111,28 @@ def side_word(side: int | None) -> str:
     return SIDES[Side(side)] if side in {int(one) for one in Side} else "?"
 
 
-def duration(ms: int | None) -> str:
-    """A duration in the two largest units that matter."""
-    if ms is None:
-        return ""
-    seconds = ms // 1000
-    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
-    if days:
-        return _two(days, "d", hours, "h")
-    if seconds >= 3600:
-        return _two(hours, "h", minutes, "min")
-    return _two(minutes, "min", seconds % 60, "s") if minutes else f"{seconds} s"
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def _two(much: int, unit: str, little: int, smaller: str) -> str:
-    return f"{much} {unit} {little} {smaller}" if little else f"{much} {unit}"
+def duration(ms: int | None, units: int = 2) -> str:
+    """A duration from its largest unit on, in at most so many units; the rest is cut off."""
+    return "" if ms is None else " ".join(f"{count} {unit}" for count, _, unit in _split(ms, units) if count) or "0 s"
+
+
+def longer(ms: int, than_ms: int) -> str:
+    """A duration in as many units as show that it is longer than another one."""
+    shown = (units for units in (2, 3, 4) if sum(n * size for n, size, _ in _split(ms, units)) * 1000 > than_ms)
+    return duration(ms, next(shown, 4))
+
+
+def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
+    """So many units of a duration, from the largest that occurs: how many of each, its seconds and its name."""
+    rest, parts = ms // 1000, []
+    for size, unit in _UNITS:
+        if rest >= size or parts:
+            parts.append((rest // size, size, unit))
+            rest %= size
+    return parts[:units]
 
 
 def percent(part: float, of: float) -> str:
@@ -132,3 +141,10 @@ def percent(part: float, of: float) -> str:
         return ""
     share = 100 * part / of
     return f"{share:.1f} %" if share >= 0.1 or not part else f"{share:.2g} %" if share >= 0.001 else "< 0.001 %"
+
+
+def percent_above(share: float, limit: float) -> str:
+    """A share with as many digits as show that it is above another one."""
+    accepted = Decimal(repr(limit)) * 100
+    texts = (percent(share, 1).removesuffix(" %"), *(f"{100 * share:.{digits}f}" for digits in range(2, 16)))
+    return next((f"{text} %" for text in texts if text[0] != "<" and Decimal(text) > accepted), f"{100 * share!r} %")

@@ -1,6 +1,7 @@
 """Where the evidence begins and ends: no message is called lost there, none is counted twice, and none is forgotten."""
 
 import io
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -124,3 +125,21 @@ def test_the_platform_is_who_says_so(office: Office) -> None:
     office.write(replace(Order(1), sender=HUB), DIRECT)
     office.extract()
     assert believe(office.settings, DAY).hubs == {HUB}
+
+
+def test_every_message_of_another_date_is_counted(office: Office, spark: SparkSession) -> None:
+    """Also those that only the clock of a silent sender puts there."""
+    for number in range(4):
+        office.write(Order(number, "1.fast", "1.b", 9 * HOUR), DIRECT, SKEW)
+        office.write(Order(10 + number, "1.slow", "1.b", 9 * HOUR), DIRECT, SKEW)
+    office.write(Order(20, "1.fast", "1.b", LATE - 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")  # tomorrow, it says
+    office.write(Order(21, "1.slow", "1.b", 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")  # yesterday
+    office.write(Order(22, "1.a", "1.b", -HOUR), "R:GIVEN@7200000")
+    office.write(Order(23, "1.a", "1.b", LATE - 30), "S:ACCEPTED@40 H:FORWARDED@60")
+    office.extract()
+    office.extract(NEXT)
+    result, found = reconcile(office, spark, DAY)
+    assert len(found) == result.messages == 8
+    assert json.loads((Path(result.report).parent / "summary.json").read_text())["other_dates"] == {
+        "earlier": 2, "later": 2, "none": 0,
+    }  # fmt: skip

@@ -275,7 +275,7 @@ def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: Report) -> None
     assert "fast by 1 h" in text
     assert "is fast by 1 h; its lines are put in order by the hub's clock." in " ".join(text.split())
     assert "carried from an earlier date" in text
-    assert "50.0 % of the messages; accepted: at most 10 %" in text
+    assert "50.0 % of the messages (3 of 6); accepted: at most 10 %" in text
 
 
 def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(report: Report) -> None:

@@ -20,6 +20,20 @@ from tests.spark_reconcile.report.made import findings, source
         (Breach("", "X", "max_count", 1200, 5), "1,200 messages; accepted: at most 5"),
         (Breach("", "X", "max_rate", 0.000488, 0.0001), "0.049 % of the messages; accepted: at most 0.01 %"),
         (Breach("", "X", "max_age_s", 69_414, 3600), "the oldest is 19 h 16 min old; accepted: at most 1 h old"),
+        (Breach("", "X", "max_age_s", 3_601, 3600), "the oldest is 1 h 1 s old; accepted: at most 1 h old"),
+        (
+            Breach("", "X", "max_age_s", 90_059, 90_000),
+            "the oldest is 1 d 1 h 59 s old; accepted: at most 1 d 1 h old",
+        ),
+        (
+            Breach("", "PARKED", "max_rate", 329 / 328_000, 0.001, 329, 328_000),
+            "0.1003 % of the messages (329 of 328,000); accepted: at most 0.1 %",
+        ),
+        (
+            Breach("", "X", "max_rate", 1_000_001 / 10**9, 0.001, 1_000_001, 10**9),
+            "0.1000001 % of the messages (1,000,001 of 1,000,000,000); accepted: at most 0.1 %",
+        ),
+        (Breach("", "X", "max_rate", 0.000001, 0.0), "0.0001 % of the messages; accepted: at most 0 %"),
     ],
 )
 def test_a_breach_says_what_was_found_and_what_is_accepted(breach: Breach, words: str) -> None:
