@@ -56,7 +56,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
     "--only-missing": {"action": "store_true", "help": "leave dates alone that are published"},
     "--allow-partial": {"action": "store_true", "help": "do without extracts that are missing or cannot be used"},
-    "--require-all": {"action": "store_true", "help": "publish nothing unless every node that is named has delivered"},
+    "--require-all": {"action": "store_true", "help": "do nothing unless all whom the ledgers name have delivered"},
     "--master": {"metavar": "URL", "help": "where Spark runs; local[*] when not given and not under spark-submit"},
     "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
     "--database-url": {"metavar": "URL", "help": "the node's own database; SEMQ_DATABASE_URL when not given"},

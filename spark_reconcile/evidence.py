@@ -11,7 +11,7 @@ from datetime import date, timedelta
 
 import msgspec
 
-from spark_reconcile import inputs, runs
+from spark_reconcile import inputs, mentions, runs
 from spark_reconcile.days import Window, neighbours
 from spark_reconcile.errors import BadExtract, SourcesMissing
 from spark_reconcile.inputs import STATE, Source
@@ -163,6 +163,13 @@ def refuse_missing(evidence: Evidence, settings: Settings) -> None:
     unusable = [name for name in settings.required if inputs.missing([name], evidence.sources, evidence.day)]
     if absent or unusable:
         raise SourcesMissing(sources=sorted({*absent, *unusable}), business_date=evidence.day.isoformat())
+
+
+def refuse_unheard(evidence: Evidence) -> None:
+    """Raises SourcesMissing if the lines of the date name a ledger, or a node without any, that has not delivered."""
+    absent = mentions.unheard(evidence.sources, evidence.day)
+    if absent:
+        raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())
 
 
 def _carried(settings: Settings, day: date) -> Run | None:

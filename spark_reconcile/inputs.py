@@ -64,6 +64,11 @@ class Source:
         return STATE[self.state].used
 
     @property
+    def node(self) -> str:
+        """The node whose ledger it is, by its name where the manifest cannot be read."""
+        return self.manifest.node if self.manifest else self.source.rsplit(".", 2)[0]
+
+    @property
     def uris(self) -> list[str]:
         """Addresses of its files for Spark."""
         if self.manifest is None or self.folder is None:

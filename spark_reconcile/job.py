@@ -15,8 +15,7 @@ from semq.clock import Clock
 from semq.errors import SemqError
 from spark_reconcile import clocks, judging, limits, repair, runs, session, stages
 from spark_reconcile.days import DAY_MS
-from spark_reconcile.errors import SourcesMissing
-from spark_reconcile.evidence import Evidence, believe, refuse_missing
+from spark_reconcile.evidence import Evidence, believe, refuse_missing, refuse_unheard
 from spark_reconcile.facts import read_lines
 from spark_reconcile.manifest import Sign, Verify, date_folder
 from spark_reconcile.progress import Progress
@@ -72,7 +71,7 @@ class Request:
 
     day: date
     allow_partial: bool = False  #: do without extracts that are missing or cannot be used
-    require_all: bool = False  #: publish nothing unless every node that any ledger names has delivered
+    require_all: bool = False  #: publish nothing unless all whom the ledgers of the date name have delivered it
     verify: Verify | None = None  #: signatures of the extracts are required and checked with this
     sign: Sign | None = None  #: signs the repair list
     master: str | None = None
@@ -92,6 +91,9 @@ def run(
             evidence = believe(settings, request.day, allow_partial=request.allow_partial, verify=request.verify)
         if not request.allow_partial:
             refuse_missing(evidence, settings)
+        if request.require_all:
+            with progress.step("look for absent ledgers"):
+                refuse_unheard(evidence)
         with progress.step("start Spark"):
             spark = spark or session.start(master=request.master, memory=request.memory, rows=evidence.rows)
             session.fit_to(spark, evidence.rows)
@@ -120,8 +122,6 @@ def _in_folder(
 ) -> Result:
     begun = clock.monotonic()
     findings = _compare(spark, settings, evidence, this, progress)
-    if request.require_all and findings.absent:
-        raise SourcesMissing(sources=sorted(findings.absent)[:50], business_date=request.day.isoformat())
     history = runs.history(reports, request.day, 7 * settings.plausible_weeks)
     _weigh(findings, settings, history)
     with progress.step("write the report"):
@@ -247,8 +247,7 @@ def _outcome(findings: Findings) -> str:
 
 def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:
     """A run that ends early is kept as a folder that says so; the pointer never moves to it."""
-    outcome = "sources_missing" if isinstance(error, SourcesMissing) else "failed"
     said = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
-    result = Result(outcome, OUTCOMES.get(outcome, 1), this.day.isoformat(), this.name, created_at=moment)
+    result = Result("failed", 1, this.day.isoformat(), this.name, created_at=moment)
     runs.finish(this, {**result.facts(), "error": said[:2000]})

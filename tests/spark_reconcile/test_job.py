@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from semq.clock import SystemClock
-from spark_reconcile import repair, runs, stages
+from spark_reconcile import repair, runs, session, stages
 from spark_reconcile.days import Calendar
 from spark_reconcile.diff import diff
 from spark_reconcile.errors import BadExtract, BadRepairList, BeingRun, NoSuchRun, SourcesMissing, SparkFailed
@@ -242,14 +242,20 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
     assert "fast by 1 h" in page
     assert "No ledger of <bdi>1.gone</bdi>: 2 messages cannot be judged." in page
 
-    with pytest.raises(SourcesMissing) as caught:
-        reconcile(office.settings, spark, office.clock, require_all=True)
+
+def test_where_all_are_required_absent_ones_are_named_before_spark_works(office: Office) -> None:
+    office.write(Order(1, "1.a", "1.gone"), DIRECT)
+    office.extract(only=["1.a", HUB])
+
+    def stop(*_: Any, **__: Any) -> Any:
+        raise AssertionError("Spark is asked")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "start", stop)
+        with pytest.raises(SourcesMissing) as caught:
+            run(office.settings, Request(DAY, require_all=True), office.clock, Progress(SystemClock(), io.StringIO()))
     assert caught.value.facts["sources"] == ["1.gone"]
-    standing = runs.current(Place.at(office.settings.reports), DAY)
-    assert standing is not None
-    assert standing.name == found.run
-    outcomes = [one.result["outcome"] for one in runs.of_date(Place.at(office.settings.reports), DAY)]
-    assert sorted(outcomes) == ["partial", "sources_missing"]
+    assert [path for path in (office.root / "reports").rglob("*") if path.is_file() and path.name != ".lock"] == []
 
 
 def test_nothing_at_all_is_published_but_not_believed(office: Office, spark: SparkSession) -> None:

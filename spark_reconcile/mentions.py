@@ -1,0 +1,98 @@
+"""Mentions: the ledgers and nodes that the lines of a date speak of, so that absent ones are known before Spark works.
+
+Read on the driver for ``--require-all`` alone: four columns, a batch at a time, of which no more than names is kept. A
+target to which nothing was let through, because all of it was refused or dropped, need not have a ledger.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from semq.store.rows import Event, Side
+from spark_reconcile.inputs import Source
+
+_COLUMNS = ["side", "event", "lk0", "target"]
+_BATCH = 1 << 16  # lines
+_LEDGER = r"^(?P<ledger>[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9})[.]"
+_NOTES = [Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR]
+_TURNED_AWAY = [Event.REFUSED, Event.DROPPED]
+_LET_THROUGH = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
+
+
+def unheard(sources: Iterable[Source], day: date) -> list[str]:
+    """Ledgers, and nodes of which no ledger is known, that lines of a date speak of and that have not delivered it."""
+    sources = [source for source in sources if source.day == day]
+    used = [source for source in sources if source.is_used]
+    ledgers, nodes = {one.source for one in used}, {one.node for one in used}
+    expected = {one.source for one in sources if one.state in ("MISSING", "UNFINISHED")}
+    said = _names(used)
+    absent = (expected | said.ledgers) - ledgers
+    absent |= said.targets - nodes
+    absent |= {node for node in said.asked - nodes - absent if _waits(used, node)}
+    by_ledger = {name.rsplit(".", 2)[0] for name in absent}
+    return sorted(name for name in absent if name not in by_ledger)
+
+
+class _Names:
+    """The ledgers that messages came from, the nodes that they were let through to, and those that senders asked
+    for."""
+
+    def __init__(self) -> None:
+        self.ledgers: set[str] = set()
+        self.targets: set[str] = set()
+        self.asked: set[str] = set()
+
+
+def _names(used: Sequence[Source]) -> _Names:
+    names = _Names()
+    for batch in _batches(used):
+        by_sender = pc.equal(batch["side"], int(Side.SENDER))
+        through = pc.and_(pc.equal(batch["side"], int(Side.HUB)), _is_in(batch["event"], _LET_THROUGH))
+        tried = pc.and_(by_sender, pc.invert(_is_in(batch["event"], _TURNED_AWAY)))
+        of_others = pc.extract_regex(pc.filter(batch["lk0"], pc.invert(by_sender)), _LEDGER)
+        names.ledgers |= _texts(pc.struct_field(of_others, "ledger"))
+        names.targets |= {text.partition("/")[0] for text in _texts(pc.filter(batch["target"], through))}
+        names.asked |= {text.partition("/")[0] for text in _texts(pc.filter(batch["target"], tried))}
+    return names
+
+
+def _waits(used: Sequence[Source], node: str) -> bool:
+    """Whether a message to a node was accepted that nobody has refused or dropped."""
+    asked: set[bytes] = set()
+    settled: set[bytes] = set()
+    for batch in _batches(used):
+        name = node.encode()
+        mine = batch.filter(pc.or_(pc.equal(batch["target"], name), pc.starts_with(batch["target"], name + b"/")))
+        turned = _is_in(mine["event"], _TURNED_AWAY)
+        tried = pc.and_(pc.equal(mine["side"], int(Side.SENDER)), pc.invert(turned))
+        settled.update(pc.filter(mine["lk0"], turned).to_pylist())
+        asked.update(pc.filter(mine["lk0"], tried).to_pylist())
+    return bool(asked - settled)
+
+
+def _batches(used: Iterable[Source]) -> Iterator[pa.RecordBatch]:
+    """The lines that move a message. Texts are octets: what a ledger calls text need not be any."""
+    for source in used:
+        for part in source.manifest.files if source.manifest and source.folder else ():
+            with (source.folder / part.name).open() as stream, pq.ParquetFile(stream) as parquet:
+                for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):
+                    moves = batch.filter(pc.invert(_is_in(batch["event"], _NOTES)))
+                    yield pa.record_batch(
+                        [moves["side"], moves["event"], *(_octets(moves[name]) for name in ("lk0", "target"))], _COLUMNS
+                    )
+
+
+def _octets(column: pa.Array) -> pa.Array:
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return plain.cast(pa.binary())
+
+
+def _texts(column: pa.Array) -> set[str]:
+    return {octets.decode(errors="replace") for octets in pc.unique(column).to_pylist() if octets}
+
+
+def _is_in(event: pa.Array, events: Iterable[Event]) -> pa.Array:
+    return pc.is_in(event, value_set=pa.array([int(one) for one in events], event.type))
