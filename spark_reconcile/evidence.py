@@ -5,23 +5,26 @@ runs with the same fingerprint and version of this package publish the same byte
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import msgspec
 
+from semq.umx_t.address import NodeType
 from spark_reconcile import inputs, mentions, runs
 from spark_reconcile.days import Window, neighbours
 from spark_reconcile.errors import BadExtract, SourcesMissing
-from spark_reconcile.inputs import STATE, Source
+from spark_reconcile.inputs import STATE, THE_HUB, Source
 from spark_reconcile.judging import FAR, Coverage, Ground
 from spark_reconcile.manifest import Manifest, Verify, canonical
 from spark_reconcile.runs import Run
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 
-VERSION = 2  #: of the job's rules: part of the fingerprint, so that a change of the grid shows
+VERSION = 3  #: of the job's rules: part of the fingerprint, so that a change of the grid shows
+HUB_REMEMBERED_DAYS = 14  #: a ledger of the hub that was read so lately is expected
+NAMED_BY_OTHERS = "ledgers of others name a copy in it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,20 @@ class Evidence:
         """Whether something that was delivered or expected is not used."""
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
-    def ground(self, skew: Mapping[str, int], first: Mapping[str, int]) -> Ground:
+    def with_stores(self, stores: Collection[str]) -> "Evidence":
+        """The same, with the stores of the hub that ledgers of others name; those of which nothing came are absent."""
+        known = {one.source.split(".", 2)[2] for one in self._of_hub()}
+        hub = min(self.hubs, default=THE_HUB)
+        new = [Source(self.day, f"{hub}.{store}", "MISSING", NAMED_BY_OTHERS) for store in sorted(set(stores) - known)]
+        return replace(self, sources=(*self.sources, *new)) if self.hubs else self
+
+    def _of_hub(self) -> list[Source]:
+        """What is known of ledgers of the hub, delivered or not."""
+        return [one for one in self.sources if one.node != one.source and (one.node in self.hubs or _is_platform(one))]
+
+    def ground(
+        self, skew: Mapping[str, int], first: Mapping[str, int], unserved: frozenset[str] = frozenset()
+    ) -> Ground:
         """What the messages are judged by, with the clocks as they were found, at the end and at ``first``.
 
         A clock that was slow at first let its ledger begin the later: so much is added to where its evidence begins.
@@ -79,8 +95,9 @@ class Evidence:
             if (m := one.manifest) is not None
         )
         here = {one.source for one in self._today()}
-        known = {one.source: one.manifest for one in self.sources if one.manifest is not None}
-        hubs = {source for source, m in known.items() if m.role == "platform"}
+        # Of what has no manifest that can be read, only what should be there on this very date.
+        known = {one.source: one.node for one in self.sources if one.manifest is not None or one.day == self.day}
+        hubs = {one.source for one in self._of_hub()} & known.keys()
         of_hubs = [one for one in ledgers if f"{one.node}.{one.store}" in hubs]
         return Ground(
             self.window,
@@ -89,7 +106,8 @@ class Evidence:
             hub_complete=bool(of_hubs) and hubs <= here,
             hub_watermark=min((one.watermark for one in of_hubs), default=FAR),
             hub_since=max((one.since for one in of_hubs), default=-FAR),
-            incomplete=frozenset(m.node for source, m in known.items() if source not in here),
+            incomplete=frozenset(node for source, node in known.items() if source not in here and source != node),
+            unserved=unserved,
         )
 
     def _today(self) -> list[Source]:
@@ -102,6 +120,13 @@ class Evidence:
             if one.is_used and one.manifest is not None:
                 extracts.setdefault(one.source, []).append(one.manifest)
         return {one.source: _span(extracts[one.source], self.day) for one in self._today() if one.manifest is not None}
+
+
+def _is_platform(source: Source) -> bool:
+    """Whether an extract is the platform's, by its manifest if that is believed, else by its name."""
+    if source.manifest is not None and source.state != "MANIFEST_WRONG":
+        return source.manifest.role == "platform"
+    return source.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
 
 def _span(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
@@ -138,13 +163,24 @@ def believe(settings: Settings, day: date, *, allow_partial: bool = False, verif
 
 
 def _missing(settings: Settings, found: Sequence[Source], day: date) -> list[Source]:
-    """Required sources, the hub, and ledgers that delivered a neighbouring date, of which this date is not there."""
+    """Expected sources of which this date is not there.
+
+    Required ones, the hub, ledgers that delivered a neighbouring date, and those of the hub that published runs of the
+    last weeks have read.
+    """
     neighbours_had = {one.source for one in found if one.is_used and one.day != day}
     unusable = {one.source for one in found if one.day == day}
-    absent = inputs.missing({*settings.required, *neighbours_had}, found, day)
+    absent = inputs.missing({*settings.required, *neighbours_had, *_hub_had(settings, day)}, found, day)
     if not any(one.manifest and one.manifest.role == "platform" and one.is_used for one in found if one.day == day):
-        absent.append(Source(day, "the hub", "MISSING"))
+        absent.append(Source(day, THE_HUB, "MISSING"))
     return [source for source in absent if source.source not in unusable]
+
+
+def _hub_had(settings: Settings, day: date) -> set[str]:
+    """The ledgers of the hub that the published runs of the last weeks have read."""
+    published = runs.history(Place.at(settings.reports), day, HUB_REMEMBERED_DAYS)
+    read = (source for _, summary in published for source in summary.get("sources", ()))
+    return {one["source"] for one in read if one["role"] == "platform" and STATE[one["state"]].used}
 
 
 def _refuse(found: Sequence[Source]) -> None:
@@ -158,7 +194,7 @@ def _refuse(found: Sequence[Source]) -> None:
 
 def refuse_missing(evidence: Evidence, settings: Settings) -> None:
     """Raise SourcesMissing if the hub's source, or a required one, is missing: nothing may be published then."""
-    needed = {"the hub", *settings.required}
+    needed = {THE_HUB, *settings.required}
     absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]
     unusable = [name for name in settings.required if inputs.missing([name], evidence.sources, evidence.day)]
     if absent or unusable:

@@ -23,9 +23,11 @@ from spark_reconcile.situation import ENDINGS, RECORDS
 OUTSIDE, UNREADABLE = 1, 2
 UNHEARD = 1  # of ``carried``: a ledger was absent whenever it was judged
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
-# Above them in ``traits``, the copies that the hub has stored and those it has let go: each is one of so many bits, by
-# its LK1. Two copies may share a bit, and one that is still kept is then not seen; none is ever accused for that.
-COPIES, STORED_FROM, RELEASED_FROM = 28, 4, 32
+TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1
+# A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A copy that is kept is hidden
+# only where others have set the same bit in every group: by one other copy once in 16 million. None is ever accused
+# for that.
+COPY_GROUPS, COPY_BITS = 8, 8
 
 # Texts of which every line is compared; what is longer is cut, so that a bomb of them costs nothing.
 TEXTS, TEXT_MAX = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash"), 1_000  # octets
@@ -50,8 +52,10 @@ def _when(side: int, events: int, value: str) -> str:
 
 
 _RECORD = "xxhash64(node, store, seq)"
-_COPY = f"int(pmod(xxhash64(lk1), {COPIES}))"
-_ALL_COPIES = (1 << COPIES) - 1 << RELEASED_FROM
+_COPY = " | ".join(
+    f"shiftleft(1L, {COPY_BITS * group} + int(shiftright(copy, {3 * group}) & {COPY_BITS - 1}))"
+    for group in range(COPY_GROUPS)
+)
 _FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # of the first attempt
 _DIGEST = (
     f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {_H} AND bit & {_HEARD} <> 0 "
@@ -69,11 +73,14 @@ FACTS = (
         "traits",
         "bit_or",
         f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
-        f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
-        f"| CASE WHEN side <> {_H} THEN 0L "
-        f"WHEN bit & {mask(Event.STORED)} <> 0 AND lk1 <> '' THEN shiftleft(1L, {STORED_FROM} + {_COPY}) "
-        f"WHEN bit & {mask(Event.RELEASED)} = 0 THEN 0L "
-        f"WHEN lk1 <> '' THEN shiftleft(1L, {RELEASED_FROM} + {_COPY}) ELSE {_ALL_COPIES}L END",
+        f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
+    ),
+    # the copies that the hub has stored, and those that it has let go: all of them, where a line does not say which
+    Fact("stored_copies", "bit_or", f"if(side = {_H} AND bit & {mask(Event.STORED)} <> 0 AND lk1 <> '', {_COPY}, 0L)"),
+    Fact(
+        "released_copies",
+        "bit_or",
+        f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
     ),
     # what earlier runs knew of a message that they left open: up to when its ledgers were heard, 0 if there was no run;
     # and whether they have reported it as an exception
@@ -136,13 +143,21 @@ def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = 
 
     ``hubs``: the platform's nodes, whose lines as hub count.
     """
-    single = lines.withColumn("bit", F.expr(_bit(hubs))).select(
+    read = lines.withColumns({"bit": F.expr(_bit(hubs)), "copy": F.expr("xxhash64(lk1)")})
+    single = read.select(
         F.expr(KEY).alias("lk0"),
         *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
     )
     if carried is not None:
-        single = single.unionByName(carried.select(*NAMES))
+        single = single.unionByName(_as_now(carried))
     return single.groupBy("lk0").agg(*(F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS))
+
+
+def _as_now(carried: DataFrame) -> DataFrame:
+    """Carried facts of an earlier version of these rules, which may lack a fact, as those of this one."""
+    lacking = [fact for fact in FACTS if fact.name not in carried.columns]
+    neutral = {fact.name: F.expr("0L" if fact.merge == "bit_or" else "NULL") for fact in lacking}
+    return carried.withColumns({**neutral, "traits": F.expr(f"traits & {TRAITS}")}).select(*NAMES)
 
 
 def _bit(hubs: Collection[str]) -> str:

@@ -47,6 +47,9 @@ STATES = (
 STATE = {state.name: state for state in STATES}
 
 
+THE_HUB = "the hub"  # where it is not known which ledgers it has
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One delivered extract, or one that should be there."""
@@ -66,14 +69,19 @@ class Source:
     @property
     def node(self) -> str:
         """The node whose ledger it is, by its name where the manifest cannot be read."""
-        return self.manifest.node if self.manifest else self.source.rsplit(".", 2)[0]
+        return self.manifest.node if self.manifest else node_of(self.source)
+
+    @property
+    def files(self) -> list[Place]:
+        """Its files, as its manifest lists them."""
+        if self.manifest is None or self.folder is None:
+            return []
+        return [self.folder / part.name for part in self.manifest.files]
 
     @property
     def uris(self) -> list[str]:
         """Addresses of its files for Spark."""
-        if self.manifest is None or self.folder is None:
-            return []
-        return [(self.folder / part.name).uri for part in self.manifest.files]
+        return [file.uri for file in self.files]
 
     def facts(self) -> dict[str, Any]:
         """As it stands in the report and in summary.json."""
@@ -91,6 +99,12 @@ class Source:
             "signed_by": m.signature.key_id if m and m.signature else "",
             "sha256": [part.sha256 for part in m.files] if m else [],
         }
+
+
+def node_of(source: str) -> str:
+    """The node of a ledger such as 1.10008.1.1; a node stays what it is."""
+    parts = source.split(".")
+    return ".".join(parts[:2]) if len(parts) == 4 else source
 
 
 def gather(root: Place, days: Iterable[date], verify: Verify | None = None, threads: int = 4) -> list[Source]:

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from semq.clock import Clock
 from semq.errors import SemqError
-from spark_reconcile import clocks, judging, limits, repair, runs, session, stages
-from spark_reconcile.days import DAY_MS
+from spark_reconcile import clocks, gaps, judging, limits, repair, runs, session, stages
+from spark_reconcile.days import DAY_MS, neighbours
 from spark_reconcile.evidence import Evidence, believe, refuse_missing, refuse_unheard
 from spark_reconcile.facts import read_lines
 from spark_reconcile.manifest import Sign, Verify, date_folder
@@ -142,12 +142,14 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
         survey = stages.survey(lines, evidence.window, staging / "survey")
         nodes, counted = stages.who_takes_part(survey)
         names = stages.names(spark, nodes, carried)
+        stores, unserved = stages.hub_traces(survey, evidence.hubs)
+        evidence = evidence.with_stores(stores)
     with progress.step("gather facts by message"):
         facts, others = stages.facts(lines, evidence.hubs, carried, evidence.window, staging / "facts")
     with progress.step("compare the clocks"):
         skews = clocks.estimate(facts, names)
         clock_ms = clocks.applied(skews, evidence.stated_skew)
-        ground = evidence.ground(clock_ms, clocks.at_first(skews, evidence.stated_skew))
+        ground = evidence.ground(clock_ms, clocks.at_first(skews, evidence.stated_skew), frozenset(unserved))
     with progress.step("judge"):
         judged = judging.judged(spark, facts, names, ground)
         oldest = evidence.window.start - settings.carry_days * DAY_MS
@@ -156,6 +158,11 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
         numbers = tally(stages.profile(cells))
+        absences = (
+            stages.absences(verdicts, settings.calendar, evidence.day, settings.carry_days)
+            if numbers.has("SOURCE_MISSING")
+            else []
+        )
     with progress.step("collect the exceptions"):
         their_lines = stages.their_lines(lines, verdicts, numbers.exceptions, staging / "their_lines")
         exceptions = stages.exceptions(verdicts, their_lines, this.place / "exceptions.parquet")
@@ -173,7 +180,12 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
             clock_ms=clock_ms,
             lines=counted,
             tally=numbers,
-            absent=stages.absent(cells) if numbers.has("SOURCE_MISSING") else {},
+            absent=gaps.gaps(
+                evidence.sources,
+                evidence.hubs,
+                absences,
+                neighbours(evidence.day, settings.days_before, settings.days_after),
+            ),
             cells=cells,
             limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
             exceptions=exceptions,
@@ -218,7 +230,7 @@ def _result(
         verdicts=findings.verdicts,
         carried={name: count for name, count in findings.carried.items() if count},
         report=str(this.place / "report.html"),
-        missing=missing(findings),
+        missing=gaps.missing(findings.sources, findings.absent),
         breaches=[breach._asdict() for breach in findings.breaches],
         plausibility=findings.plausibility._asdict(),
         deeds=deeds,
@@ -227,14 +239,6 @@ def _result(
         seconds=dict(progress.seconds),
         created_at=clock.wall().isoformat(timespec="seconds"),
     )
-
-
-def missing(findings: Findings) -> list[str]:
-    """What was not delivered: ledgers where it is known which, else nodes, or the hub; none of them twice."""
-    named = {one.source for one in findings.sources if one.state == "MISSING"}
-    of = {name.rsplit(".", 2)[0] for name in named}
-    whole = {node for node in findings.absent if node not in of and not (node == "the hub" and of & findings.hubs)}
-    return sorted(named | whole)
 
 
 def _outcome(findings: Findings) -> str:

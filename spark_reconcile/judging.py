@@ -17,14 +17,11 @@ from semq.store.rows import Event
 from spark_reconcile.days import DAY_MS, Window
 from spark_reconcile.facts import (
     BEST_EFFORT,
-    COPIES,
     HAS_LK1,
     NAMES,
     NO_ACK2,
     OUTSIDE,
     PROMISED,
-    RELEASED_FROM,
-    STORED_FROM,
     UNHEARD,
     UNREADABLE,
 )
@@ -84,6 +81,7 @@ class Ground(NamedTuple):
     hub_watermark: int
     hub_since: int = -FAR
     incomplete: frozenset[str] = frozenset()  #: nodes of which not all ledgers are there that are known
+    unserved: frozenset[str] = frozenset()  #: nodes of which no ledger of the hub speaks, though they recorded much
 
 
 def dated(facts: DataFrame, window: Window) -> DataFrame:
@@ -204,7 +202,9 @@ def _said(ground: Ground) -> dict[str, Column]:
         for side, moment in since.items()
     }
     sender_missing = f"sender_mark IS NULL OR {late['sender']}"
+    unserved = ", ".join(f"'{node}'" for node in sorted(ground.unserved))
     hub_missing = late["hub"] if ground.hub_complete else "true"
+    hub_missing += f" OR coalesce(receiver_node IN ({unserved}), false)" if unserved else ""
     receiver_missing = f"target IS NOT NULL AND (receiver_mark IS NULL OR {late['receiver']})"
     remarks = (
         f"if(coalesce({condition}, false), {bit(FLAGS, flag)}, 0)"
@@ -234,18 +234,17 @@ def _row() -> Column:
 
 
 def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str, missing: str) -> str:
-    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2.
+    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first;
+    ``missing`` holds where the ledger was not delivered, or not from the message on."""
 
-    Which goes first.
-    """
-    rows = " ".join(
-        f"WHEN ({column} & {word.shown_by}) <> 0"
-        + (f" AND ({column} & {word.unless}) = 0" if word.unless else "")
-        + (f" AND ({column} & {word.needs}) <> 0" if word.needs else "")
-        + f" THEN {names.index(word.name)}"
-        for word in words
-    )
-    return f"(CASE WHEN {special} THEN 2 {rows} WHEN {missing} THEN 1 ELSE 0 END)"
+    def row(word: Word) -> str:
+        tests = ((word.shown_by, "<>"), (word.unless, "="), (word.needs, "<>"))
+        shown = " AND ".join(f"({column} & {bits}) {sign} 0" for bits, sign in tests if bits)
+        return f"WHEN {shown} THEN {names.index(word.name)}"
+
+    said = " ".join(row(word) for word in words if not word.is_told_by_absence)
+    by_absence = " ".join(row(word) for word in words if word.is_told_by_absence)
+    return f"(CASE WHEN {special} THEN 2 {said} WHEN {missing} THEN 1 {by_absence} ELSE 0 END)"
 
 
 def _torn() -> str:
@@ -278,8 +277,7 @@ def _flags(ground: Ground) -> dict[str, str]:
         "owes": f"receiver & {RECORDS} <> 0 AND ("
         f"traits & {BEST_EFFORT} = 0 AND receiver & {sender_acked} = 0 OR "
         f"traits & {HAS_LK1} <> 0 AND receiver & {platform_acked} = 0)",
-        "kept": f"shiftright(traits, {STORED_FROM}) & ~shiftright(traits, {RELEASED_FROM}) & {(1 << COPIES) - 1} <> 0 "
-        f"AND NOT ({_direct()})",
+        "kept": f"stored_copies & ~released_copies <> 0 AND NOT ({_direct()})",
         "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
     }
 
@@ -305,6 +303,18 @@ def _latency() -> Column:
     """From acceptance to record, on one clock; a clock error left over is not a negative time."""
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
     return F.expr(f"if({between} < 0, 0L, {between})")  # greatest() would make 0 of what is not known
+
+
+def _absent_at() -> Column:
+    """Of what cannot be judged, from when on the absent ledger should speak of it, by its own clock."""
+    skews = {"sender": "coalesce(sender_skew, 0)", "hub": "0", "receiver": "coalesce(receiver_skew, 0)"}
+    rows = " ".join(
+        f"WHEN row = {number} THEN greatest(coalesce({_MOMENT[side]}, born_at), nullif(carried, 0)) + {skews[side]}"
+        for number, rule in enumerate(RULES)
+        for side in skews
+        if rule.finding == f"{side}_source_missing"
+    )
+    return F.expr(f"CASE {rows} END")
 
 
 def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
@@ -347,6 +357,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
         "ended_at",
         F.expr("greatest(end_at - born_at, 0)").alias("age_ms"),
         _latency().alias("latency_ms"),
+        _absent_at().alias("absent_at"),
         F.coalesce("att", F.lit(0)).alias("att"),
         F.coalesce("size", F.lit(0)).alias("size"),
         F.expr(f"scope = 'carried' AND reported = 0 AND {_IS_EXCEPTION}").alias("turned"),

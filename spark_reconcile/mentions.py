@@ -75,14 +75,12 @@ def _waits(used: Sequence[Source], node: str) -> bool:
 
 def _batches(used: Iterable[Source]) -> Iterator[pa.RecordBatch]:
     """The lines that move a message. Texts are octets: what a ledger calls text need not be any."""
-    for source in used:
-        for part in source.manifest.files if source.manifest and source.folder else ():
-            with (source.folder / part.name).open() as stream, pq.ParquetFile(stream) as parquet:
-                for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):
-                    moves = batch.filter(pc.invert(_is_in(batch["event"], _NOTES)))
-                    yield pa.record_batch(
-                        [moves["side"], moves["event"], *(_octets(moves[name]) for name in ("lk0", "target"))], _COLUMNS
-                    )
+    for file in (file for source in used for file in source.files):
+        with file.open() as stream, pq.ParquetFile(stream) as parquet:
+            for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):
+                moves = batch.filter(pc.invert(_is_in(batch["event"], _NOTES)))
+                texts = (_octets(moves[name]) for name in ("lk0", "target"))
+                yield pa.record_batch([moves["side"], moves["event"], *texts], _COLUMNS)
 
 
 def _octets(column: pa.Array) -> pa.Array:

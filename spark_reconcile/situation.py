@@ -20,6 +20,9 @@ class Word(NamedTuple):
     shown_by: int
     unless: int = 0
     needs: int = 0
+    is_told_by_absence: bool = (
+        False  #: it rests on what is not there: a ledger that was not delivered in full cannot say it
+    )
 
 
 _ANY = ~NOTES & (2**31 - 1)
@@ -62,7 +65,7 @@ RECEIVER_WORDS = (
     Word("received", mask(Event.RECEIVED)),
     Word("rejected", mask(Event.REJECTED)),
     Word("void", mask(Event.CANCELLED)),
-    Word("traces", _ANY),  # later events of a message of which no record stands there
+    Word("traces", _ANY, is_told_by_absence=True),  # later events of a message of which no record stands there
 )
 
 # none: the source is there and has no line. missing: the source is not there. direct: no relay between the two ends.

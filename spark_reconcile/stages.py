@@ -5,16 +5,20 @@ Nothing but counts, node names and a bounded sample of exceptions ever reaches t
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from datetime import date, timedelta
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as Over
 
+from semq.store.rows import Event, Side
 from spark_reconcile import facts as lines_to_facts
 from spark_reconcile import judging
-from spark_reconcile.days import Window
+from spark_reconcile.days import Calendar, Window
+from spark_reconcile.inputs import THE_HUB
+from spark_reconcile.schema import NOTES, mask
 from spark_reconcile.session import small_table
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import EXCEPTIONS, FINDINGS, VERDICTS
@@ -34,12 +38,15 @@ _WORST = (
     ("total", "true"),
 )
 _PAIR = "concat(sender, '>', receiver)"
+_LK1 = r"^[0-9]{1,9}[.][0-9]{1,9}[.][0-9]{1,19}\z"
+_REMARKS = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
     """How many lines each node wrote, by side, event and target: who takes part, and what else happened."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
-    counted = lines.groupBy("node", "store", "side", "event", "target", on_date).agg(
+    copies_in = F.expr(f"if(lk1 RLIKE r'{_LK1}', substring_index(lk1, '.', 2), '')").alias("copies_in")
+    counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
     # Of a target only its node counts; cut off here, where there are a few thousand rows instead of all lines.
@@ -58,6 +65,30 @@ def who_takes_part(survey: DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
         sorted({row["node"] for row in rows}),
         sorted(lines, key=lambda row: [str(value) for value in row.values()]),
     )
+
+
+UNSERVED_MIN = 20  # records of a node, of which none is known to the hub
+
+
+def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[str]]:
+    """What the ledgers of others say of the hub's: the stores that copies lay in, named by two nodes or more, such as
+    1.1; and nodes that recorded much and of which the hub's lines say nothing. Both tell of stores that never came."""
+    stores = (
+        survey.where(f"side <> {int(Side.HUB)} AND copies_in <> ''")
+        .groupBy("copies_in")
+        .agg(F.count_distinct("node").alias("nodes"))
+        .where("nodes > 1")
+    )
+    said = survey.where("on_date").selectExpr(
+        "node", "target", f"side = {int(Side.HUB)} AND event NOT IN ({_REMARKS}) AS by_hub",
+        f"side = {int(Side.RECEIVER)} AND event = {int(Event.RECEIVED)} AS is_record", "lines",
+    )  # fmt: skip
+    of_hub = {row["target"] for row in said.where("by_hub").select("target").distinct().collect()}
+    recorded = said.where("is_record").groupBy("node").agg(F.sum("lines").alias("lines")).collect()
+    much = {row["node"] for row in recorded if row["lines"] >= UNSERVED_MIN} - set(hubs)
+    # A hub whose lines do not say to whom may have spoken of anybody.
+    unserved = much - of_hub if of_hub and not of_hub & {"", None} else set()
+    return {row["copies_in"] for row in stores.collect()}, unserved
 
 
 def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
@@ -206,13 +237,27 @@ def read(spark: SparkSession, place: Place) -> DataFrame:
     return spark.read.parquet(place.uri)
 
 
-def absent(cells: DataFrame) -> dict[str, int]:
-    """The nodes whose ledgers should speak of some messages and were not delivered, with the messages of each."""
-    who = F.expr(
-        "CASE finding WHEN 'sender_source_missing' THEN sender WHEN 'hub_source_missing' THEN 'the hub' "
-        "WHEN 'receiver_source_missing' THEN receiver END"
+class Absence(NamedTuple):
+    """A ledger that should speak of some messages and was not delivered: whose, and of which business date."""
+
+    name: str  #: of the ledger, where messages name it; else of the node, or THE_HUB
+    day: date
+    messages: int
+
+
+def absences(verdicts: DataFrame, calendar: Calendar, day: date, carry_days: int) -> list[Absence]:
+    """Why messages cannot be judged: a row for each absent ledger, or node, and date."""
+    who = (
+        "CASE finding WHEN 'sender_source_missing' THEN substring_index(lk0, '.', 4) "
+        f"WHEN 'hub_source_missing' THEN '{THE_HUB}' WHEN 'receiver_source_missing' THEN receiver END"
     )
+    days = [day + timedelta(days=step) for step in range(-carry_days - 2, 3)]
+    starts = ", ".join(f"{calendar.window(one).start}L" for one in days)
+    number = f"greatest(size(filter(array({starts}), start -> start <= absent_at)), 1) - 1"
     rows = (
-        cells.withColumn("node", who).where("node IS NOT NULL").groupBy("node").agg(F.sum("messages").alias("messages"))
+        verdicts.where("verdict = 'SOURCE_MISSING'")
+        .groupBy(F.expr(who).alias("name"), F.expr(number).alias("number"))
+        .agg(F.count("*").alias("messages"))
+        .collect()
     )
-    return {row["node"]: row["messages"] for row in rows.orderBy("node").collect()}
+    return sorted(Absence(row["name"], days[row["number"]], row["messages"]) for row in rows)

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from spark_reconcile.clocks import Skew
 from spark_reconcile.days import Calendar, Window
+from spark_reconcile.gaps import Gap
 from spark_reconcile.inputs import Source
 from spark_reconcile.limits import Breach, Count, Plausibility
 from spark_reconcile.verdicts import VERDICT, VERDICTS
@@ -86,7 +87,7 @@ class Findings:
     clock_ms: dict[str, int]  #: of the nodes whose times were put right: their clock minus the hub's
     lines: list[dict[str, Any]]  #: lines of the date by node, store, side, event
     tally: Tally
-    absent: dict[str, int]  #: nodes that delivered nothing, with the messages that cannot be judged for it
+    absent: list[Gap]  #: extracts without which messages cannot be judged
     cells: DataFrame  #: all counts by pair
     limited_pairs: list[dict[str, Any]]
     exceptions: DataFrame

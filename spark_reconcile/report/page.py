@@ -62,7 +62,7 @@ def render(content: Content, settings: Settings) -> str:
         sources=sections.sources(f, settings),
         sources_open=SOURCES_OPEN,
         sources_shown=SOURCES_SHOWN,
-        absent=sorted(f.absent.items(), key=lambda one: (-one[1], one[0])),
+        absent=f.absent,
         absent_shown=ABSENT_SHOWN,
         lines=_lines(f),
         chinese=CHINESE,

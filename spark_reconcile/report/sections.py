@@ -2,7 +2,7 @@
 together. Each chart has its table beside it, made of the same rows."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from spark_reconcile.clocks import APPLY_FROM_MS
@@ -69,31 +69,24 @@ def sources(findings: Findings, settings: Settings) -> dict[str, list[dict[str, 
     """The ledgers that something is to be said about, and those that are in order."""
     trouble: list[dict[str, Any]] = []
     fine: list[dict[str, Any]] = []
-    counted = dict(findings.absent)
+    wanted = {(gap.name, gap.day): gap.messages for gap in findings.absent}
     for source in findings.sources:
-        if source.day != findings.day and source.is_used:
+        is_wanted = (source.source, source.day) in wanted
+        if source.day != findings.day and source.is_used and not is_wanted:
             continue  # neighbours that are in order are only counted
-        node = source.manifest.node if source.manifest else source.source.rsplit(".", 2)[0]
-        row = _source(findings, source, node, settings)
-        if source.day == findings.day and not source.is_used:
-            row["unjudged"] = counted.pop(node, 0)
-        is_fine = source.state in ("COMPLETE", "EMPTY") and not row["is_off"] and not source.note
-        (fine if is_fine and source.day == findings.day else trouble).append(row)
-    # Who delivered this date, and still has messages that cannot be judged, has not delivered the date before.
-    here = {source.manifest.node for source in findings.sources if source.day == findings.day and source.manifest}
-    here |= {"the hub"} if findings.hub in here else set()
+        row = _source(findings, source, settings)
+        row["unjudged"] = wanted.pop((source.source, source.day), 0)
+        is_fine = source.is_used and not row["is_off"] and not source.note and not is_wanted
+        (fine if is_fine else trouble).append(row)
     trouble += [
-        {"name": node, "called": settings.names.get(node, ""), "state": STATE["MISSING"],
-         "day": findings.day - timedelta(days=node in here),
-         "note": "", "rows": None, "until": None, "clock": "", "is_off": False, "sha": "", "signed": False,
-         "unjudged": messages}
-        for node, messages in counted.items()
-    ]  # fmt: skip
-    return {"trouble": trouble, "fine": fine}
+        {**_source(findings, Source(day, name, "MISSING"), settings), "unjudged": messages}
+        for (name, day), messages in wanted.items()
+    ]
+    return {"trouble": sorted(trouble, key=lambda row: -row["unjudged"]), "fine": fine}
 
 
-def _source(findings: Findings, source: Source, node: str, settings: Settings) -> dict[str, Any]:
-    m = source.manifest
+def _source(findings: Findings, source: Source, settings: Settings) -> dict[str, Any]:
+    m, node = source.manifest, source.node
     skew = findings.skews.get(node)
     is_hub = m is not None and m.role == "platform"
     return {
@@ -101,7 +94,7 @@ def _source(findings: Findings, source: Source, node: str, settings: Settings) -
         "called": settings.names.get(node, ""),
         "day": source.day,
         "state": STATE[source.state],
-        "note": source.note,
+        "note": source.note or ("it ends before its date does" if m and m.watermark < m.window_end else ""),
         "rows": m.rows if m else None,
         "until": m.watermark if m else None,
         "clock": "" if m is None else "the reference" if is_hub else _clock_words(skew),

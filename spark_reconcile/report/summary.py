@@ -42,7 +42,9 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[st
         "pairs": [_pair(pair, pairs.tallies[pair.name]) for pair in pairs.shown],
         "files": {"exceptions.csv": _rows(exceptions.sheet), "pairs.csv": _rows(pairs.sheet)},
         "sources": [source.facts() for source in f.sources],
-        "absent": f.absent,
+        "absent": [
+            {"source": one.name, "business_date": one.day.isoformat(), "messages": one.messages} for one in f.absent
+        ],
         "clocks": {node: skew._asdict() for node, skew in sorted(f.skews.items())},
         "lines": f.lines,
         "breaches": [breach._asdict() for breach in f.breaches],

@@ -127,7 +127,8 @@ def longer(ms: int, than_ms: int) -> str:
 
 def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
     """So many units of a duration, from the largest that occurs: how many of each, its seconds and its name."""
-    rest, parts = ms // 1000, []
+    rest = ms // 1000
+    parts: list[tuple[int, int, str]] = []
     for size, unit in _UNITS:
         if rest >= size or parts:
             parts.append((rest // size, size, unit))

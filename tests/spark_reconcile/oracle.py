@@ -130,10 +130,11 @@ def _verdict(lines: list[Line], world: World) -> str:
     young = _is_young(lines, world, sender_node, receiver_node)
 
     sender_away = not says and sender_node not in world.marks
-    receiver_away = not got and bool(receiver_node) and receiver_node not in world.marks
+    # Without its record, what a receiver says later says nothing where its ledger is not there in full.
+    receiver_away = not records and bool(receiver_node) and receiver_node not in world.marks
     hub_away = not hub_knows and world.hub_mark is None
 
-    if says and not got and not torn:  # a sender that says nothing settled nothing
+    if says and (not got or receiver_away) and not torn:  # a sender that says nothing settled nothing
         early = _settled_early(says, fate, hub, direct or given_up, young, promised, receipt, bool(hub) and not direct)
         if early:
             return early

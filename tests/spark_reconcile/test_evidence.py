@@ -68,7 +68,7 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
         ("carried", "MATCHED"), ("carried", "SOURCE_MISSING"), ("carried", "SOURCE_MISSING"),
         ("carried", "UNKNOWN_ORIGIN"),
     ]  # fmt: skip
-    assert first.missing == ["1.gone", "1.reset", "1.slow"]  # of two of them the date before
+    assert first.missing == ["1.gone", "1.reset.1.1", "1.slow.1.1"]  # of two of them the date before
     # What the first night has not reported counts now; what it has does not count again.
     assert {(one["verdict"], one["found"]) for one in second.breaches} == {("MISSING_AT_HUB", 1), ("UNKNOWN_ORIGIN", 1)}
 

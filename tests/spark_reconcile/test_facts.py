@@ -16,6 +16,7 @@ from spark_reconcile.progress import Progress
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, Order, StandingClock
 
 Lines = list[dict[str, Any]]
+COPIES = 150  # messages of which the hub keeps a second copy
 
 
 def change(line: int, **fields: object) -> Callable[[Lines], None]:
@@ -58,6 +59,7 @@ def second_copy(*events: Event, lk1: str = "2.1.99") -> Callable[[Lines], None]:
     return store
 
 
+LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
 # Lines of DIRECT: 0 S:ACCEPTED 1 S:SENT 2 H:FORWARDED 3 R:RECEIVED 4 S:FORWARDED 5 S:DELIVERED 6 R:SENDER_ACKED.
 CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
@@ -81,6 +83,15 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     "two copies at the hub, one let go": ("ACK_NOT_RETURNED", STORED, second_copy(Event.STORED)),
     "let go without saying which copy": ("MATCHED", STORED, second_copy(Event.RELEASED, lk1="")),
     "passed on, and stored by another hub": ("ACK_NOT_RETURNED", DIRECT, second_copy(Event.STORED)),
+    "let go, and never stored": ("MATCHED", STORED.replace("H:STORED@24c ", ""), nothing),
+    "given to the application without a record": ("STATE_CONTRADICTION", f"{LOST} R:GIVEN@41 R:DONE@50", nothing),
+    "parked without a record": ("STATE_CONTRADICTION", f"{LOST} R:PARKED@50", nothing),
+    "parked, requeued, given and not yet done": (
+        "PARKED",
+        f"{DIRECT} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601",
+        nothing,
+    ),
+    "parked, requeued and done": ("MATCHED", f"{DIRECT} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601 R:DONE@700", nothing),
     "no number": ("QUARANTINED", DIRECT, change(5, seq=None)),
     "no time": ("QUARANTINED", DIRECT, change(2, at=None)),
     "an absurd time": ("QUARANTINED", DIRECT, change(3, at=2**63 - 1)),
@@ -109,6 +120,10 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         lines = office.lines_of(Order(number, at=3 * HOUR + number * 60_000), course)
         plant(lines)
         all_lines += filter(None, lines)
+    for number in range(COPIES):
+        lines = office.lines_of(Order(5_000 + number, at=4 * HOUR + number * 60_000), STORED)
+        second_copy(Event.STORED, lk1=f"2.1.{number}")(lines)
+        all_lines += lines
     office.deliver(all_lines)
     result = run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
@@ -124,6 +139,10 @@ NAMES = {"a locator with a line's end": "1.a.1.1.3f.7\n", "a locator without an 
 def test_what_is_planted_has_the_verdict_that_is_promised(verdicts: dict[str, str], case: str) -> None:
     lk0 = NAMES.get(case, Order(list(CASES).index(case)).lk0)
     assert verdicts.get(lk0, "") == CASES[case][0]
+
+
+def test_a_copy_that_is_kept_is_seen_whichever_other_was_let_go(verdicts: dict[str, str]) -> None:
+    assert {verdicts[Order(5_000 + number).lk0] for number in range(COPIES)} == {"ACK_NOT_RETURNED"}
 
 
 def test_what_happens_every_day_is_fine_beside_it(verdicts: dict[str, str]) -> None:

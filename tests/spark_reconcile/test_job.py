@@ -20,14 +20,13 @@ from spark_reconcile.days import Calendar
 from spark_reconcile.diff import diff
 from spark_reconcile.errors import BadExtract, BadRepairList, BeingRun, NoSuchRun, SourcesMissing, SparkFailed
 from spark_reconcile.generate import Truth, generate
-from spark_reconcile.job import Request, Result, missing, run
+from spark_reconcile.job import Request, Result, run
 from spark_reconcile.manifest import Signature, date_folder
 from spark_reconcile.progress import Progress
 from spark_reconcile.settings import Limit, Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import VERDICT
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, Order, StandingClock
-from tests.spark_reconcile.report.made import findings, source
 
 NEXT = DAY + timedelta(days=1)
 
@@ -325,12 +324,3 @@ def test_a_date_is_run_once_at_a_time(office: Office) -> None:
 
 def test_midnight_is_where_the_tests_think_it_is() -> None:
     assert Calendar().window(DAY).start == MIDNIGHT
-
-
-def test_what_is_missing_is_named_once_and_by_ledger_where_that_is_known() -> None:
-    other = replace(source(HUB, "MISSING"), source=f"{HUB}.2.1")
-    sources = (source("1.a"), source("1.b", "MISSING"), source(HUB, role="platform"), other)
-    absent = {"1.b": 3, "1.c": 1, "the hub": 2}
-    assert missing(findings(sources=sources, absent=absent)) == ["1.b.1.1", "1.c", f"{HUB}.2.1"]
-    nameless = replace(source("the hub", "MISSING"), source="the hub")  # no ledger of it was ever seen
-    assert missing(findings(sources=(nameless,), absent={"the hub": 4})) == ["the hub"]

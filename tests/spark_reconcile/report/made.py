@@ -18,16 +18,19 @@ def findings(**known: Any) -> Findings:
     facts: dict[str, Any] = {
         "day": DAY, "window": calendar.window(DAY), "calendar": calendar, "fingerprint": "f", "evidence_until": 0,
         "sources": (), "is_partial": False, "skews": {}, "clock_ms": {}, "lines": [], "tally": Tally((), {}, {}),
-        "absent": {}, "cells": NOTHING, "limited_pairs": [], "exceptions": NOTHING, "their_lines": NOTHING,
+        "absent": [], "cells": NOTHING, "limited_pairs": [], "exceptions": NOTHING, "their_lines": NOTHING,
         "other_dates": {"earlier": 0, "later": 0, "none": 0},
     }  # fmt: skip
     return Findings(**{**facts, **known})
 
 
-def source(node: str, state: str = "COMPLETE", role: str = "local", day: date = DAY) -> Source:
+def source(
+    node: str, state: str = "COMPLETE", role: str = "local", day: date = DAY, store: str = "1.1", early_ms: int = 0
+) -> Source:
+    """An extract; ``early_ms``: so long before the end of its date it was made."""
     window = Calendar().window(day)
     manifest = Manifest(
-        node=node, store="1.1", role=role, business_date=day.isoformat(), zone="UTC", cutoff="00:00",
-        window_start=window.start, window_end=window.end, watermark=window.end, rows=1, files=(), created_at="",
+        node=node, store=store, role=role, business_date=day.isoformat(), zone="UTC", cutoff="00:00", created_at="",
+        window_start=window.start, window_end=window.end, watermark=window.end - early_ms, rows=1, files=(),
     )  # fmt: skip
-    return Source(day, f"{node}.1.1", state, manifest=None if state == "MISSING" else manifest)
+    return Source(day, f"{node}.{store}", state, manifest=None if state == "MISSING" else manifest)

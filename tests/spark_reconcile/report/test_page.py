@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from semq.clock import SystemClock
 from semq.store.rows import Event, Side
+from spark_reconcile.gaps import Gap
 from spark_reconcile.job import Request, Result, run
 from spark_reconcile.limits import Breach
 from spark_reconcile.progress import Progress
@@ -297,7 +298,7 @@ def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
     nodes = [f"1.{number}" for number in range(1000)]
     found = findings(
         sources=tuple(source(node, "MISSING") for node in nodes),
-        absent=dict.fromkeys(nodes, 1),
+        absent=[Gap(node, DAY, 1) for node in nodes],
         breaches=[Breach(f"{node}>1.x", "MATCHED", "max_count", 1, 0) for node in nodes],
     )
     pairs = Pairs(Written(0, 0), (), {}, {}, [])

@@ -1,16 +1,19 @@
 """Parts of the page that speak of the whole date: thresholds in words, and ledgers that need somebody."""
 
-from datetime import date
+from datetime import timedelta
 
 import pytest
 
 from spark_reconcile.clocks import Skew
+from spark_reconcile.gaps import Gap
 from spark_reconcile.limits import Breach
 from spark_reconcile.report.findings import Tally, tally
 from spark_reconcile.report.sections import ages, breach_words, latency, limit_words, sources
 from spark_reconcile.settings import Limit, Settings
-from tests.spark_reconcile.office import HUB
+from tests.spark_reconcile.office import DAY, HUB
 from tests.spark_reconcile.report.made import findings, source
+
+BEFORE = DAY - timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -49,22 +52,22 @@ def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
     found = findings(
         sources=(
             source(HUB, role="platform"), source("1.good"), source("1.fast"), source("1.late", "MISSING"),
-            source("1.twice", "REPEATED"), source("1.good", day=date(2026, 11, 19)),
-            source("1.bad", "ALTERED", day=date(2026, 11, 19)),
+            source("1.twice", "REPEATED"), source("1.fast", day=BEFORE), source("1.bad", "ALTERED", day=BEFORE),
         ),
         skews={"1.fast": Skew(7_200_000, 9, 10, 0), "1.good": Skew(1000, 9, 10, 0), HUB: Skew(5000, 1, 1, 0)},
-        absent={"1.late": 5, "1.never": 7},
+        absent=[Gap("1.late.1.1", DAY, 5), Gap("1.never", DAY, 7), Gap("1.good.1.1", BEFORE, 2), Gap("1.bad.1.1", BEFORE, 3)],
     )  # fmt: skip
     told = sources(found, Settings(names={"1.never": "某某"}))
     assert [row["name"] for row in told["fine"]] == [f"{HUB}.1.1", "1.good.1.1"]
-    assert [(row["name"], row["state"].name, row["unjudged"], row["clock"]) for row in told["trouble"]] == [
-        ("1.fast.1.1", "COMPLETE", 0, "fast by 2 h"),
-        ("1.late.1.1", "MISSING", 5, ""),
-        ("1.twice.1.1", "REPEATED", 0, "not known"),
-        ("1.bad.1.1", "ALTERED", 0, "not known"),
-        ("1.never", "MISSING", 7, ""),
+    assert [(row["name"], row["day"], row["state"].name, row["unjudged"], row["clock"]) for row in told["trouble"]] == [
+        ("1.never", DAY, "MISSING", 7, ""),
+        ("1.late.1.1", DAY, "MISSING", 5, ""),
+        ("1.bad.1.1", BEFORE, "ALTERED", 3, "not known"),
+        ("1.good.1.1", BEFORE, "MISSING", 2, ""),
+        ("1.fast.1.1", DAY, "COMPLETE", 0, "fast by 2 h"),
+        ("1.twice.1.1", DAY, "REPEATED", 0, "not known"),
     ]
-    assert told["trouble"][-1]["called"] == "某某"
+    assert told["trouble"][0]["called"] == "某某"
 
 
 def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
