@@ -5,8 +5,9 @@ A sender notes when it sent a message and when it heard of it from the hub; the 
 the way there and back, by the sender's clock, is the hub's time, whatever the sender's clock says (the method of RFC
 5905). The same with the receiver's record, between the hub's sending of a copy and its release, or between the sender's
 sending and the end-to-end acknowledgement. Each message gives an estimate that is off by at most half of its way there
-and back. Clocks drift and are put right, and what counts is how a clock stands where the evidence ends: the median of
-the last hour is taken, and only where the evidence begins that of the first one.
+and back; the mean of that is the precision that the report states. Clocks drift and are put right, and what counts is
+how a clock stands where the evidence ends: the median of the last hour is taken, and only where the evidence begins
+that of the first one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,19 +19,27 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_reconcile.days import DAY_MS
 
 WAY_MAX_MS = 10_000  # a slower answer says too little
-APPLY_FROM_MS = 2_000  # smaller differences are within the error of the method
+STEP_MS = 10  # estimates are counted in such steps
+WRONG_FROM_MS = 2_000  # a person should look after a clock that is so wrong; what is only stated counts from here on
 STATED_TO_MS = DAY_MS
 ENOUGH = 3  # messages of an hour, so that one absurd line does not set a clock
 HOUR_MS = 3_600_000
 
 
 class Skew(NamedTuple):
-    """A node's clock minus the hub's, how many messages say so, of how many, and how it stood in the first hour."""
+    """A node's clock minus the hub's, how many messages say so, of how many, how it stood in the first hour, and how
+    exactly it is known."""
 
     ms: int
     agreeing: int
     of: int
     first_ms: int
+    within_ms: int = 0
+
+    @property
+    def is_known_to_differ(self) -> bool:
+        """Whether the difference is more than what the estimate may be off."""
+        return abs(self.ms) > self.within_ms
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
@@ -38,19 +47,24 @@ def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
     Spark."""
     counted = (
         facts.where(_TELLS)
-        .groupBy(*(F.expr(what).alias(name) for name, what in _ESTIMATES))
-        .agg(F.count("*").alias("messages"))
+        .selectExpr(*(f"{what} AS {name}" for name, what in _ESTIMATES))
         .selectExpr(
-            "messages", "stack(2, sender, sender_s, sender_h, receiver, receiver_s, receiver_h) AS (hash, s, h)"
+            "stack(2, sender, sender_ms, sender_way, sender_h, receiver, receiver_ms, receiver_way, receiver_h) "
+            "AS (hash, ms, way, h)"
         )
-        .where("s IS NOT NULL AND hash IS NOT NULL")
+        .where("ms IS NOT NULL AND hash IS NOT NULL")
+        .groupBy("hash", "h", F.expr(f"bigint(floor(ms / {STEP_MS} + 0.5)) * {STEP_MS}").alias("ms"))
+        .agg(F.count("*").alias("messages"), F.sum("way").alias("way"))
     )
     hours = counted.groupBy("hash", "h").agg(
-        F.expr("percentile(s, 0.5, messages)").alias("seconds"), F.sum("messages").alias("messages")
+        F.expr("percentile(ms, 0.5, messages)").alias("ms"),
+        F.sum("messages").alias("messages"),
+        F.sum("way").alias("way"),
     )
     told: dict[str, list[Hour]] = {}
     for row in hours.join(F.broadcast(names), "hash").collect():
-        told.setdefault(row["node"], []).append(Hour(int(row["h"]), round(row["seconds"]), int(row["messages"])))
+        way = round(row["way"] / row["messages"])
+        told.setdefault(row["node"], []).append(Hour(int(row["h"]), round(row["ms"]), int(row["messages"]), way))
     return {node: latest(hours) for node, hours in sorted(told.items())}
 
 
@@ -58,20 +72,23 @@ class Hour(NamedTuple):
     """What the messages of one hour say of a clock."""
 
     hour: int  #: since 1970, of the hub
-    seconds: int  #: the median
+    ms: int  #: the median
     messages: int
+    way_ms: int = 0  #: the mean time there and back
 
 
 def latest(hours: Sequence[Hour]) -> Skew:
     """The clock as it stands at the end: of the last hour in which enough messages tell it, else of all of them."""
     enough = [one for one in hours if one.messages >= ENOUGH]
+    of = sum(one.messages for one in hours)
     if enough:
-        first, seconds = min(enough).seconds, max(enough).seconds
+        first, ms, way = min(enough).ms, max(enough).ms, max(enough).way_ms
     else:
-        every = sorted(one.seconds for one in hours for _ in range(one.messages))
-        first = seconds = every[len(every) // 2]
-    agreeing = sum(one.messages for one in hours if abs(one.seconds - seconds) * 1000 < APPLY_FROM_MS)
-    return Skew(seconds * 1000, agreeing, sum(one.messages for one in hours), first * 1000)
+        every = sorted(one.ms for one in hours for _ in range(one.messages))
+        first = ms = every[len(every) // 2]
+        way = sum(one.way_ms * one.messages for one in hours) // of
+    agreeing = sum(one.messages for one in hours if abs(one.ms - ms) < WRONG_FROM_MS)
+    return Skew(ms, agreeing, of, first, (way + STEP_MS) // 2)
 
 
 # The sender's clock minus the hub's: of a message that was sent once, and whose sender heard of it soon enough.
@@ -88,10 +105,12 @@ _RECEIVER_MS = (
 _TELLS = f"{_IN_TIME} OR {_KEPT}"
 _ESTIMATES = (
     ("sender", "xxhash64(substring_index(lk0, '.', 2))"),
-    ("sender_s", f"if({_IN_TIME}, bigint(floor({_SENDER_MS} / 1000 + 0.5)), NULL)"),
+    ("sender_ms", f"if({_IN_TIME}, {_SENDER_MS}, NULL)"),
+    ("sender_way", f"{_HEARD} - {_BEGUN}"),
     ("sender_h", f"taken_at div {HOUR_MS}"),
     ("receiver", "node_high"),
-    ("receiver_s", f"bigint(floor({_RECEIVER_MS} / 1000 + 0.5))"),
+    ("receiver_ms", _RECEIVER_MS),
+    ("receiver_way", f"if({_KEPT}, released_at - hub_sent_at, ended_at - {_BEGUN} + {_HEARD} - {_BEGUN})"),
     ("receiver_h", f"coalesce(released_at, taken_at) div {HOUR_MS}"),
 )
 
@@ -100,11 +119,12 @@ def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[st
     """The skew by which each node's times are corrected, milliseconds: estimated, else as its manifest states it.
 
     What is only stated, by a node of which no message tells the time, is believed up to a day: more would keep its lost
-    messages in flight for longer than until the next run.
+    messages in flight for longer than until the next run. How exactly it was measured nobody knows: little counts as
+    nothing.
     """
-    believed = {node: ms for node, ms in stated.items() if abs(ms) <= STATED_TO_MS}
-    skews = {**believed, **{node: skew.ms for node, skew in estimated.items()}}
-    return {node: ms for node, ms in skews.items() if abs(ms) >= APPLY_FROM_MS}
+    believed = {node: ms for node, ms in stated.items() if WRONG_FROM_MS <= abs(ms) <= STATED_TO_MS}
+    told = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
+    return {**{node: ms for node, ms in believed.items() if node not in estimated}, **told}
 
 
 def at_first(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:

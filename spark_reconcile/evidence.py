@@ -13,6 +13,7 @@ import msgspec
 
 from semq.umx_t.address import NodeType
 from spark_reconcile import inputs, mentions, runs
+from spark_reconcile.clocks import WRONG_FROM_MS
 from spark_reconcile.days import Window, neighbours
 from spark_reconcile.errors import BadExtract, SourcesMissing
 from spark_reconcile.inputs import STATE, THE_HUB, Source
@@ -87,7 +88,8 @@ class Evidence:
         A clock that was slow at first let its ledger begin the later: so much is added to where its evidence begins.
         """
         spans = self._without_gap()
-        late = {node: max(0, skew.get(node, 0) - first.get(node, 0)) for node in {*skew, *first}}
+        slower = {node: skew.get(node, 0) - first.get(node, 0) for node in {*skew, *first}}
+        late = {node: ms for node, ms in slower.items() if ms >= WRONG_FROM_MS}  # less is what clocks drift in a day
         ledgers = tuple(
             Coverage(m.node, m.store, reach, skew.get(m.node, 0), since + late.get(m.node, 0))
             for one in self._today()

@@ -4,11 +4,11 @@
 the page (sources, banner), by ``Result.missing`` and by summary.json, so that all of them name the same.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from spark_reconcile.inputs import THE_HUB, Source, node_of
+from spark_reconcile.inputs import THE_HUB, UNKNOWN_STORE, Source, node_of
 from spark_reconcile.stages import Absence
 
 
@@ -27,23 +27,29 @@ def gaps(
 
     ``hubs``: the platform's nodes; ``read``: the dates whose extracts the run has looked for.
     """
+    absences = list(absences)
+    named = {absence.name for absence in absences if node_of(absence.name) != absence.name}
+    known = {one.source: one.node for one in sources if one.node != one.source} | {
+        name: node_of(name) for name in named
+    }
     counted: dict[tuple[str, date], int] = {}
     for absence in absences:
-        for key in _lacking(sources, hubs, absence, read):
+        for key in _lacking(sources, _ledgers(known, hubs, absence.name), absence, read):
             counted[key] = counted.get(key, 0) + absence.messages
     found = [Gap(name, wanted, messages) for (name, wanted), messages in counted.items()]
     return sorted(found, key=lambda gap: (-gap.messages, gap.day, gap.name))
 
 
 def _lacking(
-    sources: Sequence[Source], hubs: Collection[str], absence: Absence, read: Collection[date]
+    sources: Sequence[Source], ledgers: Sequence[str], absence: Absence, read: Collection[date]
 ) -> list[tuple[str, date]]:
-    """The extracts of whose ledgers are absent: those of the date itself, else those of the date before.
+    """The extracts that are absent, of some ledgers: those of the date itself, else those of the date before.
 
     A ledger whose extract of the date is there begins too late: so is said by its clock, or by a copy of it that was
     made before the date was over.
     """
-    ledgers = _ledgers(sources, hubs, absence.name)
+    if absence.name == UNKNOWN_STORE:
+        return [(UNKNOWN_STORE, absence.day)]
     used = {(source.source, source.day) for source in sources if source.is_used}
     for wanted in (absence.day, absence.day - timedelta(days=1)):
         lacking = [(name, wanted) for name in ledgers if wanted in read and (name, wanted) not in used]
@@ -52,13 +58,10 @@ def _lacking(
     return [(name, absence.day) for name in _short(sources, ledgers, absence.day) or [absence.name]]
 
 
-def _ledgers(sources: Sequence[Source], hubs: Collection[str], name: str) -> list[str]:
-    """The ledgers of a node, or of the hub, that are known; a ledger is its own."""
-    if name.count(".") >= 3:
-        return [name]
+def _ledgers(known: Mapping[str, str], hubs: Collection[str], name: str) -> list[str]:
+    """The known ledgers of a node, or of the hub; a ledger is its own. ``known``: the node of each."""
     nodes = set(hubs) if name == THE_HUB else {name}
-    known = {one.source for one in sources if one.node in nodes and one.source != one.node}
-    return sorted(known) or [name]
+    return [name] if name in known else sorted(one for one, node in known.items() if node in nodes) or [name]
 
 
 def _short(sources: Sequence[Source], ledgers: Collection[str], wanted: date) -> list[str]:

@@ -48,6 +48,7 @@ STATE = {state.name: state for state in STATES}
 
 
 THE_HUB = "the hub"  # where it is not known which ledgers it has
+UNKNOWN_STORE = "a store of the hub"  # of which nothing is known but whom it serves
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from spark_reconcile.facts import read_lines
 from spark_reconcile.manifest import Sign, Verify, date_folder
 from spark_reconcile.progress import Progress
 from spark_reconcile.report import write_report
+from spark_reconcile.report.banner import outcome_of
 from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.runs import Run
 from spark_reconcile.settings import Settings
@@ -159,7 +160,7 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
         cells = stages.cells(verdicts, staging / "cells")
         numbers = tally(stages.profile(cells))
         absences = (
-            stages.absences(verdicts, settings.calendar, evidence.day, settings.carry_days)
+            stages.absences(verdicts, unserved, settings.calendar, evidence.day, settings.carry_days)
             if numbers.has("SOURCE_MISSING")
             else []
         )
@@ -220,7 +221,7 @@ def _write_repair(findings: Findings, this: Run, sign: Sign | None) -> dict[str,
 def _result(
     findings: Findings, evidence: Evidence, this: Run, deeds: dict[str, int], progress: Progress, clock: Clock
 ) -> Result:
-    outcome = _outcome(findings)
+    outcome = outcome_of(findings)
     return Result(
         outcome=outcome,
         exit_code=OUTCOMES[outcome],
@@ -239,14 +240,6 @@ def _result(
         seconds=dict(progress.seconds),
         created_at=clock.wall().isoformat(timespec="seconds"),
     )
-
-
-def _outcome(findings: Findings) -> str:
-    if not findings.plausibility.believed:
-        return "implausible"
-    if findings.breaches:
-        return "breached"
-    return "partial" if findings.is_partial or findings.verdicts["SOURCE_MISSING"] else "met"
 
 
 def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:

@@ -300,9 +300,14 @@ def cells(verdicts: DataFrame) -> DataFrame:
 
 
 def _latency() -> Column:
-    """From acceptance to record, on one clock; a clock error left over is not a negative time."""
+    """From acceptance to record, by two clocks.
+
+    Within what one of them knows: not negative, and not longer than until the sender was told that it was delivered.
+    """
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
-    return F.expr(f"if({between} < 0, 0L, {between})")  # greatest() would make 0 of what is not known
+    told = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
+    # greatest() and least() pass over what is not known.
+    return F.expr(f"if({between} IS NULL, NULL, greatest(least({between}, {told}), 0L))")
 
 
 def _absent_at() -> Column:

@@ -17,7 +17,7 @@ from semq.store.rows import Event, Side
 from spark_reconcile import facts as lines_to_facts
 from spark_reconcile import judging
 from spark_reconcile.days import Calendar, Window
-from spark_reconcile.inputs import THE_HUB
+from spark_reconcile.inputs import THE_HUB, UNKNOWN_STORE
 from spark_reconcile.schema import NOTES, mask
 from spark_reconcile.session import small_table
 from spark_reconcile.storage import Place
@@ -186,7 +186,7 @@ def stories(their_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[
     )
     rows = (
         numbered.where(F.col("number") <= STORY_LINES + 1)
-        .select("lk0", "number", "at", "outside", "side", "event", "node", "seq", "att", "lk1", "reason")
+        .select("lk0", "number", "at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason")
         .collect()
     )
     told: dict[str, list[dict[str, Any]]] = {}
@@ -245,11 +245,16 @@ class Absence(NamedTuple):
     messages: int
 
 
-def absences(verdicts: DataFrame, calendar: Calendar, day: date, carry_days: int) -> list[Absence]:
-    """Why messages cannot be judged: a row for each absent ledger, or node, and date."""
+def absences(
+    verdicts: DataFrame, unserved: Collection[str], calendar: Calendar, day: date, carry_days: int
+) -> list[Absence]:
+    """Why messages cannot be judged: a row for each absent ledger, or node, and date. ``unserved``: see
+    ``hub_traces``."""
+    of_unknown = f"receiver IN ({', '.join(map(repr, sorted(unserved)))})" if unserved else "false"
     who = (
         "CASE finding WHEN 'sender_source_missing' THEN substring_index(lk0, '.', 4) "
-        f"WHEN 'hub_source_missing' THEN '{THE_HUB}' WHEN 'receiver_source_missing' THEN receiver END"
+        f"WHEN 'hub_source_missing' THEN if({of_unknown}, '{UNKNOWN_STORE}', '{THE_HUB}') "
+        "WHEN 'receiver_source_missing' THEN receiver END"
     )
     days = [day + timedelta(days=step) for step in range(-carry_days - 2, 3)]
     starts = ", ".join(f"{calendar.window(one).start}L" for one in days)

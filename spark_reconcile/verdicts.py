@@ -294,6 +294,13 @@ RULES = _read(GRID)
 VERDICT = {verdict.name: verdict for verdict in VERDICTS}
 EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
 
+# What to look at first: where documents are false, then where they are lost, then where somebody waits, then the rest.
+URGENCY = (
+    "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB",
+    "STATE_CONTRADICTION", "PARKED", "ACK_NOT_RETURNED", "QUARANTINED", "REACK_NOT_RETURNED", "SOURCE_MISSING",
+    "WAITING_OFFLINE", "IN_FLIGHT", "LOST_BEST_EFFORT", "REFUSED", "DROPPED_BY_POLICY", "MATCHED",
+)  # fmt: skip
+
 
 @cache
 def judge(situation: Situation) -> Rule:

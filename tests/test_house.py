@@ -88,6 +88,7 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/test_house.py": "opposite the whole house",
     "tests/test_run.py": "opposite the script run",
     "tests/service/test_wire.py": "opposite the octets between nodes",
+    "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",
     "tests/flows": "conversations between nodes",
     "tests/simulation": "whole nodes on a seeded network",
     "tests/crash": "whole nodes, killed",

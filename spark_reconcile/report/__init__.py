@@ -59,7 +59,7 @@ def write_report(
 
 def _pairs(findings: Findings, place: Place, settings: Settings, days: list[date]) -> Pairs:
     """The file of the pairs; of those to show all counts, and what the published runs of some dates say of them."""
-    sheet, shown = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
+    sheet, shown, worst = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for row in stages.drill(findings.cells, names):
@@ -70,6 +70,7 @@ def _pairs(findings: Findings, place: Place, settings: Settings, days: list[date
     return Pairs(
         sheet,
         shown,
+        worst,
         tallies={name: tally(counts) for name, counts in rows.items()},
         matrix=count(place / PAIRS, {pair_name(sender, receiver) for sender in nodes for receiver in nodes}),
         past=[(day, count(run.place / PAIRS, names)) for day, run in published],

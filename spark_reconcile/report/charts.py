@@ -1,21 +1,26 @@
-"""The charts of the report as SVG with real text, drawn without browser or network. Each has its table on the page.
+"""The charts of the report, drawn without browser or network: SVG with real text, and for narrow screens bars of plain
+HTML. Each has its table on the page.
 
-A chart is a Vega-Lite specification, written out as the plain facts that it is; the renderer draws it. Colours are
+A picture is a Vega-Lite specification, written out as the plain facts that it is; the renderer draws it. Colours are
 those that colour-blind readers can tell apart, and every bar carries its number, so none depends on colour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import vl_convert
 from markupsafe import Markup, escape
 
+from spark_reconcile.report.figures import FOUND_NOW, KNOWN_BEFORE, OF_THIS_DATE
+
 _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
 _INK, _MUTED, _BAR = "#1f2933", "#5b6774", "#44627d"
-_NEW, _OLD = "#b3261e", "#e0a49f"
+_NEW, _FOUND, _OLD = "#b3261e", "#d9776f", "#ecc3bf"
+PARTS = (OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE)
 # Told apart by colour-blind readers too where they are few; of many series the table tells.
 _SERIES = ["#b3261e", "#4c78a8", "#f2a93b", "#1b6e53", "#8c6bb1", "#6baed6", "#d95f9a", "#a3a31a", "#8c564b", "#7f8790"]
 _WIDTH = 620
+_DIGIT = 8  # pixels
 Rows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
 
@@ -32,66 +37,96 @@ _CONFIG = {
 
 
 def bars(rows: Rows, title: str) -> Markup:
-    """Horizontal bars in the order of the rows (verdict, from, messages): what is of this date and what is older, one
-    after the other, with the number of both together."""
-    colour = {"field": "from", "type": "nominal", "title": None,
-              "scale": {"domain": ["of this date", "of earlier dates"], "range": [_NEW, _OLD]}}  # fmt: skip
-    sums: dict[str, int] = {}
+    """Horizontal bars in the order of the rows (verdict, called, from, messages): the figures of each verdict one after
+    the other, with their numbers."""
+    parts: dict[str, list[tuple[str, int]]] = {}
     for row in rows:
-        sums[row["verdict"]] = sums.get(row["verdict"], 0) + row["messages"]
-    summed = [{**row, "sum": sums[row["verdict"]]} for row in rows]
-    text = {
-        "text": {"field": "sum", "type": "quantitative", "format": ",d"},
-        "x": {"field": "sum", "type": "quantitative"},
-    }
-    return _draw(
-        summed,
-        title,
-        width=_WIDTH,
-        height={"step": 22},
-        encoding={"y": _named("verdict", labelLimit=320), "x": _counted(summed, "sum")},
-        layer=[
+        parts.setdefault(row["verdict"], []).append((row["from"], row["messages"]))
+    texts = {name: " + ".join(f"{count:,}" for _, count in of if count) for name, of in parts.items()}
+    told = [
+        {**row, "all": sum(count for _, count in parts[row["verdict"]]), "text": texts[row["verdict"]]} for row in rows
+    ]
+    colours = dict(zip(PARTS, (_NEW, _FOUND, _OLD), strict=True))
+    colour = {"field": "from", "type": "nominal", "title": None,
+              "scale": {"domain": list(colours), "range": list(colours.values())}}  # fmt: skip
+    room = _DIGIT * max(map(len, texts.values()), default=0)
+    scale = {"domainMax": max((row["all"] for row in told), default=1) * _WIDTH / max(_WIDTH - room, _WIDTH / 2)}
+    wide = {
+        "data": {"values": told},
+        "width": _WIDTH,
+        "height": {"step": 22},
+        "encoding": {"y": _named("called", labelLimit=320), "x": {**_counted(told, "all"), "scale": scale}},
+        "layer": [
             {"mark": {"type": "bar", "height": 15},
              "encoding": {"color": colour, "x": {"field": "messages", "type": "quantitative", "stack": "zero"},
                           "order": {"field": "from", "sort": "descending"}}},
-            {"mark": {"type": "text", "align": "left", "dx": 4}, "encoding": text,
-             "transform": [{"filter": {"field": "from", "equal": "of this date"}}]},
+            {"mark": {"type": "text", "align": "left", "dx": 4},
+             "encoding": {"text": {"field": "text"}, "x": {"field": "all", "type": "quantitative"}},
+             "transform": [{"filter": {"field": "from", "equal": PARTS[0]}}]},
         ],
-    )  # fmt: skip
+    }  # fmt: skip
+    lying = [(name, texts[name], [(count, colours[part]) for part, count in of]) for name, of in parts.items()]
+    return _both(wide, _narrow(lying, title, colours), title)
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
-    """Vertical bars in the order of the rows, each with its number."""
-    return _draw(
-        rows,
-        title,
-        width=_WIDTH,
-        height=180,
-        encoding={"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(rows, value)},
-        layer=[{"mark": {"type": "bar", "color": _BAR, "width": 28}}, _numbers(rows, value)],
-    )
+    """Bars in the order of the rows, each with its number; vertical ones where there is room."""
+    wide = {
+        "data": {"values": list(rows)},
+        "width": _WIDTH,
+        "height": 180,
+        "encoding": {"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(rows, value)},
+        "layer": [{"mark": {"type": "bar", "color": _BAR, "width": 28}}, _numbers(rows, value)],
+    }
+    lying = [(row[label], f"{row[value]:,}", [(row[value], _BAR)]) for row in rows]
+    return _both(wide, _narrow(lying, title), title)
 
 
 def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
-    """Vertical bars of each day made of verdicts, in the order of ``series``; rows: day, verdict, rank, messages."""
+    """Bars of each day made of verdicts, in the order of ``series``; rows: day, verdict, rank, messages."""
+    colours = dict(zip(series, [*_SERIES, *_SERIES], strict=False))
     colour = {"field": "verdict", "type": "nominal", "title": None,
-              "scale": {"domain": list(series), "range": [*_SERIES, *_SERIES][: len(series)]}}  # fmt: skip
-    days: dict[str, int] = {}
+              "scale": {"domain": list(colours), "range": list(colours.values())}}  # fmt: skip
+    days: dict[str, list[tuple[int, str]]] = {}
     for row in rows:
-        days[row["day"]] = days.get(row["day"], 0) + row["messages"]
-    totals = [{"day": day, "messages": total} for day, total in days.items()]
-    return _draw(
-        rows,
-        title,
-        width=_WIDTH,
-        height=180,
-        encoding={"x": _named("day", labelAngle=0, labelLimit=80), "y": _counted(totals, "messages")},
-        layer=[
+        days.setdefault(row["day"], []).append((row["messages"], colours[row["verdict"]]))
+    totals = [{"day": day, "messages": sum(count for count, _ in of)} for day, of in days.items()]
+    wide = {
+        "data": {"values": list(rows)},
+        "width": _WIDTH,
+        "height": 180,
+        "encoding": {"x": _named("day", labelAngle=0, labelLimit=80), "y": _counted(totals, "messages")},
+        "layer": [
             {"mark": {"type": "bar", "width": {"band": 0.7}},
              "encoding": {"color": colour, "order": {"field": "rank", "type": "quantitative"}}},
             {"data": {"values": totals}, **_numbers(totals, "messages")},
         ],
-    )  # fmt: skip
+    }  # fmt: skip
+    lying = [(day, f"{sum(count for count, _ in of):,}", of) for day, of in days.items()]
+    return _both(wide, _narrow(lying, title, colours), title)
+
+
+# The bars of a narrow screen: name, number in words, and each part with its colour.
+Lying = Sequence[tuple[str, str, Sequence[tuple[int, str]]]]
+
+
+def _narrow(rows: Lying, title: str, keys: Mapping[str, str] | None = None) -> Markup:
+    """Bars for a narrow screen: each below its name and number, as wide as the screen lets it be."""
+    most = max((sum(count for count, _ in parts) for _, _, parts in rows), default=0) or 1
+    segment = Markup('<i style="width:{}%;background:{}"></i>').format
+    key = Markup('<span class="key"><i style="background:{}"></i>{}</span>').format
+    bar = Markup('<li><span>{}</span> <span class="n">{}</span><span class="lying" aria-hidden="true">{}</span></li>')
+    drawn = (
+        bar.format(name, text, Markup("").join(segment(f"{100 * n / most:.2f}", colour) for n, colour in parts if n))
+        for name, text, parts in rows
+    )
+    named = Markup("").join(key(colour, name) for name, colour in (keys or {}).items())
+    return Markup('<p>{}</p><ul aria-label="{}">{}</ul>').format(named, title, Markup("").join(drawn))
+
+
+def _both(wide: Spec, narrow: Markup, title: str) -> Markup:
+    """The picture for wide screens and the bars for narrow ones, of which a reader sees one."""
+    return Markup('<div class="wide-only">{}</div><div class="narrow-only">{}</div>').format(_draw(wide, title), narrow)
 
 
 def _named(field: str, **axis: Any) -> Spec:
@@ -113,10 +148,9 @@ def _numbers(rows: Rows, field: str) -> Spec:
     return {"mark": {"type": "text", "dy": -6}, "encoding": {"text": text}}
 
 
-def _draw(rows: Rows, title: str, **spec: Any) -> Markup:
+def _draw(spec: Spec, title: str) -> Markup:
     """The picture, named by its title for those who do not see it. The renderer escapes what the rows say."""
     # The renderer measures text by a font of its own, and a browser's may be wider: room is left around the picture.
     room = {"left": 24, "right": 12, "top": 5, "bottom": 5}
-    whole = {"data": {"values": list(rows)}, "background": "transparent", "config": _CONFIG, "padding": room, **spec}
-    svg = vl_convert.vegalite_to_svg(whole)
+    svg = vl_convert.vegalite_to_svg({"background": "transparent", "config": _CONFIG, "padding": room, **spec})
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1))

@@ -33,6 +33,7 @@ def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Sett
             "past": _past(pair, pairs, findings.day),
             "messages": told.get(pair.name, []),
             "breaches": [(b.verdict, breach_words(b)) for b in findings.breaches if b.pair == pair.name],
+            "is_fine": not pair.figures().all and not any(b.pair == pair.name for b in findings.breaches),
         }
         for number, pair in enumerate(pairs.shown, 1)
     ]
@@ -46,7 +47,7 @@ def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: Settings) 
         if row["oldest_at"] is not None:
             oldest[row["verdict"]] = min(row["oldest_at"], oldest.get(row["verdict"], row["oldest_at"]))
     return [
-        {"verdict": verdict, "messages": pair.date[verdict.name], "carried": pair.carried[verdict.name],
+        {"verdict": verdict, "figures": pair.figures(verdict.name),
          "limit": limit_words(limits.get(verdict.name)), "breached": verdict.name in passed,
          "oldest_at": None if verdict.kind == "fine" else oldest.get(verdict.name)}
         for verdict in VERDICTS

@@ -12,6 +12,7 @@ from spark_reconcile.days import Calendar, Window
 from spark_reconcile.gaps import Gap
 from spark_reconcile.inputs import Source
 from spark_reconcile.limits import Breach, Count, Plausibility
+from spark_reconcile.report.figures import Figures, figures
 from spark_reconcile.verdicts import VERDICT, VERDICTS
 
 
@@ -31,9 +32,14 @@ class Tally:
                 counts[row["verdict"]] += row["messages"]
         return counts
 
-    def turned(self, verdict: str) -> int:
-        """Carried messages that no run before this one has called an exception."""
-        return sum(row["turned"] for row in self.by_finding if row["verdict"] == verdict)
+    def figures(self, verdict: str = "", finding: str = "") -> Figures:
+        """How many messages have a verdict, a finding, or a verdict that somebody must act on."""
+        return figures(
+            row
+            for row in self.by_finding
+            if (row["verdict"] == verdict if verdict else VERDICT[row["verdict"]].kind == "exception" or finding)
+            and (not finding or row["finding"] == finding)
+        )
 
     def messages(self, scope: str) -> int:
         """Messages of a scope."""
@@ -46,7 +52,7 @@ class Tally:
     @property
     def exceptions(self) -> int:
         """Messages that somebody must act on, carried ones included."""
-        return sum(row["messages"] for row in self.by_finding if VERDICT[row["verdict"]].kind == "exception")
+        return self.figures().all
 
 
 def tally(profile: Iterable[dict[str, Any]]) -> Tally:
@@ -125,8 +131,7 @@ class Findings:
     def counts(self) -> list[Count]:
         """The verdicts of the date, for the thresholds; with what was open when its own date was run, and is wrong."""
         return [
-            Count("", name, count + self.tally.turned(name), self.messages, self._age_s(name))
-            for name, count in self.verdicts.items()
+            Count("", name, self.tally.figures(name).new, self.messages, self._age_s(name)) for name in self.verdicts
         ]
 
     def counts_of(self, pair: str) -> list[Count]:

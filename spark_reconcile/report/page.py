@@ -1,8 +1,8 @@
 """The page that an analyst reads: chooses what is shown and hands it to the templates; these say how it looks.
 
-Order of the page: is it good, what are the verdicts, who is missing, where (pairs, and each pair by itself), since when
-(trend), how old, how fast, and then every kind of exception with stories and what to do. Runs of equal inputs and
-history give equal pages. Text of ledgers and names is escaped by the templates.
+Order of the page: is it good and what to do first, what are the verdicts, every kind of exception with stories and what
+to do, who is missing, where (pairs, and each pair by itself), since when (trend), how old, how fast. Runs of equal
+inputs and history give equal pages. Text of ledgers and names is escaped by the templates.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from semq.foreign_text import in_page
 from spark_reconcile.days import Calendar
 from spark_reconcile.report import charts, drill, sections, stories
+from spark_reconcile.report.banner import banner
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings
+from spark_reconcile.report.labels import labelled
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.words import CHINESE, duration, event_words, percent, side_word
 from spark_reconcile.settings import Settings
@@ -25,12 +27,6 @@ NODES_SHOWN = 30  # of the nodes with a repair list, the longest lists
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
 SOURCES_OPEN = 12  # so many complete ledgers are shown without unfolding
 ABSENT_SHOWN = 30  # in the banner, those with the most messages
-_BANNERS = {
-    "implausible": ("✗", "bad", "Not believed"),
-    "breached": ("✗", "bad", "A threshold is exceeded"),
-    "partial": ("!", "open", "Published without some sources"),
-    "met": ("✓", "fine", "Complete, thresholds met"),
-}
 
 
 class Content(NamedTuple):
@@ -49,12 +45,12 @@ def render(content: Content, settings: Settings) -> str:
     """The page as one HTML text without any reference to the outside."""
     f = content.findings
     groups = stories.by_finding(f, content.exceptions.sample, content.lines, content.pairs)
+    told = {group["verdict"].name: group for group in reversed(groups)}
     ages, latency = sections.ages(f.tally), sections.latency(f.tally)
     page: str = _template(f.calendar).render(
         f=f,
         facts=content.facts,
-        banner=_banner(f),
-        breaches=_breaches(f, content.pairs),
+        banner=banner(f, content.pairs, {name: f"f-{group['finding']}" for name, group in told.items()}),
         breaches_shown=BREACHES_SHOWN,
         duration=duration,
         young_ms=settings.in_flight_s * 1000,
@@ -62,7 +58,6 @@ def render(content: Content, settings: Settings) -> str:
         sources=sections.sources(f, settings),
         sources_open=SOURCES_OPEN,
         sources_shown=SOURCES_SHOWN,
-        absent=f.absent,
         absent_shown=ABSENT_SHOWN,
         lines=_lines(f),
         chinese=CHINESE,
@@ -76,14 +71,16 @@ def render(content: Content, settings: Settings) -> str:
         latency=latency,
         latency_chart=_latency_chart(latency) if latency else None,
         groups=groups,
-        told={group["verdict"].name: group for group in reversed(groups)},
+        told=told,
+        opened=next((one["anchor"] for group in groups for one in group["messages"] if one["story"]), ""),
+        precision=sections.precision(f),
         sheet=content.exceptions.sheet,
         stories_max=settings.stories_max,
         repair=sorted(content.repair.items(), key=lambda one: (-one[1], one[0])),
         nodes_shown=NODES_SHOWN,
         hub=f.hub,
     )
-    return in_page(page)
+    return labelled(in_page(page))
 
 
 @cache
@@ -100,26 +97,6 @@ def _template(calendar: Calendar) -> Any:
     environment.filters["seconds"] = lambda at: f"{calendar.local(at)[:19]} {calendar.local(at)[23:]}"
     environment.filters["minutes"] = lambda at: f"{calendar.local(at)[:16]} {calendar.local(at)[23:]}"
     return environment.get_template("page.html")
-
-
-def _banner(findings: Findings) -> dict[str, str]:
-    if not findings.plausibility.believed:
-        outcome = "implausible"
-    elif findings.breaches:
-        outcome = "breached"
-    else:
-        outcome = "partial" if findings.is_partial or findings.verdicts["SOURCE_MISSING"] else "met"
-    sign, kind, words = _BANNERS[outcome]
-    return {"outcome": outcome, "sign": sign, "kind": kind, "words": words}
-
-
-def _breaches(findings: Findings, pairs: Pairs) -> list[dict[str, Any]]:
-    """The thresholds that are exceeded, with the pair where they are of one."""
-    shown = {pair.name: (pair, f"p{number}") for number, pair in enumerate(pairs.shown, 1)}
-    return [
-        {"breach": breach, "words": sections.breach_words(breach), "pair": shown.get(breach.pair)}
-        for breach in findings.breaches
-    ]
 
 
 def _latency_chart(rows: list[dict[str, Any]]) -> Any:

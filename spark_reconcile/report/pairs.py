@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reconcile.limits import Breach
+from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Tally
 from spark_reconcile.report.sheets import Written, write_sheet
 from spark_reconcile.report.tables import read_batches, read_rows, rows_of
@@ -41,6 +42,7 @@ class Pair:
     receiver: str
     date: Counter[str] = field(default_factory=Counter)
     carried: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)  #: of the carried ones, those that are exceptions only now
     oldest_at: int | None = None  #: of the exceptions: milliseconds since 1970 UTC, by the sender's clock
     bytes: int = 0
     resends: int = 0
@@ -65,6 +67,12 @@ class Pair:
         """The same of earlier dates."""
         return _wrong(self.carried)
 
+    def figures(self, verdict: str = "") -> Figures:
+        """How many messages have a verdict, or one that somebody must act on."""
+        names = (verdict,) if verdict else EXCEPTIONS
+        date, carried, found = (sum(counts[name] for name in names) for counts in (self.date, self.carried, self.found))
+        return Figures(date, found, carried - found)
+
 
 def _wrong(counts: Counter[str]) -> int:
     return sum(count for name, count in counts.items() if name in EXCEPTIONS)
@@ -86,6 +94,7 @@ class Pairs(NamedTuple):
 
     sheet: Written
     shown: tuple[Pair, ...]
+    worst: Mapping[str, tuple[Pair, Figures]]  #: by verdict: the pair that has most of what is new
     tallies: Mapping[str, Tally]  #: by name of the pair
     matrix: Counts  #: of all pairs among the worst nodes
     past: Sequence[tuple[date, Counts]]  #: of the dates before, oldest first
@@ -93,15 +102,20 @@ class Pairs(NamedTuple):
 
 def write_pairs(
     table: Place, target: Place, settings: Settings, breaches: Iterable[Breach]
-) -> tuple[Written, tuple[Pair, ...]]:
-    """Write pairs.csv; returns what became of it and the pairs to show."""
+) -> tuple[Written, tuple[Pair, ...], dict[str, tuple[Pair, Figures]]]:
+    """Write pairs.csv; returns what became of it, the pairs to show, and the worst pair of each verdict."""
     passed: dict[str, list[str]] = {}
     for breach in breaches:
         passed.setdefault(breach.pair, []).append(breach.verdict)
     shown: list[Pair] = []
+    worst: dict[str, tuple[Pair, Figures]] = {}
 
     def watch(pairs: Iterator[Pair]) -> Iterator[Pair]:
         for pair in pairs:
+            for name in {*pair.date, *pair.found}:
+                here = pair.figures(name)
+                if here.new > (worst[name][1].new if name in worst else 0):
+                    worst[name] = pair, here
             if len(shown) < PAIRS_SHOWN or pair.name in passed:
                 shown.append(pair)
             yield pair
@@ -117,7 +131,7 @@ def write_pairs(
         ]  # fmt: skip
 
     sheet = write_sheet(target, HEADINGS, watch(_read(table)), cells, settings.csv_rows_max, "pairs.parquet")
-    return sheet, tuple(shown)
+    return sheet, tuple(shown), worst
 
 
 def _read(table: Place) -> Iterator[Pair]:
@@ -126,6 +140,8 @@ def _read(table: Place) -> Iterator[Pair]:
         for row in rows:
             counts = pair.date if row["scope"] == "date" else pair.carried
             counts[row["verdict"]] += row["messages"]
+            if row["scope"] != "date":
+                pair.found[row["verdict"]] += row["turned"]
             if row["scope"] == "date":
                 pair.bytes += row["bytes"]
                 pair.resends += row["resends"]

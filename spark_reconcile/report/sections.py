@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from spark_reconcile.clocks import APPLY_FROM_MS
+from spark_reconcile.clocks import WRONG_FROM_MS, Skew
 from spark_reconcile.inputs import STATE, Source
 from spark_reconcile.judging import AGES, LATENCIES
 from spark_reconcile.limits import Breach
 from spark_reconcile.report import charts
+from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Findings, Tally
-from spark_reconcile.report.words import CHINESE, duration, longer, percent_above
+from spark_reconcile.report.words import CHINESE, duration, longer, percent_above, span
 from spark_reconcile.settings import Limit, Settings
 from spark_reconcile.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 
@@ -27,15 +28,15 @@ def verdicts(findings: Findings, settings: Settings) -> dict[str, Any]:
     """All verdicts with their counts and thresholds, and the exceptions as bars."""
     breached = {breach.verdict for breach in findings.breaches if not breach.pair}
     rows: list[dict[str, Any]] = [
-        {"verdict": verdict, "messages": findings.verdicts[verdict.name], "carried": findings.carried[verdict.name],
-         "breached": verdict.name in breached, "limit": limit_words(settings.limits.get(verdict.name))}
+        {"verdict": verdict, "figures": findings.tally.figures(verdict.name), "breached": verdict.name in breached,
+         "limit": limit_words(settings.limits.get(verdict.name))}
         for verdict in VERDICTS
     ]  # fmt: skip
     bars = [
-        {"verdict": both_names(row["verdict"].name), "messages": row[name], "from": words}
+        {"verdict": row["verdict"].name, "called": both_names(row["verdict"].name), "from": name, "messages": count}
         for row in rows
-        for name, words in (("messages", "of this date"), ("carried", "of earlier dates"))
-        if row["verdict"].kind == "exception" and row["messages"] + row["carried"]
+        for name, count in row["figures"].parts
+        if row["verdict"].kind == "exception" and row["figures"].all
     ]
     return {"rows": rows, "chart": charts.bars(bars, "Exceptions by verdict") if bars else None}
 
@@ -48,12 +49,13 @@ def limit_words(limit: Limit | None) -> str:
     return ", ".join(_accepted(what, value) for what, value in given if value is not None)
 
 
-def breach_words(breach: Breach) -> str:
+def breach_words(breach: Breach, figures: Figures | None = None) -> str:
     """What was found and what is accepted, with as many digits as tell them apart."""
-    of = f" ({breach.messages:,} of {breach.of:,})" if breach.of else ""
+    new = figures or Figures(breach.messages)
+    what = Figures(new.date, new.found).words()
     found = {
-        "max_count": lambda: f"{breach.found:,.0f} message{'' if breach.found == 1 else 's'}",
-        "max_rate": lambda: f"{percent_above(breach.found, breach.accepted)} of the messages{of}",
+        "max_count": lambda: what,
+        "max_rate": lambda: f"{percent_above(breach.found, breach.accepted)} of {breach.of:,} messages ({what})",
         "max_age_s": lambda: f"the oldest is {longer(int(breach.found) * 1000, int(breach.accepted) * 1000)} old",
     }[breach.what]()
     return f"{found}; accepted: {_accepted(breach.what, breach.accepted)}"
@@ -98,20 +100,27 @@ def _source(findings: Findings, source: Source, settings: Settings) -> dict[str,
         "rows": m.rows if m else None,
         "until": m.watermark if m else None,
         "clock": "" if m is None else "the reference" if is_hub else _clock_words(skew),
-        "is_off": m is not None and not is_hub and skew is not None and abs(skew.ms) >= APPLY_FROM_MS,
+        "is_off": m is not None and not is_hub and skew is not None and abs(skew.ms) >= WRONG_FROM_MS,
         "sha": m.files[0].sha256[:12] if m and m.files else "",
         "signed": bool(m and m.signature),
         "unjudged": 0,
     }
 
 
-def _clock_words(skew: Any) -> str:
+def _clock_words(skew: Skew | None) -> str:
     if skew is None:
         return "not known"
-    if abs(skew.ms) < APPLY_FROM_MS:
-        return "right"
+    if not skew.is_known_to_differ:
+        return f"right to within {span(skew.within_ms)}"
     unsteady = " (unsteady)" if skew.agreeing * 2 < skew.of else ""
-    return f"{'fast' if skew.ms > 0 else 'slow'} by {duration(abs(skew.ms))}{unsteady}"
+    return f"{'fast' if skew.ms > 0 else 'slow'} by {span(abs(skew.ms))} ± {span(skew.within_ms)}{unsteady}"
+
+
+def precision(findings: Findings) -> dict[str, Any]:
+    """How exactly the clocks are known by which latencies are told: the worst of them, and how many are not known."""
+    worst = max((skew.within_ms for skew in findings.skews.values()), default=None)
+    nodes = {source.node for source in findings.sources if source.is_used} - findings.hubs
+    return {"worst": None if worst is None else span(worst), "unknown": len(nodes - findings.skews.keys())}
 
 
 def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[str, Any] | None:

@@ -6,13 +6,14 @@ from itertools import groupby
 from typing import Any
 
 from semq.store.rows import Event, Side
-from spark_reconcile.report.findings import Findings, Tally
+from spark_reconcile.report.findings import Findings
+from spark_reconcile.report.order import in_order
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.steps import next_steps, owner_of
-from spark_reconcile.report.words import duration, event_words, side_word, stands
+from spark_reconcile.report.words import event_words, side_word, span, stands
 from spark_reconcile.schema import EVENTS_OF, NOTES, mask
 from spark_reconcile.stages import STORY_LINES
-from spark_reconcile.verdicts import FINDINGS, VERDICT
+from spark_reconcile.verdicts import FINDINGS, URGENCY, VERDICT
 
 Row = dict[str, Any]
 SIDES = ("sender", "hub", "receiver")
@@ -30,26 +31,19 @@ def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, li
         said, _, deed = FINDINGS.get(finding, ("", "", ""))
         told.append({
             "finding": finding, "verdict": VERDICT[verdict], "said": said, "deed": deed, "messages": messages,
-            "count": _count(findings.tally, finding, "date"), "carried": _count(findings.tally, finding, "carried"),
-            "where": _where(pairs, finding),
-            "opened": next((one["anchor"] for one in messages if one["story"]), messages[0]["anchor"]),
+            "figures": findings.tally.figures(finding=finding), "where": _where(pairs, finding),
         })  # fmt: skip
-    return told
-
-
-def _count(tally: Tally, finding: str, scope: str) -> int:
-    return sum(row["messages"] for row in tally.by_finding if (row["finding"], row["scope"]) == (finding, scope))
+    return sorted(told, key=lambda group: URGENCY.index(group["verdict"].name))
 
 
 def _where(pairs: Pairs, finding: str) -> list[Row]:
     """The pairs that have most of a finding, of those that are shown."""
     counted: list[Row] = []
     for number, pair in enumerate(pairs.shown, 1):
-        tally = pairs.tallies[pair.name]
-        messages = _count(tally, finding, "date") + _count(tally, finding, "carried")
-        if messages:
-            counted.append({"pair": pair, "anchor": f"p{number}", "messages": messages})
-    return sorted(counted, key=lambda row: -int(row["messages"]))[:PAIRS_NAMED]
+        figures = pairs.tallies[pair.name].figures(finding=finding)
+        if figures.all:
+            counted.append({"pair": pair, "anchor": f"p{number}", "figures": figures})
+    return sorted(counted, key=lambda row: -row["figures"].all)[:PAIRS_NAMED]
 
 
 class _Teller:
@@ -62,7 +56,7 @@ class _Teller:
 
     def tell(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
         """One message: who must act, what every ledger says of it, the story, and the next commands."""
-        ordered = sorted(lines[:STORY_LINES], key=self._moment)
+        ordered = in_order(lines[:STORY_LINES], self._moment)
         faults = [unreadable(line, row["lk0"], self._hubs) for line in ordered]
         writer = next((x["node"] for x, fault in zip(ordered, faults, strict=True) if x["outside"] or fault), "")
         return {
@@ -94,7 +88,7 @@ class _Teller:
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:
         """The nodes of these lines whose clock is wrong, and how."""
         wrong = {line["node"]: self._skew[line["node"]] for line in lines if line["node"] in self._skew}
-        return [(node, f"{'fast' if ms > 0 else 'slow'} by {duration(abs(ms))}") for node, ms in sorted(wrong.items())]
+        return [(node, f"{'fast' if ms > 0 else 'slow'} by {span(abs(ms))}") for node, ms in sorted(wrong.items())]
 
 
 def unreadable(line: Row, lk0: str, hubs: Collection[str]) -> str:

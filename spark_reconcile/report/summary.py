@@ -32,6 +32,7 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[st
         "carried": {
             "messages": sum(f.carried.values()),
             "verdicts": f.carried,
+            "found_now": {name: found for name in f.carried if (found := f.tally.figures(name).found)},
             "findings": _findings(f.tally, "carried"),
             "ages": _ages(f.tally, "carried"),
         },

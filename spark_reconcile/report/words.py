@@ -119,6 +119,11 @@ def duration(ms: int | None, units: int = 2) -> str:
     return "" if ms is None else " ".join(f"{count} {unit}" for count, _, unit in _split(ms, units) if count) or "0 s"
 
 
+def span(ms: int) -> str:
+    """A short time, to what matters of it; a long one as a duration."""
+    return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 10_000 else duration(ms)
+
+
 def longer(ms: int, than_ms: int) -> str:
     """A duration in as many units as show that it is longer than another one."""
     shown = (units for units in (2, 3, 4) if sum(n * size for n, size, _ in _split(ms, units)) * 1000 > than_ms)

@@ -52,20 +52,28 @@ def test_clocks_are_told_by_the_messages_of_the_last_hour(spark: SparkSession) -
     schema = pa.schema([(name, pa.string() if name in ("lk0", "node") else pa.int64()) for name in (*NAMES, "node")])
     facts = spark.createDataFrame(pa.Table.from_pylist(rows, schema)).selectExpr("*", "xxhash64(node) AS node_high")
     found = clocks.estimate(facts, stages.names(spark, SKEWS, None))
-    assert {node: one.ms for node, one in found.items()} == {node: after for node, (_, after) in SKEWS.items()}
+    for node, (_, after) in SKEWS.items():
+        assert abs(found[node].ms - after) <= found[node].within_ms, node
+    assert found["1.fast"].within_ms < 100 < found["1.set"].within_ms < 1000
     assert (found["1.fast"].agreeing, found["1.fast"].of) == (12, 12)
     assert (found["1.set"].agreeing, found["1.set"].of) == (5, 10)
 
 
 def test_one_absurd_line_does_not_set_a_clock() -> None:
-    assert latest([Hour(9, 0, 50), Hour(10, 3600, 2)]) == Skew(0, 50, 52, 0)
-    assert latest([Hour(9, 0, 2), Hour(10, 3600, 1)]) == Skew(0, 2, 3, 0)
-    assert latest([Hour(10, 3600, 3), Hour(9, 0, 50)]) == Skew(3_600_000, 3, 53, 0)
-    assert latest([Hour(8, 60, 2), Hour(9, -3600, 3), Hour(10, 0, 3)]) == Skew(0, 3, 8, -3_600_000)
+    assert latest([Hour(9, 0, 50, 40), Hour(10, HOUR, 2, 90)]) == Skew(0, 50, 52, 0, 25)
+    assert latest([Hour(9, 0, 2, 40), Hour(10, HOUR, 1, 100)]) == Skew(0, 2, 3, 0, 35)
+    assert latest([Hour(10, HOUR, 3, 40), Hour(9, 0, 50)]) == Skew(HOUR, 3, 53, 0, 25)
+    assert latest([Hour(8, 60_000, 2), Hour(9, -HOUR, 3), Hour(10, 0, 3, 40)]) == Skew(0, 3, 8, -HOUR, 25)
+
+
+def test_a_difference_below_its_own_precision_is_none() -> None:
+    estimated = {"1.a": Skew(40, 9, 9, 0, 50), "1.b": Skew(-60, 9, 9, -40, 50)}
+    assert applied(estimated, {"1.a": 90_000}) == {"1.b": -60}
+    assert at_first(estimated, {}) == {}
 
 
 def test_an_estimate_counts_before_what_a_manifest_states_and_nothing_that_cannot_be() -> None:
     stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999, "1.e": 25 * HOUR, "1.f": -25 * HOUR}
     estimated = {"1.a": Skew(3_600_000, 5, 5, 0), "1.d": Skew(1_000, 5, 5, -7_000)}
-    assert applied(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000}
+    assert applied(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000, "1.d": 1_000}
     assert at_first(estimated, stated) == {"1.b": 60_000, "1.d": -7_000}

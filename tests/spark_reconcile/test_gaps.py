@@ -7,7 +7,7 @@ import pytest
 
 from spark_reconcile.days import neighbours
 from spark_reconcile.gaps import Gap, gaps, missing
-from spark_reconcile.inputs import THE_HUB, Source
+from spark_reconcile.inputs import THE_HUB, UNKNOWN_STORE, Source
 from spark_reconcile.stages import Absence
 from tests.spark_reconcile.office import DAY, HUB
 from tests.spark_reconcile.report.made import source
@@ -67,6 +67,11 @@ def test_the_extract_to_ask_for_is_named_with_its_date(case: str) -> None:
 def test_what_several_lack_is_added_up_and_the_most_stands_first() -> None:
     absences = [Absence("1.b", DAY, 1), Absence("1.a.2.1", DAY, 2), Absence("1.b", DAY, 4)]
     assert gaps([A, HUB_1], {HUB}, absences, neighbours(DAY)) == [Gap("1.b", DAY, 5), Gap("1.a.2.1", DAY, 2)]
+
+
+def test_a_ledger_that_a_message_names_is_the_one_that_its_node_lacks() -> None:
+    absences = [Absence("1.b", DAY, 1), Absence("1.b.1.1", DAY, 2), Absence(UNKNOWN_STORE, DAY, 1)]
+    assert gaps([A, HUB_1], {HUB}, absences, neighbours(DAY)) == [Gap("1.b.1.1", DAY, 3), Gap(UNKNOWN_STORE, DAY, 1)]
 
 
 def test_what_is_missing_is_named_once_and_by_ledger_where_that_is_known() -> None:

@@ -233,13 +233,13 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
     assert {name: count for name, count in found.verdicts.items() if count} == {
         "MATCHED": 12, "IN_FLIGHT": 1, "SOURCE_MISSING": 2, "REFUSED": 1,
     }  # fmt: skip
-    assert found.missing == ["1.gone"]  # which ledgers it has nobody knows
+    assert found.missing == ["1.gone.1.1"]  # a message of it names its ledger
     verdicts = pq.read_table(Path(found.report).parent / "verdicts.parquet").to_pylist()
     assert [row["lk0"] for row in verdicts if row["verdict"] == "IN_FLIGHT"] == [at_night.lk0]
     assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000
     page = Path(found.report).read_text()
     assert "fast by 1 h" in page
-    assert "No ledger of <bdi>1.gone</bdi>: 2 messages cannot be judged." in page
+    assert "No ledger</a> of <bdi>1.gone.1.1</bdi>: 2 messages cannot be judged." in page
 
 
 def test_where_all_are_required_absent_ones_are_named_before_spark_works(office: Office) -> None:

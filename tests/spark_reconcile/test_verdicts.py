@@ -7,7 +7,7 @@ import pytest
 from spark_reconcile import verdicts
 from spark_reconcile.repair import DEEDS
 from spark_reconcile.situation import FLAGS, HUBS, RECEIVERS, SENDERS, Situation
-from spark_reconcile.verdicts import FINDINGS, GRID, RULES, VERDICT, VERDICTS, advice, judge
+from spark_reconcile.verdicts import EXCEPTIONS, FINDINGS, GRID, RULES, URGENCY, VERDICT, VERDICTS, advice, judge
 
 PROMISED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED",
             "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
@@ -39,6 +39,11 @@ def test_every_finding_that_somebody_must_act_on_says_what_and_whose() -> None:
             assert side in ("", "sender", "hub", "receiver")
             assert advice(rule.finding, rule.verdict).startswith(said)
     assert FINDINGS.keys() <= {rule.finding for rule in RULES}
+
+
+def test_every_verdict_has_its_urgency_and_exceptions_go_first() -> None:
+    assert sorted(URGENCY) == sorted(VERDICT)
+    assert {VERDICT[name].kind for name in URGENCY[: len(EXCEPTIONS)]} == {"exception"}
 
 
 def test_the_grid_is_readable_at_a_glance() -> None:

@@ -3,12 +3,27 @@
 from xml.etree import ElementTree as ET
 
 from spark_reconcile.report import charts
+from spark_reconcile.report.figures import Figures
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def picture(chart: str) -> ET.Element:
+    """The picture of wide screens."""
+    return next(ET.fromstring(f"<figure>{chart}</figure>").iter(f"{SVG}svg"))
+
+
 def texts(chart: str) -> list[str]:
-    return [element.text or "" for element in ET.fromstring(chart).iter(f"{SVG}text")]
+    return [element.text or "" for element in picture(chart).iter(f"{SVG}text")]
+
+
+def bars_of(chart: str) -> dict[str, tuple[str, list[float]]]:
+    """The bars of narrow screens: by name the number, and the width of each part in percent."""
+    rows = ET.fromstring(f"<figure>{chart}</figure>").iter("li")
+    return {
+        name.text or "": (text.text or "", [float(one.attrib["style"][6:].split("%")[0]) for one in parts])
+        for name, text, parts in rows
+    }
 
 
 def test_a_chart_is_real_text_in_chinese_too_and_escapes_what_it_is_given() -> None:
@@ -16,17 +31,35 @@ def test_a_chart_is_real_text_in_chinese_too_and_escapes_what_it_is_given() -> N
     chart = charts.columns(rows, "n", "v", 'by "node" <b>')
     assert {"上海机构", "<script>1", "1,200", "3"} <= set(texts(chart))
     assert "<script" not in chart
-    assert ET.fromstring(chart).attrib["aria-label"] == 'by "node" <b>'
+    assert picture(chart).attrib["aria-label"] == 'by "node" <b>'
 
 
-def test_bars_tell_what_is_old_and_carry_the_number_of_both() -> None:
+def test_bars_tell_each_figure_apart_with_its_number() -> None:
+    figures = {"A": Figures(4, 2, 3), "B": Figures(0, 0, 5)}
     rows = [
-        {"verdict": "A", "from": "of this date", "messages": 4}, {"verdict": "A", "from": "of earlier dates", "messages": 3},
-        {"verdict": "B", "from": "of this date", "messages": 0}, {"verdict": "B", "from": "of earlier dates", "messages": 5},
-    ]  # fmt: skip
-    drawn = texts(charts.bars(rows, "bars"))
-    assert [text for text in drawn if text in ("A", "B")] == ["A", "B"]
-    assert {"7", "5", "of this date", "of earlier dates"} <= set(drawn)
+        {"verdict": name, "called": f"{name} 一", "from": part, "messages": count}
+        for name, one in figures.items()
+        for part, count in one.parts
+    ]
+    chart = charts.bars(rows, "bars")
+    drawn = texts(chart)
+    assert [text for text in drawn if text in ("A 一", "B 一")] == ["A 一", "B 一"]
+    assert {"4 + 2 + 3", "5", *charts.PARTS} <= set(drawn)
+
+
+def test_narrow_screens_have_the_same_numbers_in_bars_that_no_screen_cuts() -> None:
+    parts = Figures(3_000_000, 0, 1_000_000).parts
+    rows = [{"verdict": "STATE_CONTRADICTION", "called": "x", "from": part, "messages": n} for part, n in parts]
+    assert bars_of(charts.bars(rows, "b")) == {"STATE_CONTRADICTION": ("3,000,000 + 1,000,000", [75.0, 25.0])}
+    days = [{"day": "11-20", "n": 8}, {"day": "<i>", "n": 2}, {"day": "11-22", "n": 0}]
+    assert bars_of(charts.columns(days, "day", "n", "c")) == {
+        "11-20": ("8", [100.0]),
+        "<i>": ("2", [25.0]),
+        "11-22": ("0", []),
+    }
+    stacked = [{"day": "11-20", "verdict": name, "rank": 0, "messages": 1} for name in "AB"]
+    assert bars_of(charts.stacked(stacked, "AB", "s")) == {"11-20": ("2", [50.0, 50.0])}
+    assert bars_of(charts.columns([{"day": "1", "n": 0}], "day", "n", "c")) == {"1": ("0", [])}
 
 
 def test_stacked_bars_keep_the_order_of_their_series_and_carry_their_sum() -> None:

@@ -1,119 +1,23 @@
-"""A report as an analyst reads it: whole, in order, harmless, and with the same numbers in every file.
+"""A report as an analyst reads it: whole, in order, harmless, and with the same numbers in every file."""
 
-Two dates of a few institutions: a wrong clock, a ledger that did not come, messages carried from the first date to the
-second, a threshold of one pair, files that were cut, and texts that would be commands, formulas or markup.
-"""
-
-import csv
-import io
-import json
+import re
 from collections import Counter
-from dataclasses import dataclass
-from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
-import pytest
-from msgspec.structs import replace
-from pyspark.sql import SparkSession
-
-from semq.clock import SystemClock
-from semq.store.rows import Event, Side
 from spark_reconcile.gaps import Gap
-from spark_reconcile.job import Request, Result, run
 from spark_reconcile.limits import Breach
-from spark_reconcile.progress import Progress
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.page import Content, render
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.sheets import Written
 from spark_reconcile.report.summary import summary
-from spark_reconcile.settings import Limit, Settings
+from spark_reconcile.settings import Settings
 from spark_reconcile.verdicts import VERDICT
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, Office, Order, StandingClock
+from tests.spark_reconcile.office import DAY
 from tests.spark_reconcile.report import exposition
 from tests.spark_reconcile.report.made import findings, source
+from tests.spark_reconcile.report.published import NEXT, Report, summary_of
 from tests.spark_reconcile.report.reading import Page, number
-
-NEXT = DAY + timedelta(days=1)
-HOSTILE = '=HYPERLINK("https://example.invalid","<script>")\x00\x1b[31m'
-NAMES = {"1.a": "上海凌云贸易", "1.b": "<b>津南物流</b> & Söhne", HUB: "平台中心"}
-FAST = {"1.b": HOUR}
-LOST = "S:ACCEPTED@0 S:SENT@3"
-FORWARDED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
-TWICE = f"{DIRECT} R:RECEIVED@700000"
-OTHER = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
-
-
-@dataclass
-class Report:
-    """The published run of the second date, and of the first."""
-
-    result: Result
-    folder: Path
-    first: Path
-
-    @property
-    def text(self) -> str:
-        return (self.folder / "report.html").read_text("utf-8")
-
-    @property
-    def page(self) -> Page:
-        return Page(self.text)
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        return _json(self.folder / "summary.json")
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = pq.read_table(self.folder / table).to_pylist()
-        return rows
-
-    def sheet(self, name: str) -> list[dict[str, str]]:
-        content = (self.folder / name).read_bytes()
-        assert content.startswith(b"\xef\xbb\xbf")
-        return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-
-
-def _json(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    return content
-
-
-def write(office: Office) -> None:
-    numbers = iter(range(1, 1000))
-
-    def order(sender: str, receiver: str, day: int) -> Order:
-        at = next(numbers)
-        return Order(at, sender, receiver, at=day * 24 * HOUR + 10 * HOUR + at * 1000)
-
-    for day in (0, 1):
-        for sender, receiver in (("1.a", "1.b"), ("1.b", "1.a"), ("1.a", "1.c"), ("1.c", "1.b")):
-            for _ in range(3):
-                office.write(order(sender, receiver, day), DIRECT, FAST)
-        office.write(order("1.a", "1.b", day), LOST, FAST)
-        office.write(order("1.a", "1.b", day), FORWARDED, FAST)
-    for course in (OTHER, TWICE, FORWARDED):
-        office.write(order("1.b", "1.a", 1), course, FAST)
-    refused = office.write(order("1.a", "1.b", 1), LOST)
-    office.add(HUB, refused, Side.HUB, Event.REFUSED, 24)["reason"] = HOSTILE
-    office.extract(DAY)
-    office.sleep(1)
-    office.extract(NEXT, only=["1.a", "1.b", HUB])
-
-
-@pytest.fixture(scope="module")
-def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    clock = StandingClock()
-    office = Office(tmp_path_factory.mktemp("report"), clock)
-    write(office)
-    limits = {"1.b>1.a": {"MATCHED": Limit(max_rate=0.1)}}
-    settings = replace(office.settings, names=NAMES, csv_rows_max=3, pair_thresholds=limits)
-    made = [run(settings, Request(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)]
-    return Report(made[1], Path(made[1].report).parent, Path(made[0].report).parent)
-
 
 # ---------------------------------------------------------------- as a document
 
@@ -154,13 +58,34 @@ def test_every_table_has_a_caption_and_every_heading_of_it_a_scope(report: Repor
     ]
 
 
+def test_on_a_narrow_screen_every_table_is_cards_whose_cells_have_labels(report: Report) -> None:
+    tables = re.findall(r"<table\b.*?</table>", report.text, re.DOTALL)
+    for table in tables:
+        kinds = re.match(r'<table class="([^"]*)"', table)
+        assert kinds is not None, table[:80]
+        assert {"cards", "small"} & set(kinds[1].split())
+        body = table[table.index("<tbody>") :]
+        if "cards" in kinds[1]:
+            bare = [
+                cell for cell in re.findall(r"<td\b[^>]*>", body) if "data-label" not in cell and "colspan" not in cell
+            ]
+            assert bare == []
+    narrow = report.text[report.text.index("@media (max-width") : report.text.index("@media print")]
+    assert not re.search(r"min-width: *[1-9]|nowrap|overflow-x: *(auto|scroll)", narrow.split("{", 1)[1])
+    assert "max-width: 100%" in report.text[report.text.index("figure svg") :][:80]
+
+
 # ---------------------------------------------------------------- the numbers
 
 
 def test_the_verdicts_are_those_of_all_other_files(report: Report) -> None:
     summary, table = report.summary, report.page.table("Each message of this date")
-    shown = {name.split()[0]: number(count) for name, count in table.column("Messages").items()}
-    carried = {name.split()[0]: number(count) for name, count in table.column("Carried").items()}
+    shown, found, known = (
+        {name.split()[0]: number(count) for name, count in table.column(heading).items()}
+        for heading in ("Of this date", "Of earlier dates, found now", "Of earlier dates, known before")
+    )
+    carried = {name: found[name] + known[name] for name in found}
+    assert {name: count for name, count in found.items() if count and name != "All"} == summary["carried"]["found_now"]
     assert shown == {**summary["verdicts"], "All": summary["messages"]}
     assert carried == {**summary["carried"]["verdicts"], "All": summary["carried"]["messages"]}
     for scope, counts in (("date", shown), ("carried", carried)):
@@ -168,16 +93,16 @@ def test_the_verdicts_are_those_of_all_other_files(report: Report) -> None:
         assert {name: count for name, count in counts.items() if count and name != "All"} == dict(judged)
     assert carried["MISSING_AT_HUB"] == carried["NOT_DELIVERED"] == 1
     assert shown["SOURCE_MISSING"] == 6
-    assert f"{summary['exceptions']} exceptions" in report.text
+    assert f"Exceptions: {summary['exceptions']} of this date" in " ".join(report.text.split())
 
 
 def test_the_pairs_are_those_of_all_other_files(report: Report) -> None:
-    table = report.page.table("Pairs, the most")
+    rows = [row for caption in ("Pairs with exc", "Pairs without") for row in report.page.table(caption).rows[1:]]
     summary = {f"{pair['sender']}>{pair['receiver']}": pair for pair in report.summary["pairs"]}
     sheet = report.sheet("pairs.csv")
     assert [row["Pair"] for row in sheet[:-1]] == list(summary)[:3]
     assert sheet[-1]["Pair"] == "Cut: the first 3 of 4 rows; all of them are in pairs.parquet."
-    listed = dict(zip(summary, table.rows[1:], strict=True))
+    listed = dict(zip(summary, rows, strict=True))
     for name, cells in listed.items():
         pair = summary[name]
         of_table = [row for row in report.rows("pairs.parquet") if f"{row['sender']}>{row['receiver']}" == name]
@@ -185,7 +110,7 @@ def test_the_pairs_are_those_of_all_other_files(report: Report) -> None:
         wrong = sum(count for verdict, count in counted.items() if VERDICT[verdict].kind == "exception")
         assert [number(cells[at]) for at in (1, 2, 3)] == [counted.total(), counted["MATCHED"], wrong]
         assert (pair["messages"], pair["exceptions"], pair["verdicts"]) == (counted.total(), wrong, dict(counted))
-        assert number(cells[5]) == pair["carried"]["exceptions"]
+        assert number(cells[5]) + number(cells[6]) == pair["carried"]["exceptions"]
     for row in sheet[:-1]:
         pair = summary[row["Pair"]]
         assert (int(row["Messages"]), int(row["Exceptions"])) == (pair["messages"], pair["exceptions"])
@@ -236,7 +161,7 @@ def _tables_of(page: Page, place: int) -> dict[str, list[list[str]]]:
 def test_trend_ages_and_latency_are_those_of_the_summaries(report: Report) -> None:
     page, summary = report.page, report.summary
     heading, *days = page.table("Messages and verdicts by business date").rows
-    both = [_json(report.first / "summary.json"), summary]
+    both = [summary_of(report.first), summary]
     assert [row[0] for row in days] == [DAY.isoformat(), NEXT.isoformat()]
     for name, *counts in zip(*[heading, *days], strict=True):
         key = {"Messages": "messages", "Exceptions": "exceptions"}.get(name)
@@ -271,12 +196,14 @@ def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report:
 
 def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: Report) -> None:
     text = report.text
-    assert "No ledger of <bdi>1.c</bdi>: 6 messages cannot be judged." in text
+    assert "No ledger</a> of <bdi>1.c.1.1</bdi>: 6 messages cannot be judged." in text
+    assert "up to then the delivered ledgers speak; others are absent" in text
+    assert "all ledgers speak" not in text
     assert f"semq reconcile extract --business-date {NEXT} --config FILE" in text
     assert "fast by 1 h" in text
     assert "is fast by 1 h; its lines are put in order by the hub's clock." in " ".join(text.split())
     assert "carried from an earlier date" in text
-    assert "50.0 % of the messages (3 of 6); accepted: at most 10 %" in text
+    assert "50.0 % of 6 messages (3 of this date); accepted: at most 10 %" in text
 
 
 def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(report: Report) -> None:
@@ -291,6 +218,26 @@ def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(repo
     assert all(row[0].endswith("+00:00") for row in story[1:])
 
 
+def test_the_banner_has_the_most_urgent_first_with_the_worst_pair_and_the_next_step(report: Report) -> None:
+    banner = report.text[report.text.index("<ol class") : report.text.index("</ol>")]
+    lines = [" ".join(re.sub("<[^>]*>", "", one).split()) for one in banner.split("<li>")[1:]]
+    verdicts = [line.split(":")[0].split()[0] for line in lines]
+    assert verdicts == [
+        "DIGEST_MISMATCH", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB", "ACK_NOT_RETURNED", "MATCHED", "No",
+    ]  # fmt: skip
+    assert lines[3].startswith("MISSING_AT_HUB: 1 of this date; accepted: none. Most: 1.a 上海凌云贸易 → 1.b")
+    assert all("Next: " in line for line in lines)
+    assert "semq reconcile extract" in lines[-1]
+
+
+def test_exceptions_stand_above_the_pairs_and_pairs_without_any_are_folded(report: Report) -> None:
+    text = report.text
+    assert text.index('id="exceptions"') < text.index('id="pairs"') < text.index("pairs have no exception")
+    folded = text[text.index("pairs have no exception") : text.index('<h2 id="trend"')]
+    fine = [pair for pair in report.summary["pairs"] if not pair["exceptions"] + pair["carried"]["exceptions"]]
+    assert len(fine) == folded.count('<details class="pair"') == 2
+
+
 # ---------------------------------------------------------------- without Spark
 
 
@@ -298,15 +245,15 @@ def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
     nodes = [f"1.{number}" for number in range(1000)]
     found = findings(
         sources=tuple(source(node, "MISSING") for node in nodes),
-        absent=[Gap(node, DAY, 1) for node in nodes],
+        absent=[Gap(f"{node}.1.1", DAY, 1) for node in nodes],
         breaches=[Breach(f"{node}>1.x", "MATCHED", "max_count", 1, 0) for node in nodes],
     )
-    pairs = Pairs(Written(0, 0), (), {}, {}, [])
+    pairs = Pairs(Written(0, 0), (), {}, {}, {}, [])
     nothing = Exceptions(Written(0, 0), [])
     facts = summary(found, pairs, nothing)
     text = " ".join(render(Content(found, facts, pairs, nothing, {}, [], dict.fromkeys(nodes, 1)), Settings()).split())
     assert "and 970 other thresholds" in text
-    assert "and no ledger of 970 other nodes" in text
+    assert "and no ledger of 970 others" in text
     assert "and 700 others: summary.json has all of them" in text
     assert len(text) < 200_000
 
@@ -322,9 +269,7 @@ def test_files_that_were_cut_say_so_everywhere(report: Report) -> None:
     assert last["Verdict"] == f"Cut: the first 3 of {found} rows; all of them are in exceptions.parquet."
     assert report.summary["files"] == {"exceptions.csv": {"rows": 3, "of": found}, "pairs.csv": {"rows": 3, "of": 4}}
     page = " ".join(report.text.split())
-    assert (
-        f"{found} in all, those carried from earlier dates included. exceptions.csv lists the first 3 of them" in page
-    )
+    assert "the most urgent first. exceptions.csv lists the first 3 of them" in page
     assert "pairs.csv has the worst 3 of them, pairs.parquet all" in page
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from spark_reconcile.limits import Breach
 from spark_reconcile.report import pairs as module
+from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.pairs import Count, Pair, count, write_pairs
 from spark_reconcile.report.sheets import Written
 from spark_reconcile.settings import Settings
@@ -38,7 +39,8 @@ def table(folder: Path, parts: Iterable[str] = (ROWS,)) -> Place:
             sender, _, receiver = pair.partition(">")
             rows.append(
                 {"scope": scope, "sender": sender, "receiver": receiver, "verdict": verdict, "messages": int(messages),
-                 "oldest_at": MIDNIGHT - (scope == "carried"), "bytes": 10 * int(messages), "resends": 1}
+                 "oldest_at": MIDNIGHT - (scope == "carried"), "bytes": 10 * int(messages), "resends": 1,
+                 "turned": int(scope == "carried")}
             )  # fmt: skip
         folder.mkdir(exist_ok=True)
         pq.write_table(pa.Table.from_pylist(rows), folder / f"part-{number:05d}.parquet")
@@ -46,7 +48,9 @@ def table(folder: Path, parts: Iterable[str] = (ROWS,)) -> Place:
 
 
 def write(tmp_path: Path, *breaches: Breach) -> tuple[list[dict[str, str]], Written, tuple[Pair, ...]]:
-    sheet, shown = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, breaches)
+    sheet, shown, _ = write_pairs(
+        table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, breaches
+    )
     content = (tmp_path / "pairs.csv").read_bytes().decode("utf-8-sig")
     return list(csv.DictReader(io.StringIO(content, newline=""))), sheet, shown
 
@@ -79,6 +83,17 @@ def test_the_worst_are_shown_and_those_whose_own_threshold_is_passed(
     passed = (Breach("1.c>1.b", "MATCHED", "max_count", 40, 0), Breach("", "MATCHED", "max_count", 180, 0))
     _, _, shown = write(tmp_path, *passed)
     assert [pair.name for pair in shown] == ["1.10>1.b", "1.c>1.b"]
+
+
+def test_the_worst_pair_of_each_verdict_is_found_among_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
+    _, _, worst = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, ())
+    assert {name: (pair.name, figures) for name, (pair, figures) in worst.items()} == {
+        "MATCHED": ("1.10>1.b", Figures(90)),
+        "NOT_DELIVERED": ("1.10>1.b", Figures(7, 1, 1)),
+        "IN_FLIGHT": ("1.10>1.b", Figures(3)),
+        "MISSING_AT_HUB": ("1.b>1.10", Figures(0, 1, 4)),
+    }
 
 
 def test_a_pair_of_an_earlier_run_is_found_in_all_parts(tmp_path: Path) -> None:

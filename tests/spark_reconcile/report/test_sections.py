@@ -7,6 +7,7 @@ import pytest
 from spark_reconcile.clocks import Skew
 from spark_reconcile.gaps import Gap
 from spark_reconcile.limits import Breach
+from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Tally, tally
 from spark_reconcile.report.sections import ages, breach_words, latency, limit_words, sources
 from spark_reconcile.settings import Limit, Settings
@@ -19,9 +20,12 @@ BEFORE = DAY - timedelta(days=1)
 @pytest.mark.parametrize(
     ("breach", "words"),
     [
-        (Breach("", "X", "max_count", 1, 0), "1 message; accepted: none"),
-        (Breach("", "X", "max_count", 1200, 5), "1,200 messages; accepted: at most 5"),
-        (Breach("", "X", "max_rate", 0.000488, 0.0001), "0.049 % of the messages; accepted: at most 0.01 %"),
+        (Breach("", "X", "max_count", 1, 0, 1, 10), "1 of this date; accepted: none"),
+        (Breach("", "X", "max_count", 1200, 5, 1200), "1,200 of this date; accepted: at most 5"),
+        (
+            Breach("", "X", "max_rate", 0.000488, 0.0001, 488, 1_000_000),
+            "0.049 % of 1,000,000 messages (488 of this date); accepted: at most 0.01 %",
+        ),
         (Breach("", "X", "max_age_s", 69_414, 3600), "the oldest is 19 h 16 min old; accepted: at most 1 h old"),
         (Breach("", "X", "max_age_s", 3_601, 3600), "the oldest is 1 h 1 s old; accepted: at most 1 h old"),
         (
@@ -30,13 +34,16 @@ BEFORE = DAY - timedelta(days=1)
         ),
         (
             Breach("", "PARKED", "max_rate", 329 / 328_000, 0.001, 329, 328_000),
-            "0.1003 % of the messages (329 of 328,000); accepted: at most 0.1 %",
+            "0.1003 % of 328,000 messages (329 of this date); accepted: at most 0.1 %",
         ),
         (
             Breach("", "X", "max_rate", 1_000_001 / 10**9, 0.001, 1_000_001, 10**9),
-            "0.1000001 % of the messages (1,000,001 of 1,000,000,000); accepted: at most 0.1 %",
+            "0.1000001 % of 1,000,000,000 messages (1,000,001 of this date); accepted: at most 0.1 %",
         ),
-        (Breach("", "X", "max_rate", 0.000001, 0.0), "0.0001 % of the messages; accepted: at most 0 %"),
+        (
+            Breach("", "X", "max_rate", 0.000001, 0.0, 1, 10**6),
+            "0.0001 % of 1,000,000 messages (1 of this date); accepted: at most 0 %",
+        ),
     ],
 )
 def test_a_breach_says_what_was_found_and_what_is_accepted(breach: Breach, words: str) -> None:
@@ -54,7 +61,7 @@ def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
             source(HUB, role="platform"), source("1.good"), source("1.fast"), source("1.late", "MISSING"),
             source("1.twice", "REPEATED"), source("1.fast", day=BEFORE), source("1.bad", "ALTERED", day=BEFORE),
         ),
-        skews={"1.fast": Skew(7_200_000, 9, 10, 0), "1.good": Skew(1000, 9, 10, 0), HUB: Skew(5000, 1, 1, 0)},
+        skews={"1.fast": Skew(7_200_000, 9, 10, 0, 86), "1.good": Skew(1000, 9, 10, 0, 20), HUB: Skew(5000, 1, 1, 0)},
         absent=[Gap("1.late.1.1", DAY, 5), Gap("1.never", DAY, 7), Gap("1.good.1.1", BEFORE, 2), Gap("1.bad.1.1", BEFORE, 3)],
     )  # fmt: skip
     told = sources(found, Settings(names={"1.never": "某某"}))
@@ -64,10 +71,11 @@ def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
         ("1.late.1.1", DAY, "MISSING", 5, ""),
         ("1.bad.1.1", BEFORE, "ALTERED", 3, "not known"),
         ("1.good.1.1", BEFORE, "MISSING", 2, ""),
-        ("1.fast.1.1", DAY, "COMPLETE", 0, "fast by 2 h"),
+        ("1.fast.1.1", DAY, "COMPLETE", 0, "fast by 2 h ± 0.086 s"),
         ("1.twice.1.1", DAY, "REPEATED", 0, "not known"),
     ]
     assert told["trouble"][0]["called"] == "某某"
+    assert {row["name"]: row["clock"] for row in told["fine"]}["1.good.1.1"] == "fast by 1.0 s ± 0.02 s"
 
 
 def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
@@ -79,7 +87,12 @@ def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
             {**row, "scope": "carried", "verdict": "SOURCE_MISSING", "age": 1, "latency": 3},
         ]
     )
-    assert [counted.turned(name) for name in ("SOURCE_MISSING", "MATCHED", "PARKED")] == [1, 1, 0]
+    assert [counted.figures(name) for name in ("SOURCE_MISSING", "NOT_DELIVERED", "PARKED")] == [
+        Figures(0, 1, 0), Figures(1, 0, 0), Figures(),
+    ]  # fmt: skip
+    assert breach_words(Breach("", "X", "max_count", 4, 0, 4), Figures(2, 2, 9)) == (
+        "2 of this date, 2 of earlier dates, found now; accepted: none"
+    )
     (some,) = (one for one in ages(counted) if one["messages"])
     assert (some["exceptions"], some["open"], some["messages"]) == (1, 1, 2)
     assert [one["messages"] for one in latency(counted) if one["messages"]] == [1]

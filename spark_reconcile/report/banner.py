@@ -1,0 +1,90 @@
+"""The banner: whether the run is good and, if not, what to do first. Each line names what was found, where most of it
+is, whose it is and the next step; the most urgent stands first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_reconcile.gaps import Gap
+from spark_reconcile.inputs import THE_HUB, UNKNOWN_STORE
+from spark_reconcile.limits import Breach
+from spark_reconcile.report.figures import Figures
+from spark_reconcile.report.findings import Findings
+from spark_reconcile.report.pairs import Pair, Pairs
+from spark_reconcile.report.sections import breach_words
+from spark_reconcile.verdicts import URGENCY, VERDICT
+
+Row = dict[str, Any]
+OUTCOMES = {
+    "implausible": ("✗", "bad", "Not believed"),
+    "breached": ("✗", "bad", "A threshold is exceeded"),
+    "partial": ("!", "open", "Published without some sources"),
+    "met": ("✓", "fine", "Complete, thresholds met"),
+}
+
+
+def banner(findings: Findings, pairs: Pairs, places: Mapping[str, str]) -> Row:
+    """What the top of the page says. ``places``: where the page tells more of a verdict."""
+    outcome = outcome_of(findings)
+    sign, kind, words = OUTCOMES[outcome]
+    passed = len(findings.breaches)
+    if outcome == "breached" and passed > 1:
+        words = f"{passed:,} thresholds are exceeded"
+    breaches = sorted(findings.breaches, key=_urgency)
+    return {
+        "outcome": outcome,
+        "sign": sign,
+        "kind": kind,
+        "words": words,
+        "lines": [_breach(breach, findings, pairs, places) for breach in breaches],
+        "gaps": [_gap(gap) for gap in findings.absent],
+    }
+
+
+def outcome_of(findings: Findings) -> str:
+    """The outcome of a run that is published."""
+    if not findings.plausibility.believed:
+        return "implausible"
+    if findings.breaches:
+        return "breached"
+    return "partial" if findings.is_partial or findings.verdicts["SOURCE_MISSING"] else "met"
+
+
+def _urgency(breach: Breach) -> tuple[int, bool, int, str, str]:
+    return URGENCY.index(breach.verdict), bool(breach.pair), -breach.messages, breach.pair, breach.what
+
+
+def _breach(breach: Breach, findings: Findings, pairs: Pairs, places: Mapping[str, str]) -> Row:
+    verdict = VERDICT[breach.verdict]
+    anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
+    mine: Pair | None = next((pair for pair in pairs.shown if pair.name == breach.pair), None)
+    worst, most = pairs.worst.get(breach.verdict, (None, Figures())) if not breach.pair else (None, Figures())
+    figures = Figures(breach.messages) if breach.pair else findings.tally.figures(breach.verdict)
+    return {
+        "verdict": verdict,
+        "place": places.get(breach.verdict, "verdicts"),
+        "words": breach_words(breach, figures),
+        "owner": verdict.owner if verdict.kind != "fine" else "analyst",
+        "next": verdict.next_step
+        if verdict.kind != "fine"
+        else "Ask why there are so many of it, or change the threshold.",
+        "pair": mine,
+        "pair_name": breach.pair,
+        "pair_anchor": anchors.get(breach.pair),
+        "worst": worst,
+        "worst_anchor": worst and anchors.get(worst.name),
+        "worst_words": Figures(most.date, most.found).words(),
+    }
+
+
+# Who is absent, where no ledger is known: what to do then.
+_UNKNOWN = {
+    THE_HUB: "have every process of the hub extract this date, then run it again",
+    UNKNOWN_STORE: "its delivered ledgers say nothing of some institutions: find the process of the hub that serves "
+    "them, have it extract and deliver, then run the date again",
+}
+
+
+def _gap(gap: Gap) -> Row:
+    step = _UNKNOWN.get(gap.name)
+    command = "" if step else f"semq reconcile extract --business-date {gap.day} --config FILE"
+    return {"gap": gap, "step": step, "command": command}

@@ -1,0 +1,51 @@
+"""The figures of a verdict: three numbers that never overlap, each with one name, on the whole page.
+
+Banner, charts, tables and headings show these and no sums of them, so that a number means the same wherever it stands.
+The thresholds count what is new: the first two.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE = "of this date", "of earlier dates, found now", "of earlier dates, known before"
+
+
+class Figures(NamedTuple):
+    """How many messages have a verdict or finding."""
+
+    date: int = 0  #: messages of this date
+    found: int = 0  #: of earlier dates, exceptions that no run before this one has called so
+    known: int = 0  #: of earlier dates, the others: exceptions that were told before, and what is none
+
+    @property
+    def new(self) -> int:
+        """What thresholds count: what no run has counted before."""
+        return self.date + self.found
+
+    @property
+    def all(self) -> int:
+        """All of them."""
+        return sum(self)
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """Each number with its name."""
+        return tuple(zip((OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE), self, strict=True))
+
+    def words(self) -> str:
+        """What there is of each, as the page says it everywhere."""
+        return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
+
+    def plus(self, other: "Figures") -> "Figures":
+        """Both together."""
+        return Figures(*map(sum, zip(self, other, strict=True)))
+
+
+def figures(rows: Iterable[dict[str, Any]]) -> Figures:
+    """Add up rows that have scope, messages and turned."""
+    total = Figures()
+    for row in rows:
+        is_date = row["scope"] == "date"
+        turned = 0 if is_date else row["turned"] or 0
+        total = total.plus(Figures(row["messages"] * is_date, turned, 0 if is_date else row["messages"] - turned))
+    return total

@@ -1,0 +1,22 @@
+"""One published report for all tests of the page; and what is left out where a machine has no browser.
+
+The layout itself is held by ``test_page`` too, as far as it can be read in the page and its style.
+"""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark_reconcile.report.browser import PROGRAM
+from tests.spark_reconcile.report.published import Report, publish
+
+collect_ignore = [] if PROGRAM else ["test_layout.py"]
+
+
+def pytest_report_header() -> list[str]:
+    """What is left out."""
+    return [] if PROGRAM else ["report: test_layout.py is left out, there is no chromium"]
+
+
+@pytest.fixture(scope="session")
+def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return publish(tmp_path_factory.mktemp("report"), spark)

@@ -1,0 +1,100 @@
+"""A published report of two dates of a few institutions: a wrong clock, a ledger that did not come, messages carried from
+the first date to the second, a threshold of one pair, files that were cut, and texts that would be commands, formulas
+or markup."""
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from semq.store.rows import Event, Side
+from spark_reconcile.job import Request, Result, run
+from spark_reconcile.progress import Progress
+from spark_reconcile.settings import Limit
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, Office, Order, StandingClock
+from tests.spark_reconcile.report.reading import Page
+
+NEXT = DAY + timedelta(days=1)
+HOSTILE = '=HYPERLINK("https://example.invalid","<script>")\x00\x1b[31m'
+NAMES = {"1.a": "上海凌云贸易", "1.b": "<b>津南物流</b> & Söhne", HUB: "平台中心"}
+FAST = {"1.b": HOUR}
+LOST = "S:ACCEPTED@0 S:SENT@3"
+FORWARDED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
+TWICE = f"{DIRECT} R:RECEIVED@700000"
+OTHER = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
+
+
+@dataclass
+class Report:
+    """The published run of the second date, and of the first."""
+
+    result: Result
+    folder: Path
+    first: Path
+
+    @property
+    def text(self) -> str:
+        return (self.folder / "report.html").read_text("utf-8")
+
+    @property
+    def page(self) -> Page:
+        return Page(self.text)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return summary_of(self.folder)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = pq.read_table(self.folder / table).to_pylist()
+        return rows
+
+    def sheet(self, name: str) -> list[dict[str, str]]:
+        content = (self.folder / name).read_bytes()
+        assert content.startswith(b"\xef\xbb\xbf")
+        return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
+    return content
+
+
+def write(office: Office) -> None:
+    numbers = iter(range(1, 1000))
+
+    def order(sender: str, receiver: str, day: int) -> Order:
+        at = next(numbers)
+        return Order(at, sender, receiver, at=day * 24 * HOUR + 10 * HOUR + at * 1000)
+
+    for day in (0, 1):
+        for sender, receiver in (("1.a", "1.b"), ("1.b", "1.a"), ("1.a", "1.c"), ("1.c", "1.b")):
+            for _ in range(3):
+                office.write(order(sender, receiver, day), DIRECT, FAST)
+        office.write(order("1.a", "1.b", day), LOST, FAST)
+        office.write(order("1.a", "1.b", day), FORWARDED, FAST)
+    for course in (OTHER, TWICE, FORWARDED):
+        office.write(order("1.b", "1.a", 1), course, FAST)
+    refused = office.write(order("1.a", "1.b", 1), LOST)
+    office.add(HUB, refused, Side.HUB, Event.REFUSED, 24)["reason"] = HOSTILE
+    office.extract(DAY)
+    office.sleep(1)
+    office.extract(NEXT, only=["1.a", "1.b", HUB])
+
+
+def publish(folder: Path, spark: SparkSession) -> Report:
+    """Run both dates."""
+    clock = StandingClock()
+    office = Office(folder, clock)
+    write(office)
+    limits = {"1.b>1.a": {"MATCHED": Limit(max_rate=0.1)}}
+    settings = replace(office.settings, names=NAMES, csv_rows_max=3, pair_thresholds=limits)
+    made = [run(settings, Request(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)]
+    return Report(made[1], Path(made[1].report).parent, Path(made[0].report).parent)

@@ -1,0 +1,21 @@
+"""What a browser makes of the page, on a wide screen and on a telephone: nothing stands beyond the edge, no part has to
+be moved sideways, pictures are whole, and their letters can be read."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark_reconcile.report.browser import laid_out
+from tests.spark_reconcile.report.published import Report
+
+
+@pytest.mark.parametrize("width", [1280, 700, 390])
+def test_nothing_stands_beyond_the_edge_of_a_screen(report: Report, width: int, tmp_path: Path) -> None:
+    found = laid_out(report.text, width, tmp_path)
+    assert found["width"] <= width
+    assert found["beyond"] == []
+    assert found["scrolled"] == []
+    assert found["cut"] == []
+    assert found["pictures"] == (5 if width > 736 else 0)  # narrow screens have bars of text instead
+    assert found["bars"] == (0 if width > 736 else 5)
+    assert found["letters"] >= 10  # pixels
