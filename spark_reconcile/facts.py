@@ -30,7 +30,8 @@ TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1
 COPY_GROUPS, COPY_BITS = 8, 8
 
 # Texts of which every line is compared; what is longer is cut, so that a bomb of them costs nothing.
-TEXTS, TEXT_MAX = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash"), 1_000  # octets
+TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
+TEXT_MAX = 1_000  # octets
 SIZE_MAX = 2**40  # bytes; no document is larger
 
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)

@@ -155,11 +155,12 @@ def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: P
     wrong = _by_heart(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     named = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_TOLD)
     theirs = named.join(wrong, "lk0", "leftsemi")
-    texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "reason", "app_key_hash")}
+    texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "reason", *_APP_KEY)}
     return _stage(theirs.withColumns(texts), place, kept=False)
 
 
-_TOLD = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", "app_key_hash")
+_APP_KEY = ("app_key_hash", "app_domain", "app_type", "app_subtype")  # what of a business key leaves an institution
+_TOLD = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", *_APP_KEY)
 
 
 def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> DataFrame:
@@ -167,7 +168,7 @@ def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> Dat
     wrong = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     said = (
         their_lines.groupBy("lk0")
-        .agg(F.max("reason").alias("reason"), F.max("app_key_hash").alias("app_key_hash"),
+        .agg(F.max("reason").alias("reason"), *(F.max(F.expr(f"nullif({name}, '')")).alias(name) for name in _APP_KEY),
              F.max(F.expr("nullif(lk1, '')")).alias("lk1"))
     )  # fmt: skip
     told = wrong.join(said, "lk0", "left").withColumns(

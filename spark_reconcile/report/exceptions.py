@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from spark_reconcile.report.sheets import Written, write_sheet
 from spark_reconcile.report.steps import next_steps
 from spark_reconcile.report.tables import read_rows
-from spark_reconcile.report.words import duration, pair_name
+from spark_reconcile.report.words import app_key_type, duration, pair_name
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import VERDICT, advice
@@ -50,6 +50,7 @@ CELLS = (
     Cell("Hub says", "hub_word"),
     Cell("Receiver says", "receiver_word"),
     Cell("Reason", "reason"),
+    Cell("AppKey type", "app_key_type"),
     Cell("AppKey hash", "app_key_hash"),
     Cell("Stored copy (LK1)", "lk1"),
     Cell("From an earlier date", "carried"),
@@ -142,6 +143,7 @@ def _derived(row: Row, settings: Settings) -> Row:
         "age": duration(row["age_ms"]),
         "age_s": row["age_ms"] // 1000 if row["age_ms"] is not None else "",
         "carried": "yes" if row["scope"] == "carried" else "",
+        "app_key_type": app_key_type(row),
         "owner": VERDICT[row["verdict"]].owner,
         "advice": advice(row["finding"], row["verdict"]),
     }

@@ -1,6 +1,7 @@
 """The exceptions on the page: what each finding means, whose it is and what to do next, and messages with their story,
 told on the hub's clock."""
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -10,7 +11,7 @@ from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.order import in_order
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.steps import next_steps, owner_of
-from spark_reconcile.report.words import event_words, side_word, span, stands
+from spark_reconcile.report.words import app_key_type, event_words, side_word, span, stands
 from spark_reconcile.schema import EVENTS_OF, NOTES, mask
 from spark_reconcile.stages import STORY_LINES
 from spark_reconcile.verdicts import FINDINGS, URGENCY, VERDICT
@@ -63,6 +64,8 @@ class _Teller:
             "row": row,
             "anchor": anchor,
             "owner": owner_of(row, self._hub),
+            "key_type": app_key_type(row),
+            "shown": shlex.quote(row["lk0"]),
             "stands": [(side, stands(side, row[f"{side}_word"])) for side in SIDES],
             "steps": next_steps(row, self._findings.day.isoformat(), self._hub, writer),
             "story": [self._line(line, fault) for line, fault in zip(ordered, faults, strict=True)],

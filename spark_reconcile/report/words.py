@@ -1,6 +1,8 @@
 """The ledger's events in the words of the report, by side; and how times and durations are written for people."""
 
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from semq.store.rows import Event, Side
 
@@ -89,6 +91,12 @@ STANDS = {
 def pair_name(sender: str, receiver: str) -> str:
     """A pair as the settings name it."""
     return f"{sender}>{receiver}"
+
+
+def app_key_type(row: Mapping[str, Any]) -> str:
+    """What a business key is of, such as trade/order/standard, where its institution discloses that."""
+    parts = [row.get(name) or "" for name in ("app_domain", "app_type", "app_subtype")]
+    return "/".join(parts) if any(parts) else ""
 
 
 def stands(side: str, word: str) -> str:

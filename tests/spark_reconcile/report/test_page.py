@@ -206,6 +206,18 @@ def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: Report) -> None
     assert "50.0 % of 6 messages (3 of this date); accepted: at most 10 %" in text
 
 
+def test_a_business_key_is_shown_as_far_as_it_is_disclosed_with_the_command_that_reveals_it(report: Report) -> None:
+    (row,) = (row for row in report.rows("exceptions.parquet") if row["app_key_hash"])
+    text = " ".join(report.text.split())
+    assert (
+        f"<code>{'c0ffee' * 5}</code>; in clear, at either end: <code>semq msg show {row['lk0']} --config FILE" in text
+    )
+    assert "<bdi>trade/order/&lt;std&gt;</bdi>" in text
+    assert "Business key: not disclosed; in clear, at either end" in text
+    keys = {row["Message (LK0)"]: row["AppKey type"] for row in report.sheet("exceptions.csv")[:-1]}
+    assert set(keys.values()) <= {"", "trade/order/<std>"}
+
+
 def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(report: Report) -> None:
     story = next(
         table.rows

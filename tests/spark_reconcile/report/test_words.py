@@ -3,7 +3,17 @@
 import pytest
 
 from semq.store.rows import Event, Side
-from spark_reconcile.report.words import CHINESE, STANDS, duration, event_words, percent, side_word, stands
+from spark_reconcile.report.words import (
+    CHINESE,
+    STANDS,
+    app_key_type,
+    duration,
+    event_words,
+    percent,
+    side_word,
+    span,
+    stands,
+)  # fmt: skip
 from spark_reconcile.schema import EVENTS_OF
 from spark_reconcile.situation import HUBS, RECEIVERS, SENDERS
 from spark_reconcile.verdicts import VERDICT
@@ -25,6 +35,16 @@ def test_every_word_of_a_ledger_is_put_as_a_person_would() -> None:
     words = {"sender": SENDERS, "hub": HUBS, "receiver": RECEIVERS}
     assert {side: set(known) for side, known in STANDS.items()} == {side: set(known) for side, known in words.items()}
     assert stands("hub", "none") == "has no line"
+
+
+def test_of_a_business_key_is_shown_what_its_institution_discloses() -> None:
+    assert app_key_type({"app_domain": "trade", "app_type": "order", "app_subtype": None}) == "trade/order/"
+    assert app_key_type({"app_domain": None, "app_type": "", "app_subtype": None}) == app_key_type({}) == ""
+
+
+@pytest.mark.parametrize(("ms", "words"), [(86, "0.086 s"), (1_240, "1.2 s"), (61_000, "1 min 1 s")])
+def test_short_times_are_written_to_what_matters_of_them(ms: int, words: str) -> None:
+    assert span(ms) == words
 
 
 @pytest.mark.parametrize(
