@@ -44,7 +44,9 @@ class SourcesMissing(Unavailable):
     """A required source has not delivered its extract; nothing was published."""
 
     code = "SEMQ-6003"
-    remedy = "Have the node deliver its extract (`semq reconcile extract`), or run with --allow-partial, not --require-all."
+    remedy = (
+        "Have the node deliver its extract (`semq reconcile extract`), or run with --allow-partial, not --require-all."
+    )
     exit_code: ClassVar[int] = 4
 
 

@@ -129,7 +129,7 @@ def duration(ms: int | None, units: int = 2) -> str:
 
 def span(ms: int) -> str:
     """A short time, to what matters of it; a long one as a duration."""
-    return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 10_000 else duration(ms)
+    return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 10_000 else duration(round(ms, -3))
 
 
 def longer(ms: int, than_ms: int) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from semq.clock import SystemClock
 from semq.store.rows import Event, Side
+from spark_reconcile.facts import gather, read_lines
 from spark_reconcile.job import Request, run
 from spark_reconcile.progress import Progress
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, Order, StandingClock
@@ -149,3 +150,23 @@ def test_what_happens_every_day_is_fine_beside_it(verdicts: dict[str, str]) -> N
     daily = [verdicts[Order(number + 900).lk0] for number in range(3)]
     daily += [verdicts[Order(number + 950, "1.c", "1.b").lk0] for number in range(3)]
     assert daily == ["MATCHED"] * 6
+
+
+def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSession) -> None:
+    """Its facts had no copies of their own; where these were, nothing is left."""
+    nothing = read_lines(spark, {})
+    now = gather(nothing, {"2.hub"})
+    old = now.drop("stored_copies", "released_copies")
+    values = [
+        "'1.a.1.1.3f.7' AS lk0",
+        "12345 AS traits",
+        *(f"0 AS {name}" for name in old.columns[1:] if name != "traits"),
+    ]
+    carried = spark.sql(f"SELECT {', '.join(values)}").select(*old.columns)
+    (row,) = gather(nothing, {"2.hub"}, carried).collect()
+    assert (row["lk0"], row["traits"], row["stored_copies"], row["released_copies"]) == (
+        "1.a.1.1.3f.7",
+        12345 & 15,
+        0,
+        0,
+    )

@@ -42,7 +42,9 @@ def test_of_a_business_key_is_shown_what_its_institution_discloses() -> None:
     assert app_key_type({"app_domain": None, "app_type": "", "app_subtype": None}) == app_key_type({}) == ""
 
 
-@pytest.mark.parametrize(("ms", "words"), [(86, "0.086 s"), (1_240, "1.2 s"), (61_000, "1 min 1 s")])
+@pytest.mark.parametrize(
+    ("ms", "words"), [(86, "0.086 s"), (1_240, "1.2 s"), (61_000, "1 min 1 s"), (3_599_990, "1 h")]
+)
 def test_short_times_are_written_to_what_matters_of_them(ms: int, words: str) -> None:
     assert span(ms) == words
 
