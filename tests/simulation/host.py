@@ -35,7 +35,8 @@ class WatchedStore(MemoryStore):
 
     def __init__(self, host: "Host") -> None:
         chance = host.world.chance
-        super().__init__(host.tables, group=lambda waiting: chance.randint(1, waiting))
+        # Often all that waits, as the writer takes it: what meets in one unit is where work sees work.
+        super().__init__(host.tables, lambda waiting: waiting if chance.random() < 0.5 else chance.randint(1, waiting))
         self.host = host
 
     def post(self, work: Work) -> None:

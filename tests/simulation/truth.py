@@ -44,8 +44,8 @@ def is_correction(message: Message, row: Outbound) -> bool:
 
 
 def was_corrected(message: Message, told: str) -> bool:
-    """Whether an end that is told was corrected in the same commit, of which the application hears next."""
-    return message.lied and told in {one.name for one in message.ends}
+    """Whether an end that is told was corrected in the same unit: the store keeps the last one only."""
+    return message.lied and told == Outcome.REJECTED.name and message.outcome is Outcome.DELIVERED
 
 
 def belies(message: Message, rough: bool) -> bool:
