@@ -30,7 +30,7 @@ from semq.engine.ports import ClearOpener
 from semq.engine.schedule import Schedule
 from semq.engine.sealing import Sealing
 from semq.engine.stuck import Surroundings
-from semq.errors import Misconfigured
+from semq.errors import Misconfigured, SemqError
 from semq.service.admin import Handler
 from semq.service.brokerage import broker_handlers
 from semq.service.clockwork import Job
@@ -170,6 +170,7 @@ class LocalNode(Node[LocalEngine]):
         self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
     async def _look_after(self) -> None:
+        await self._adopt()
         if self.renewing is not None:
             await self.renewing.look()
         elif self.who is not None:
@@ -177,6 +178,17 @@ class LocalNode(Node[LocalEngine]):
         if self.sealing is not None and self.sealing.introduction() != self._introduced:
             self._introduced = self.sealing.introduction()
             self.engine.introduce()
+
+    async def _adopt(self) -> None:
+        """Show the certificate that ``semq node enroll`` has got meanwhile."""
+        if self.who is None or not self.who.is_outdated():
+            return
+        try:
+            self.who.adopt()
+        except SemqError as error:
+            log.error("certificate_not_adopted", error=error.advice())
+            return
+        await self.trust_changed()
 
     async def trust_changed(self) -> None:
         """Other authorities are believed: by new connections, of partners' certificates, and by a new link."""

@@ -79,6 +79,23 @@ class NodeIdentity:
         log.info("certificate_active", serial=made.serial_text, key_id=made.key_id, until=made.not_after.isoformat())
         return made
 
+    def is_outdated(self) -> bool:
+        """Whether another process has given this node another certificate (``semq node enroll``)."""
+        return self.ring.slots().active not in (None, self.certificate.key_id)
+
+    def adopt(self) -> None:
+        """Be who the key ring says, and believe the authorities that it names; contexts have to be made anew.
+
+        Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate: everything stays as it is then.
+        """
+        trust, current = trust_of(self._settings, self.ring), self.ring.identity()
+        trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))
+        self.trust.change(trust.authorities)
+        self.current = current
+        self._contexts.clear()
+        self._jitter, self._warned = self._clock.random(), None
+        log.warning("certificate_adopted", **self.status())
+
     def retrust(self, authorities: Sequence[x509.Certificate]) -> None:
         """Believe these authorities from now on; contexts have to be made anew. Raises TrustNeeded, TrustUnreadable.
 

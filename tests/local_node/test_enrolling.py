@@ -183,3 +183,35 @@ async def test_a_hub_that_calls_itself_otherwise_than_its_certificate_is_refused
     await until(lambda: "SEMQ-5104" in node.uplink.last_error)
     said["node_id"] = "hub"
     await linked(node)
+
+
+async def test_a_running_node_that_is_enrolled_anew_goes_on_with_the_new_certificate(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    assert a.who is not None
+    before = a.who.certificate
+    await hub.registry.revoke("10008", "the key is lost")
+    hub.revoked()
+    await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
+    await inprocess.enrol(a.settings, hub)  # as another process does; nobody tells the node
+    await linked(a)
+    admin = await inprocess.client(a)
+    status = (await ask(admin, "node.status"))["result"]["certificate"]
+    assert status["serial"] == ring_of(a.settings).identity().certificate.serial_text != before.serial_text
+    checks = {one["check"]: one["verdict"] for one in (await ask(admin, "node.health"))["result"]["checks"]}
+    assert (checks["certificate"], checks["link"]) == ("ok", "ok")
+    assert before.key_id in a.who.current.keys  # what was sealed for it can still be opened
+
+
+async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    assert a.who is not None
+    before = a.who.certificate
+    await inprocess.enrol(a.settings, hub)
+    a.who.ring.certificate_path(a.who.ring.slots().active or "").write_text("no certificate")
+    await a._look_after()
+    assert a.who.certificate == before
+    assert a.uplink.link is not None
