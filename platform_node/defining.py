@@ -4,6 +4,7 @@ A document is kept in the hub's database before it is in force; every instance o
 few seconds.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from platform_node.definitions import (
     written_from,
 )
 from platform_node.errors import DefinitionsChanged
+from platform_node.pairs import stopped
 from semq.service.admin import Handler
 from semq.store import identities
 
@@ -65,10 +67,18 @@ class Defining:
         return {"version": self._node.directory.version, "document": document}
 
     async def diff(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What a document would change."""
+        """What a document would change, and which pairs of institutions it would stop."""
         definitions = self._read(str(arguments["document"]))
         directory = self._node.directory
-        return {"version": directory.version, "changes": changes(directory.definitions, definitions)}
+        pairs, whole = await asyncio.to_thread(
+            stopped, dict(self._node.settings.nodes), directory.definitions, definitions
+        )
+        return {
+            "version": directory.version,
+            "changes": changes(directory.definitions, definitions),
+            "stops": pairs,
+            "stops_whole": whole,
+        }
 
     async def import_(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a document and put it in force. Raises DefinitionsRefused, DefinitionsChanged."""

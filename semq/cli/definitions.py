@@ -2,15 +2,17 @@
 control.
 """
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from semq.cli.desk import Desk, on_node
-from semq.cli.errors import UnreadableFile
+from semq.cli.errors import PairsStop, UnreadableFile
 
 group = typer.Typer()
+SHOWN_MAX = 20
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML.")]
 
 
@@ -27,7 +29,7 @@ async def export(desk: Desk) -> None:
 async def diff(desk: Desk, file: FileArgument) -> None:
     """What importing a file would change; exit status 1 if anything."""
     told = await desk.ask("definitions.diff", document=_read(file))
-    desk.out.say(told, *(told["changes"] or [f"nothing: version {told['version']} says the same"]))
+    desk.out.say(told, *(told["changes"] or [f"nothing: version {told['version']} says the same"]), *_stops(told))
     if told["changes"]:
         raise typer.Exit(1)
 
@@ -41,10 +43,34 @@ async def import_(
     expect: Annotated[
         int | None, typer.Option("--expect", metavar="N", help="Only if version N is still in force.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Also if pairs of institutions may not send any more.")] = False,
 ) -> None:
     """Put a file in force, at the hub and at all nodes that are online; the others hear of it when they come."""
+    compared = await desk.ask("definitions.diff", document=_read(file))
+    if compared["stops"] and not yes:
+        _agree(desk, compared)
+    expect = compared["version"] if expect is None else expect
     told = await desk.ask("definitions.import", repeat=False, document=_read(file), why=why, expect=expect)
     desk.out.say(told, *told["changes"], f"version {told['version']} is in force")
+
+
+def _agree(desk: Desk, compared: dict[str, Any]) -> None:
+    """Ask whether pairs may be stopped that work now. Raises PairsStop where nobody can be asked."""
+    for line in _stops(compared):
+        desk.out.talk(line)
+    if desk.out.as_json or not sys.stdin.isatty():
+        raise PairsStop(pairs=len(compared["stops"]), first=compared["stops"][0])
+    typer.confirm("Import all the same?", abort=True, err=True)
+
+
+def _stops(compared: dict[str, Any]) -> list[str]:
+    pairs = compared["stops"]
+    if not pairs:
+        return []
+    more = "" if compared["stops_whole"] else "at least "
+    lines = [f"! {more}{len(pairs)} pairs that may send now would not be allowed to any more:"]
+    lines += [f"!   {pair}" for pair in pairs[:SHOWN_MAX]]
+    return lines + ([f"!   and {len(pairs) - SHOWN_MAX} more"] if len(pairs) > SHOWN_MAX else [])
 
 
 def _read(file: Path) -> str:

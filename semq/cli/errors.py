@@ -80,6 +80,13 @@ class NothingNamed(BadInput):
     remedy = "Name some, give a filter (--partner, --type, --key), or --all."
 
 
+class PairsStop(BadInput):
+    """Institutions that may send now would not be allowed to any more; nothing was imported."""
+
+    code = "SEMQ-2217"
+    remedy = "Add an agreement for each pair that is to go on (`semq definitions diff FILE`), or give --yes."
+
+
 class NothingGranted(BadInput):
     """It was not said what the role may do."""
 

@@ -23,3 +23,22 @@ def test_export_diff_and_import(network: Network, tmp_path: Path) -> None:
     file.write_text("[[agreements]]\n")
     semq("definitions", "import", str(file), *at_hub).fails(1, "SEMQ-1260")
     semq("definitions", "diff", str(tmp_path / "none"), *at_hub).fails(1, "SEMQ-2203")
+
+
+def test_a_first_agreement_that_stops_pairs_is_asked_about(network: Network, tmp_path: Path) -> None:
+    at_hub = ("--node", network.hub.url)
+    before = semq("definitions", "export", *at_hub, "--json").data
+    file = tmp_path / "definitions.toml"
+    file.write_text('[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n')
+    compared = semq("definitions", "diff", str(file), *at_hub, "--json")
+    assert "56001 -> 10008" in compared.out
+    refused = semq("definitions", "import", str(file), *at_hub)
+    assert (refused.status, refused.out) == (1, "")
+    assert "semq: SEMQ-2217 " in refused.err.splitlines()[-1]
+    assert "!   56001 -> 10008" in refused.err
+    assert semq("definitions", "export", *at_hub, "--json").data == before
+    try:
+        assert semq("definitions", "import", str(file), "--yes", *at_hub).status == 0
+    finally:
+        file.write_text(before["document"])
+        assert semq("definitions", "import", str(file), *at_hub).status == 0

@@ -1,0 +1,54 @@
+"""Pairs of institutions that may send now and may not once other definitions are in force. Pure; used by ``defining``.
+
+With one agreement, what is not agreed is not allowed: the first one stops every pair that it does not name.
+"""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import NamedTuple, Protocol
+
+from platform_node.definitions import Definitions
+from semq.umx_t.address import Address, NodeType
+
+NAMED_MAX = 200
+LOOKED_AT_MAX = 250_000  # pairs, a fraction of a second
+
+
+class Account(Protocol):
+    """What the configuration says of an institution."""
+
+    @property
+    def may_send_to(self) -> list[str] | None:
+        """Its targets; None: all."""
+
+
+class Stopped(NamedTuple):
+    """Pairs that would stop, as ``10008 -> 56001``; not ``whole`` where only some were named or looked at."""
+
+    pairs: list[str]
+    whole: bool
+
+
+def stopped(accounts: Mapping[str, Account], before: Definitions, after: Definitions) -> Stopped:
+    """The pairs that one document allows, or the configuration without it, and the other does not."""
+    nodes = list(dict.fromkeys((*accounts, *before.nodes)))
+    pairs: list[str] = []
+    for looked_at, (source, target) in enumerate(product(nodes, nodes)):
+        if len(pairs) == NAMED_MAX or looked_at == LOOKED_AT_MAX:
+            return Stopped(pairs, False)
+        if source == target or not allows(accounts, before, source, target):
+            continue
+        if not allows(accounts, after, source, target):
+            pairs.append(f"{source} -> {target}")
+    return Stopped(pairs, True)
+
+
+def allows(accounts: Mapping[str, Account], definitions: Definitions, source: str, target: str) -> bool:
+    """Whether a document allows one institution to send anything to another."""
+    if not all(name in accounts or name in definitions.nodes for name in (source, target)):
+        return False
+    agreed = definitions.terms(Address(NodeType.LOCAL, source), Address(NodeType.LOCAL, target))
+    if agreed is not None:
+        return bool(agreed)
+    account = accounts.get(source)
+    return account is None or account.may_send_to is None or target in account.may_send_to
