@@ -6,6 +6,7 @@ R8).
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -201,7 +202,7 @@ class _Accept(Step):
             else:
                 way.dropped.append(row.object_id)
         elif goes_now:
-            self._unkept.append(row)
+            self._unkept.append(copy(row))  # read after the unit
         if submission.token:
             unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, submission.digest)
 
