@@ -49,19 +49,21 @@ and ended.
     prepared.ops          # list[StoreOp] to write in the caller's own transaction
     prepared.commit()     # after that commit: consumers see it now; without it the message was never there
 
-**Storage** (``persist``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)`` and ``async load() ->
-StoredState``; the operations are dataclasses there. ``memory_store`` has ``MemoryStore`` (remembers, for tests) and
-``NoStore``. Bodies larger than ``BrokerLimits.spill_from`` pass through the store in
-chunks and are never in memory whole.
+**Storage** (``persist``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)``,
+``read_messages(queue_id, positions, done)`` and ``async load() -> StoredState``; the operations are dataclasses there.
+``memory_store`` has ``MemoryStore`` (remembers, for tests) and ``NoStore``. Bodies larger than
+``BrokerLimits.spill_from`` pass through the store in chunks and are never in memory whole; of a queue longer than
+``BrokerLimits.window`` the messages behind are in the store (``pages``).
 
-| files                                                                        | subject                              |
-|------------------------------------------------------------------------------|--------------------------------------|
-| server, limits, users                                                        | one endpoint, its bounds, who may    |
-| session, login, allowance, gathered                                          | one connection                       |
-| channel, consumer, confirms, arrival, feeder                                 | one channel                          |
-| commands, consuming, publishing, transaction, refusals                       | what clients ask for, and hear       |
-| vhost, definitions, exchanges, topic, headers_match, routing                 | names, and the way of a message      |
-| queue, ready, consumers, arguments, message, deadletter, timers, environment | one queue                            |
-| persist, journal, bodies, restore, memory_store                              | what survives                        |
-| services                                                                     | where the node's own code takes part |
+| files                                                                  | subject                              |
+|------------------------------------------------------------------------|--------------------------------------|
+| server, limits, users                                                  | one endpoint, its bounds, who may    |
+| session, login, allowance, gathered                                    | one connection                       |
+| channel, consumer, confirms, arrival, feeder                           | one channel                          |
+| commands, consuming, publishing, transaction, refusals                 | what clients ask for, and hear       |
+| vhost, definitions, exchanges, topic, headers_match, routing           | names, and the way of a message      |
+| queue, ready, entry, consumers, arguments, message, deadletter, timers | one queue                            |
+| pages, chores, environment                                             | out of memory; in slices; shared     |
+| persist, journal, owed, bodies, restore, memory_store                  | what survives                        |
+| services                                                               | where the node's own code takes part |
 """

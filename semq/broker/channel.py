@@ -6,7 +6,7 @@ State and the small steps on it; the methods a client sends are read in ``comman
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from semq.amqp.content import ContentHeader
@@ -15,11 +15,12 @@ from semq.amqp.events import Event
 from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicReturn, Method
 from semq.broker import refusals
 from semq.broker.bodies import Body, StoredBody
+from semq.broker.chores import SLICE
 from semq.broker.confirms import Confirms
 from semq.broker.consumer import Consumer, Source, counted
+from semq.broker.entry import Entry
 from semq.broker.feeder import Feeder
 from semq.broker.queue import Disposition
-from semq.broker.ready import Entry
 from semq.broker.services import ServiceQueue
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ class Channel:
         if self.transaction is not None:
             self.transaction.settle(taken, disposition)
         else:
-            self.apply([delivery for _, delivery in taken], disposition)
+            self.apply_in_slices([delivery for _, delivery in taken], disposition)
 
     def take_back(self, taken: Iterable[tuple[int, Delivery]]) -> None:
         """Make settled deliveries outstanding again (tx.rollback)."""
@@ -285,6 +286,20 @@ class Channel:
         else:
             source.settle(consumer, (delivery.item,), disposition)
         self._make_room((consumer,) if consumer is not None else ())
+
+    def apply_in_slices(self, deliveries: list[Delivery], disposition: Disposition) -> None:
+        """The same as ``apply``; with many deliveries others are served in between, and the channel rests meanwhile."""
+        if len(deliveries) <= SLICE:
+            self.apply(deliveries, disposition)
+            return
+        self.hold()
+        self.session.vhost.env.chores.do(self._slices(deliveries, disposition))
+
+    def _slices(self, deliveries: list[Delivery], disposition: Disposition) -> Iterator[None]:
+        for start in range(0, len(deliveries), SLICE):
+            self.apply(deliveries[start : start + SLICE], disposition)
+            yield
+        self.release()
 
     def apply(self, deliveries: list[Delivery], disposition: Disposition) -> None:
         """Tell the queues and services, then let the consumers have more."""
@@ -327,7 +342,7 @@ class Channel:
                 back.append(delivery)
             else:
                 self._redeliver(delivery)
-        self.apply(back, Disposition.REQUEUE)
+        self.apply_in_slices(back, Disposition.REQUEUE)
 
     def _can_redeliver(self, delivery: Delivery) -> bool:
         consumer, item = delivery.consumer, delivery.item
@@ -370,7 +385,7 @@ class Channel:
         mine = [(tag, d) for tag, d in sorted(self.unacked.items()) if consumer is None or d.consumer is consumer]
         for tag, _ in mine:
             del self.unacked[tag]
-        self.apply([delivery for _, delivery in mine], Disposition.LOST)
+        self.apply_in_slices([delivery for _, delivery in mine], Disposition.LOST)
 
     def end(self) -> None:
         """The channel is closed, by whatever cause: consumers go first, so that nothing comes back to them."""

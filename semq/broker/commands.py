@@ -188,8 +188,14 @@ def queue_purge(channel: Channel, ask: m.QueuePurge) -> None:
     queue = queue_for(channel, ask.queue)
     if isinstance(queue, ServiceQueue):
         raise refusals.service("queue", queue.name, session.vhost.name, "it cannot be purged")
-    count = queue.purge()
-    channel.reply_when_saved(m.QueuePurgeOk(count), ask.no_wait, queue.durable and count > 0)
+    waited = len(queue.ready)
+
+    def purged() -> None:
+        channel.reply_when_saved(m.QueuePurgeOk(waited), ask.no_wait, queue.durable and waited > 0)
+        channel.release()
+
+    channel.hold()
+    queue.purge(purged)
 
 
 def queue_delete(channel: Channel, ask: m.QueueDelete) -> None:

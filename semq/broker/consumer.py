@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from semq.amqp.content import ContentHeader
+from semq.broker.entry import Entry
 from semq.broker.queue import Disposition, Queue
-from semq.broker.ready import Entry
 from semq.broker.services import ServiceQueue, SessionInfo
 
 if TYPE_CHECKING:

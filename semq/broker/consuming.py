@@ -110,17 +110,36 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
         session.gathered.hand_over()  # what the client has given back before it asks is there again
         source.get(Getter(channel, source, ask.no_ack))
         return
-    entry = source.get()
+    _get(channel, source, ask.no_ack)
+
+
+def _get(channel: Channel, source: Queue, no_ack: bool) -> None:
+    session, entry = channel.session, source.get()
+    if entry is None and len(source.ready):
+        _get_later(channel, source, no_ack)
+        return
     if entry is None:
         channel.send(m.BasicGetEmpty())
         return
     message, again = entry.message, entry.deliveries > 0
-    tag = channel.hand_over(source, entry, message.size, ask.no_ack)
+    tag = channel.hand_over(source, entry, message.size, no_ack)
     method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
     header = counted(entry, session.machine.body_frame_max) if again else message.header
     channel.send_content(method, header, message.body)
-    if ask.no_ack:
+    if no_ack:
         source.settle(None, [entry], Disposition.ACK)
+
+
+def _get_later(channel: Channel, source: Queue, no_ack: bool) -> None:
+    """What comes next is out of memory: the channel rests until it has been read."""
+
+    def ask_again() -> None:
+        if channel.is_open:
+            _get(channel, source, no_ack)
+        channel.release()
+
+    channel.hold()
+    source.waiting.append(ask_again)
 
 
 class Getter:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from semq.broker.chores import Chores
 from semq.broker.journal import Journal
 from semq.broker.message import Message
+from semq.broker.pages import Pager
 from semq.broker.timers import Timers
 from semq.clock import Clock
 
@@ -43,12 +45,15 @@ class MemoryGauge:
 class Environment:
     """What all queues of a virtual host share; the queue that dies or is unused comes first in the callbacks."""
 
-    __slots__ = ("clock", "journal", "memory", "on_dead", "on_unused", "timers")
+    __slots__ = ("chores", "clock", "journal", "memory", "on_dead", "on_settled", "on_unused", "pager", "timers")
 
     def __init__(self, clock: Clock, timers: Timers, journal: Journal, memory: MemoryGauge) -> None:
         self.clock = clock
         self.timers = timers
         self.journal = journal
         self.memory = memory
+        self.chores = Chores()
+        self.pager: Pager | None = None  # without one all messages stay in memory
+        self.on_settled: Callable[[], None] = lambda: None  # a queue has done something by itself
         self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None
         self.on_unused: Callable[[Any], None] = lambda _: None

@@ -48,7 +48,14 @@ class Journal:
         self._owed = Owed()
         self.pending_bytes = 0
         self.batches_under_way = 0
+        self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store will not have
+        self._owed_under_way = 0
         self.on_pending: Callable[[], None] = lambda: None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is owed to the store."""
+        return bool(self._owed) or self._owed_under_way > 0
 
     def add(self, op: StoreOp) -> None:
         """Write this."""
@@ -61,6 +68,8 @@ class Journal:
         """Write that a message left its queue; gathered per queue."""
         if not self._drops:
             self.on_pending()
+        if self.refused:
+            self.refused.discard((queue_id, position))
         found = self._drops.get(queue_id)
         if found is None:
             self._drops[queue_id] = [position]
@@ -120,14 +129,18 @@ class Journal:
     def _save_owed(self, owed: list[StoreOp]) -> None:
         """As one list; if that is refused, each by itself, so that one bad operation harms no other."""
         self.batches_under_way += 1
+        self._owed_under_way += 1
 
         def done(error: BaseException | None) -> None:
             self.batches_under_way -= 1
+            self._owed_under_way -= 1
             if isinstance(error, Unavailable):
                 self._owed.owe(owed)
             elif error is not None and len(owed) > 1:
                 self._save_each(owed)
             elif error is not None:
+                if isinstance(owed[0], AddMessage):
+                    self.refused.add((owed[0].queue_id, owed[0].position))
                 log.error("an operation is refused by the store: %s: %s", type(owed[0]).__name__, error)
 
         self._store.save(owed, done)

@@ -28,6 +28,8 @@ class BrokerLimits:
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024
     spill_from: int = 4 * MIB  # larger bodies go to the store as they come, and never are in memory whole
+    window: int = 16_384  # messages of one queue that stay in memory; those behind them wait in the store
+    window_bytes: int = 16 * MIB
     memory_high: int = 1024 * MIB  # in all queues, in transactions, on the way to the store: publishers are blocked
     memory_low: int = 896 * MIB  # and released
     vhost: VhostLimits = field(default_factory=VhostLimits)

@@ -5,7 +5,7 @@ for a node whose durable queues live in memory only. Both answer in the next tur
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,12 @@ from semq.broker.persist import (
     Done,
     DropBody,
     DropMessages,
+    EndLife,
     MarkDelivered,
     MarkHandedOut,
     ReadDone,
+    RowsDone,
+    StoredBacklog,
     StoredState,
     StoreOp,
     Unbind,
@@ -55,7 +58,10 @@ class _Bodies:
 
 
 class NoStore(_Bodies):
-    """Keeps nothing but large bodies, and says that all is well."""
+    """Keeps nothing but large bodies, and says that all is well: what waits in queues stays in their memory."""
+
+    def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
+        self._later(lambda: done((), None))
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
         for op in ops:
@@ -80,6 +86,8 @@ class MemoryStore(_Bodies):
         self.messages: dict[tuple[int, int], AddMessage] = {}
         self.handed_out: dict[int, int] = {}
         self.next_queue_id = 1
+        self.ended = False
+        self.eager = 1 << 60  # messages that are loaded at once
         self.batches = 0
         self.failure: BaseException | None = None
 
@@ -92,17 +100,36 @@ class MemoryStore(_Bodies):
         self._later(lambda: done(error))
 
     async def load(self) -> StoredState:
+        ended, self.ended = self.ended, False
+        self.messages = {key: row for key, row in self.messages.items() if key[0] in self.queues}
         used = {message.body_id for message in self.messages.values()}
         self.bodies = {body_id: chunks for body_id, chunks in self.bodies.items() if body_id in used}
         return StoredState(
             exchanges=list(self.exchanges.values()),
             queues=list(self.queues.values()),
             bindings=list(self.bindings),
-            messages=[self.messages[key] for key in sorted(self.messages)],
+            messages=[self.messages[key] for key in sorted(self.messages)[: self.eager]],
+            backlogs=self._backlogs(sorted(self.messages)[self.eager :]),
+            ended=ended,
             handed_out=dict(self.handed_out),
             next_queue_id=self.next_queue_id,
             next_body_id=max(self.bodies, default=0) + 1,
         )
+
+    def _backlogs(self, keys: list[tuple[int, int]]) -> dict[int, StoredBacklog]:
+        backlogs: dict[int, StoredBacklog] = {}
+        for key in keys:
+            row = self.messages[key]
+            backlogs.setdefault(key[0], StoredBacklog()).add(row.position, row.priority, len(row.body))
+        return backlogs
+
+    def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
+        error = self.failure
+        rows = [self.messages[queue_id, at] for at in positions if (queue_id, at) in self.messages]
+        self._later(lambda: done(rows if error is None else None, error))
+
+    def end_life(self, op: EndLife) -> None:
+        self.ended = True
 
     def declare_exchange(self, op: DeclareExchange) -> None:
         self.exchanges[op.vhost, op.name] = op
@@ -117,8 +144,6 @@ class MemoryStore(_Bodies):
     def delete_queue(self, op: DeleteQueue) -> None:
         self.queues.pop(op.queue_id, None)
         self.handed_out.pop(op.queue_id, None)
-        for key in [key for key in self.messages if key[0] == op.queue_id]:
-            del self.messages[key]
 
     def bind(self, op: Bind) -> None:
         self.bindings[op] = None
@@ -156,4 +181,5 @@ _APPLY: dict[type, Callable[[MemoryStore, Any], None]] = {
     MarkHandedOut: MemoryStore.mark_handed_out,
     AddBodyChunk: MemoryStore.add_chunk,
     DropBody: MemoryStore.drop_body,
+    EndLife: MemoryStore.end_life,
 }

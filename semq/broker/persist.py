@@ -7,6 +7,7 @@ messages on durable queues. Used by ``vhost`` (writes) and ``server`` (load); im
 by the store's floor.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -45,8 +46,8 @@ class DeclareQueue:
 
 @dataclass(slots=True, frozen=True)
 class DeleteQueue:
-    """A durable queue is gone, with all of its messages; the model sends an ``Unbind`` for each of its bindings
-    before."""
+    """A durable queue is gone; the model sends an ``Unbind`` for each of its bindings before, and ``DropMessages`` for
+    its messages after it, in slices. ``load`` drops those of queues that are gone."""
 
     queue_id: int
 
@@ -139,6 +140,12 @@ class AddBodyChunk:
 
 
 @dataclass(slots=True)
+class EndLife:
+    """The broker ends in order: nobody has a message that is not settled. Without it the next life flags all messages
+    as redelivered, because those that were handed out last may not have been marked."""
+
+
+@dataclass(slots=True)
 class DropBody:
     """No message refers to this body any more."""
 
@@ -158,26 +165,51 @@ StoreOp: TypeAlias = (
     | MarkHandedOut
     | AddBodyChunk
     | DropBody
+    | EndLife
 )
 ReadDone: TypeAlias = Callable[[bytes | None, BaseException | None], None]
+RowsDone: TypeAlias = "Callable[[Sequence[AddMessage] | None, BaseException | None], None]"
 Done: TypeAlias = Callable[[BaseException | None], None]
+
+
+class StoredBacklog:
+    """Messages of one queue that stay in the store until their turn is near: three columns, in order of position."""
+
+    __slots__ = ("positions", "priorities", "sizes")
+
+    def __init__(self) -> None:
+        self.positions: array[int] = array("q")
+        self.priorities = bytearray()
+        self.sizes: array[int] = array("q")  # octets of the bodies
+
+    def add(self, position: int, priority: int, size: int) -> None:
+        """One more, behind the others."""
+        self.positions.append(position)
+        self.priorities.append(priority)
+        self.sizes.append(size)
 
 
 @dataclass(slots=True)
 class StoredState:
-    """All that survived, as the operations that would make it again; messages in order of queue and position.
+    """All that survived, as the operations that would make it again; messages in order of queue and position. Of long
+    queues only the first messages are in ``messages``, and the others in ``backlogs``.
 
     ``next_queue_id`` and ``next_body_id`` are above every id that was ever given out; ``handed_out`` holds the highest
     ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages already has what ``MarkDelivered`` said.
+    ``ended``: the last word of the last life was ``EndLife``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
     queues: list[DeclareQueue] = field(default_factory=list)
     bindings: list[Bind] = field(default_factory=list)
     messages: list[AddMessage] = field(default_factory=list)
+    backlogs: dict[int, StoredBacklog] = field(
+        default_factory=dict
+    )  # by queue; none has a body of its own in the store
     handed_out: dict[int, int] = field(default_factory=dict)
     next_queue_id: int = 1
     next_body_id: int = 1
+    ended: bool = False
 
 
 class MessageStore(Protocol):
@@ -189,6 +221,10 @@ class MessageStore(Protocol):
         ``done(error)`` says that none of them is true nor ever will be. Lists are made true in the order of the calls.
         The call itself never blocks and never calls ``done`` before it returns.
         """
+
+    def read_messages(self, queue_id: int, positions: Sequence[int], done: "RowsDone") -> None:
+        """Read these messages of a queue, which ``save`` has made true; call ``done(messages, None)`` or
+        ``done(None, error)`` later. Those that are not there are left out."""
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         """Read one chunk that ``save`` has made true; call ``done(octets, None)`` or ``done(None, error)`` later."""

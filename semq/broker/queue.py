@@ -5,19 +5,26 @@ and hears from channels what became of them (``settle``). What must be written g
 a dead-letter exchange goes to ``on_dead``, which ``deadletter`` serves; names, locks and permissions are ``vhost``'s.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from itertools import chain
 from typing import Any
 
+from semq.amqp.content import ContentHeader
 from semq.broker.arguments import Overflow, QueueSettings
-from semq.broker.bodies import StoredBody, release, retain
+from semq.broker.bodies import Body, StoredBody, release, retain
+from semq.broker.chores import SLICE
 from semq.broker.consumers import ConsumerRing, Taker
+from semq.broker.entry import Entry
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.exchanges import Binding
 from semq.broker.message import Message
-from semq.broker.persist import AddMessage, MarkDelivered
-from semq.broker.ready import Entry, ReadyMessages
+from semq.broker.pages import Page, pages_of
+from semq.broker.persist import AddMessage, DropBody, MarkDelivered, StoredBacklog
+from semq.broker.ready import Lane, ReadyMessages
 from semq.broker.timers import Timer
+
+_EVERYTHING = 1 << 62  # beyond every position
 
 
 class Disposition(Enum):
@@ -41,6 +48,7 @@ class Queue:
         "env",
         "exclusive_consumer",
         "expires_timer",
+        "flagged_to",
         "frozen_arguments",
         "has_expiring",
         "incoming",
@@ -55,6 +63,7 @@ class Queue:
         "settings",
         "ttl_timer",
         "unacked",
+        "waiting",
     )
 
     def __init__(
@@ -81,6 +90,11 @@ class Queue:
         self.frozen_arguments = frozen_arguments
         self.incoming: dict[Binding, None] = {}
         self.ready = ReadyMessages(settings.max_priority)
+        self.flagged_to = 0  # up to this position messages may have been handed out in an earlier life
+        self.waiting: list[Callable[[], None]] = []  # for what is not in memory
+        if env.pager is not None:
+            self.ready.window, self.ready.window_bytes = env.pager.window, env.pager.window_bytes
+            self.ready.on_full, self.ready.on_low = self._send_out, self._bring_in
         self.consumers = ConsumerRing(settings.single_active_consumer)
         self.exclusive_consumer: Taker | None = None
         self.next_position = 1
@@ -136,16 +150,74 @@ class Queue:
         if self.is_limited:
             self._drop_surplus()
 
-    def restore(self, message: Message, position: int, expires_at: float | None, deliveries: int) -> None:
-        """Put a message of the last life back; called in order of position, before anybody consumes."""
-        entry = Entry(message, position, expires_at)
-        entry.deliveries = deliveries
-        entry.is_stored = True
-        self.next_position = max(self.next_position, position + 1)
-        retain(message.body)
-        self.ready.push(entry)
-        self.env.memory.add(message.weight)
+    # What an earlier life has left; called in this order, before anybody consumes.
+
+    def restore_marks(self, handed_out: int, ended: bool) -> None:
+        """Messages up to ``handed_out`` are flagged as redelivered, and all of them unless that life has ``ended`` in
+        order: what it handed out last may not have been marked. As RabbitMQ."""
+        self.flagged_to = handed_out if ended else _EVERYTHING
+        self.next_position = handed_out + 1  # positions are never given out twice
+
+    def restore(self, entry: Entry, backlog: int | None) -> None:
+        """Put a message back; in order of position. ``backlog``: the first position of those that stay in the store."""
+        self.next_position = max(self.next_position, entry.position + 1)
+        retain(entry.message.body)
+        (self.ready.push if backlog is None or entry.position < backlog else self.ready.put_back)(entry)
+        self.env.memory.add(entry.message.weight)
         self._watch(entry)
+
+    def restore_backlog(self, backlog: StoredBacklog) -> None:
+        """Put messages back that stay in the store until their turn is near."""
+        for priority, page in pages_of(backlog, self.settings.max_priority):
+            self.ready.put_page(priority, page)
+        self.next_position = max(self.next_position, backlog.positions[-1] + 1)
+
+    def end_restore(self) -> None:
+        """What is published from here on was never handed out."""
+        self.flagged_to = min(self.flagged_to, self.next_position - 1)
+        self._arm_for_head()  # brings the first page in where none is in memory
+        if self.is_limited:
+            self._drop_surplus()
+
+    def entry_of_row(self, row: AddMessage, body: Body | None = None) -> Entry:
+        """The entry that a row of the store speaks of."""
+        header = ContentHeader.parse(row.header)
+        message = Message(row.exchange, row.routing_key, header, row.body if body is None else body)
+        expires_at = row.expires_at
+        if expires_at is not None:
+            clock = self.env.clock
+            expires_at += clock.monotonic() - clock.wall().timestamp()
+        entry = Entry(message, row.position, expires_at)
+        entry.deliveries = row.delivery_count or int(row.position <= self.flagged_to)
+        entry.is_stored = True
+        return entry
+
+    # What is out of memory.
+
+    def _send_out(self, page: Page) -> None:
+        assert self.env.pager is not None
+        self.env.pager.send_out(self, page)
+
+    def _bring_in(self, lane: Lane, page: Page) -> None:
+        assert self.env.pager is not None
+        self.env.pager.bring_in(self, page, lambda entries: self._is_in(lane, page, entries))
+
+    def _is_in(self, lane: Lane, page: Page, entries: list[Entry]) -> None:
+        self.ready.take_page(lane, page, entries)
+        self.has_expiring = self.has_expiring or any(entry.expires_at is not None for entry in entries)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """There is something at the head again."""
+        if self.has_expiring:
+            self._bury_expired(self.env.clock.monotonic())
+        if self.is_limited:
+            self._drop_surplus()
+        waiting, self.waiting = self.waiting, []
+        for ask_again in waiting:
+            ask_again()
+        self.pump()
+        self.env.on_settled()
 
     def stores(self, message: Message) -> bool:
         """Whether this message in this queue must survive."""
@@ -189,7 +261,8 @@ class Queue:
             self._hand_out(consumer, entry)
 
     def get(self) -> Entry | None:
-        """One message for basic.get; it is out until it is settled."""
+        """One message for basic.get; it is out until it is settled. None although some wait: ask again from
+        ``waiting``."""
         self.touch()
         entry = self.pop()
         if entry is not None:
@@ -202,15 +275,13 @@ class Queue:
         if not self.has_expiring:
             return ready.pop() if len(ready) else None
         now = self.env.clock.monotonic()
-        living = None
-        while len(ready) and living is None:
-            entry = ready.pop()
-            if entry.expires_at is None or entry.expires_at > now:
-                living = entry
-            else:
-                self._bury(entry, DeathReason.EXPIRED)
         self._bury_expired(now)
-        return living
+        head = ready.head()
+        if head is None or (head.expires_at is not None and head.expires_at <= now):
+            return None  # it is read, or buried, and then the queue goes on
+        entry = ready.pop()
+        self._bury_expired(now)  # what stands behind it
+        return entry
 
     def _hand_out(self, consumer: Taker, entry: Entry) -> None:
         if not consumer.no_ack:
@@ -230,7 +301,7 @@ class Queue:
         """What became of deliveries: acknowledged, back to their places, or dead."""
         if self.is_deleted:
             for entry in entries:
-                self._let_go(entry)
+                self._forget(entry)
             return
         back = False
         for entry in entries:
@@ -253,7 +324,7 @@ class Queue:
         if limit is not None and entry.deliveries > limit:
             self._bury(entry, DeathReason.DELIVERY_LIMIT)
             return
-        if entry.is_stored:
+        if entry.is_stored and entry.deliveries > 1:  # once is what ``handed_out`` says of it
             self.env.journal.add(MarkDelivered(self.queue_id, entry.position, entry.deliveries))
         self.ready.put_back(entry)
         self._watch(entry)
@@ -283,6 +354,8 @@ class Queue:
     def _drop_surplus(self) -> None:
         while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
             entry = self.ready.pop_least()
+            if entry is None:
+                return  # it is read, and then the queue goes on
             self._bury(entry, DeathReason.MAXLEN)
             if self.has_expiring:
                 self._arm_for_head()  # what comes to the head may be dead already
@@ -313,11 +386,11 @@ class Queue:
 
     def _expire(self) -> None:
         self.ttl_timer = None
-        self._bury_expired(self.env.clock.monotonic())
+        self._go_on()
 
     def _bury_expired(self, now: float) -> None:
-        """Those that have come to the head and are dead already."""
-        for entry in self.ready.pop_expired(now):
+        """Those that have come to the head and are dead already; one slice, then the timer rings again."""
+        for entry in self.ready.pop_expired(now, SLICE):
             self._bury(entry, DeathReason.EXPIRED)
         self._arm_for_head()
 
@@ -364,19 +437,37 @@ class Queue:
         if len(self.ready):
             self.pump()
 
-    def purge(self) -> int:
-        """Drop all that waits; what is out stays out. The number of messages dropped."""
-        gone = self.ready.clear()
-        for entry in gone:
-            self._forget(entry)
-        return len(gone)
+    def purge(self, then: Callable[[], None] = lambda: None) -> int:
+        """Drop all that waits; what is out stays out. The number of messages dropped; ``then`` is called when all of
+        them are."""
+        waited = len(self.ready)
+        self.env.chores.do(chain(self._forgotten(*self.ready.clear()), _calling(then)))
+        return waited
+
+    def _forgotten(self, entries: list[Entry], pages: list[Page]) -> Iterator[None]:
+        """Forget what waited, in slices. ``pages`` are those out of memory, ``entries`` all that are not."""
+        for start in range(0, len(entries), SLICE):
+            for entry in entries[start : start + SLICE]:
+                self._forget(entry)
+            yield
+        for page in pages:
+            self._forget_page(page)
+            yield
+
+    def _forget_page(self, page: Page) -> None:
+        for position in page.rows:
+            self.env.journal.drop(self.queue_id, position)
+        if page.body_id:
+            self.env.journal.add(DropBody(page.body_id))
 
     def delete(self) -> int:
         """The end of the queue: timers stop, consumers are told. The number of messages that waited."""
         waited = len(self.ready)
-        for entry in self.ready.clear():
-            self._let_go(entry)
+        self.env.chores.do(self._forgotten(*self.ready.clear()))
         self.is_deleted = True
+        waiting, self.waiting = self.waiting, []
+        for ask_again in waiting:
+            ask_again()
         for timer in (self.ttl_timer, self.expires_timer):
             if timer is not None:
                 timer.cancel()
@@ -384,3 +475,9 @@ class Queue:
             self.consumers.remove(consumer)
             consumer.cancelled()
         return waited
+
+
+def _calling(then: Callable[[], None]) -> Iterator[None]:
+    """Work that is one call."""
+    then()
+    yield from ()

@@ -8,8 +8,8 @@ from semq.amqp.content import ContentHeader
 from semq.amqp.wire import decode_table
 from semq.broker.arguments import BadArgumentError, QueueSettings, read_queue_arguments
 from semq.broker.bodies import Bodies, Body, StoredBody
+from semq.broker.entry import Entry
 from semq.broker.exchanges import EXCHANGE_TYPES, Binding, Destination
-from semq.broker.message import Message
 from semq.broker.persist import AddMessage, Bind, DeclareQueue, StoredState
 from semq.broker.queue import Queue
 from semq.broker.vhost import VirtualHost
@@ -39,11 +39,18 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
         if vhost is not None and row.name not in vhost.queues:
             queue = queues[row.queue_id] = _queue(row, vhost)
             vhost.put_queue(queue)
-            queue.next_position = state.handed_out.get(row.queue_id, 0) + 1  # positions are never given out twice
+            queue.restore_marks(state.handed_out.get(row.queue_id, 0), state.ended)
     for binding in state.bindings:
         vhost = vhosts.get(binding.vhost)
         if vhost is not None:
             _bind(binding, vhost)
+    homeless = _messages(state, queues, bodies)
+    if homeless:
+        log.warning("the store has %d messages whose queue is not served; they rest", homeless)
+
+
+def _messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -> int:
+    """Messages into their queues; the number of those whose queue is not served."""
     shared: dict[int, StoredBody] = {}
     homeless = 0
     for message in state.messages:
@@ -51,11 +58,18 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
         if found is None:
             homeless += 1
         else:
-            _message(message, found, state.handed_out.get(message.queue_id, 0), shared, bodies)
-    if homeless:
-        log.warning("the store has %d messages whose queue is not served; they rest", homeless)
+            backlog = state.backlogs.get(message.queue_id)
+            found.restore(_entry(message, found, shared, bodies), backlog.positions[0] if backlog else None)
+    for queue_id, backlog in state.backlogs.items():
+        if queue_id in queues:
+            queues[queue_id].restore_backlog(backlog)
+        else:
+            homeless += len(backlog.positions)
+    for queue in queues.values():
+        queue.end_restore()
     for body in shared.values():
         body.release()  # from here on the queues hold it
+    return homeless
 
 
 def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
@@ -91,17 +105,9 @@ def _bind(row: Bind, vhost: VirtualHost) -> None:
     vhost.put_binding(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0])
 
 
-def _message(row: AddMessage, queue: Queue, handed_out: int, shared: dict[int, StoredBody], bodies: Bodies) -> None:
-    header = ContentHeader.parse(row.header)
-    body: Body = row.body
+def _entry(row: AddMessage, queue: Queue, shared: dict[int, StoredBody], bodies: Bodies) -> Entry:
+    body: Body | None = None
     if row.body_id:
-        body = shared.setdefault(row.body_id, StoredBody(bodies, row.body_id, header.body_size))
-    message = Message(row.exchange, row.routing_key, header, body)
-    expires_at = row.expires_at
-    if expires_at is not None:
-        clock = queue.env.clock
-        expires_at += clock.monotonic() - clock.wall().timestamp()
-    deliveries = row.delivery_count
-    if not deliveries and row.position <= handed_out:
-        deliveries = 1  # it may have been out when the last life ended
-    queue.restore(message, row.position, expires_at, deliveries)
+        size = ContentHeader.parse(row.header).body_size
+        body = shared.setdefault(row.body_id, StoredBody(bodies, row.body_id, size))
+    return queue.entry_of_row(row, body)

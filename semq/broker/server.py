@@ -21,12 +21,14 @@ from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.bodies import Bodies
 from semq.broker.channel import Channel
+from semq.broker.chores import Chores
 from semq.broker.environment import Environment, MemoryGauge
 from semq.broker.journal import Journal
 from semq.broker.limits import BrokerLimits
 from semq.broker.memory_store import NoStore
 from semq.broker.naming import reply_address
-from semq.broker.persist import MessageStore
+from semq.broker.pages import Pager
+from semq.broker.persist import EndLife, MessageStore
 from semq.broker.queue import Queue
 from semq.broker.restore import restore
 from semq.broker.session import Session
@@ -127,6 +129,10 @@ class AmqpServer:
         self._store: MessageStore = store or NoStore()
         self.journal = Journal(self._store)
         self.bodies = Bodies(self._store, self.journal)
+        self.chores = Chores()
+        self.chores.on_pending = self._chores_pending
+        # Without a store there is no place but memory.
+        self.pager = None if store is None else Pager(self.bodies, config.limits.window, config.limits.window_bytes)
         # Larger ones are refused at their content header, or drained by a service that answers them: see ``arrival``.
         self.message_max = config.connection.body_max
         spill_from = min(config.limits.spill_from, self.message_max + 1)
@@ -158,6 +164,8 @@ class AmqpServer:
     async def stop(self, drain_s: float = 5.0) -> None:
         """Say good-bye to all connections, wait for them and for the store; what is transient is gone."""
         await self.listener.stop(drain_s)
+        self.chores.on_pending = self.chores.finish
+        self.chores.finish()
         for login in list(self._logins):
             login.cancel()
         if self._timer is not None:
@@ -165,7 +173,8 @@ class AmqpServer:
         await self._store_is_idle()
 
     async def _store_is_idle(self) -> None:
-        self.journal.flush()
+        self.journal.flush()  # what is owed to the store goes first
+        self.journal.add(EndLife())
         idle = asyncio.Event()
         self.journal.when_saved(lambda _: idle.set())
         self.journal.flush()
@@ -259,6 +268,7 @@ class AmqpServer:
 
     def _make_vhost(self, name: str) -> VirtualHost:
         env = Environment(self.clock, self.timers, self.journal, self.memory)
+        env.chores, env.pager = self.chores, self.pager
         return VirtualHost(name, env, lambda: next(self._queue_ids), self.limits.vhost)
 
     def _accept(self) -> tuple[AmqpMachine, Drainable]:
@@ -271,6 +281,22 @@ class AmqpServer:
 
     def _journal_pending(self) -> None:
         self.turn.before_flush(self._flush_journal)
+
+    def _chores_pending(self) -> None:
+        """The next slice comes when the store has the one before it, so that both stay free for others."""
+        loop = asyncio.get_running_loop()
+
+        def saved(_error: BaseException | None) -> None:
+            loop.call_soon(self._do_chores)
+
+        self.journal.when_saved(saved)
+
+    def _do_chores(self) -> None:
+        self.chores.run()
+        for vhost in self.vhosts.values():
+            vhost.bury_dead()
+        if len(self.chores):
+            self._chores_pending()
 
     def _flush_journal(self) -> None:
         self.journal.flush()

@@ -13,12 +13,12 @@ from semq.amqp.content import ContentHeader
 from semq.broker.bodies import release, retain
 from semq.broker.deadletter import after_death, goes_in_circles
 from semq.broker.definitions import Definitions, VhostLimits
+from semq.broker.entry import Entry
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.exchanges import Exchange
 from semq.broker.message import Message
 from semq.broker.persist import StoreOp
 from semq.broker.queue import Queue
-from semq.broker.ready import Entry
 from semq.broker.routing import route
 from semq.broker.services import ServiceExchange, ServiceQueue, SessionInfo
 
@@ -83,6 +83,7 @@ class VirtualHost(Definitions):
         self._is_draining = False
         env.on_dead = self._has_died
         env.on_unused = self._is_unused
+        env.on_settled = self.bury_dead
 
     def register(self, service: ServiceExchange | ServiceQueue) -> None:
         """Let the node serve an exchange or a queue by itself."""

@@ -9,7 +9,7 @@ The statements are in ``postgres_broker``.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
@@ -25,9 +25,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Done = Callable[[BaseException | None], None]
 ReadDone = Callable[[bytes | None, BaseException | None], None]
+RowsDone = Callable[[Sequence[Any] | None, BaseException | None], None]
 
 NO_NEEDS = Needs()
 CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
+MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
+# What is left of deleted queues, when the last life ended before it was all gone.
+ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
+ENDED = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
+# The octets of a body stand in its content header behind class and weight (AMQP 0-9-1, 4.2.6.1).
+COLUMNS = """
+    SELECT queue_id, position, priority, body_id, ('x' || encode(substr(header, 5, 8), 'hex'))::bit(64)::bigint
+    FROM broker_message ORDER BY queue_id, position"""
+EAGER = """
+    SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
+    ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
+EAGER_MAX = 10_000  # messages that are loaded at once
+EAGER_BYTES = 16 << 20
+FETCHED = 10_000  # rows of a cursor in memory
 
 
 class Store(Protocol):
@@ -82,9 +97,26 @@ class PostgresMessageStore:
         """Make ``ops`` true with the next unit, then call ``done``."""
         self._store.post(BrokerWork(ops, done))
 
+    def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
+        """Read messages beside the writer; call ``done`` later."""
+        self._later(self._read_messages(queue_id, list(positions), done))
+
+    async def _read_messages(self, queue_id: int, positions: list[int], done: RowsDone) -> None:
+        try:
+            rows = await self._store.read(read_rows, queue_id, positions)
+        except Exception as error:  # whatever it is, somebody waits for the answer
+            if not isinstance(error, SemqError):
+                log.exception("Messages of a queue cannot be read.")
+            done(None, error)
+        else:
+            done([self._persist.AddMessage(*row) for row in rows], None)
+
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         """Read one chunk beside the writer; call ``done`` later."""
-        task = asyncio.get_running_loop().create_task(self._read_body(body_id, index, done))
+        self._later(self._read_body(body_id, index, done))
+
+    def _later(self, reading: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(reading)
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)
 
@@ -112,13 +144,23 @@ def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
     # A body of 1 GiB is four thousand of these: one round trip each, no BEGIN and no ROLLBACK, and octets as octets
     # (as text they would be hexadecimal, twice as long, made and read at great cost).
     connection.execution_options(isolation_level="AUTOCOMMIT")
-    reader = connection.connection.driver_connection
-    assert isinstance(reader, psycopg.Connection)
-    row = reader.execute(CHUNK, (body_id, index), binary=True).fetchone()
+    row = _driver(connection).execute(CHUNK, (body_id, index), binary=True).fetchone()
     if row is None:
         raise BodyGone(body_id=body_id, index=index)
     data: bytes = row[0]
     return data
+
+
+def read_rows(connection: Connection, queue_id: int, positions: list[int]) -> list[tuple[Any, ...]]:
+    """Messages of a queue, in order of position."""
+    connection.execution_options(isolation_level="AUTOCOMMIT")
+    return _driver(connection).execute(MESSAGES, (queue_id, positions), binary=True).fetchall()
+
+
+def _driver(connection: Connection) -> "psycopg.Connection[tuple[Any, ...]]":
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver
 
 
 def knows(connection: Connection, vhost: str) -> bool:
@@ -131,21 +173,46 @@ def load(connection: Connection, persist: Any) -> Any:
     """All that survived; bodies that no message refers to go."""
     message, body = tables.broker_message, tables.broker_body
     with connection.begin():
+        driver = _driver(connection)
+        ended = driver.execute(ENDED).fetchone()
+        driver.execute(ORPHANS)
         # A message with a large body is rare, and a body has no other owner.
         used = select(message.c.body_id).where(message.c.body_id != 0)
         connection.execute(delete(body).where(body.c.body_id.not_in(used)))
         highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
         meta = connection.execute(select(tables.semq_meta.c.next_queue_id)).scalar()
-        in_order = (message.c.queue_id, message.c.position)
+        backlogs, eager = _columns(driver, persist)
         return persist.StoredState(
             exchanges=_all(connection, tables.broker_exchange, persist.DeclareExchange),
             queues=_all(connection, tables.broker_queue, persist.DeclareQueue),
             bindings=_all(connection, tables.broker_binding, lambda identity, *rest: persist.Bind(*rest)),
-            messages=[persist.AddMessage(*row) for row in connection.execute(select(message).order_by(*in_order))],
+            messages=[persist.AddMessage(*row) for row in driver.execute(EAGER, eager, binary=True)],
+            backlogs=backlogs,
+            ended=ended is not None and ended[0],
             handed_out=dict(_all(connection, tables.broker_handed_out, lambda *row: row)),
             next_queue_id=meta or 1,
             next_body_id=(highest or 0) + 1,
         )
+
+
+def _columns(
+    driver: "psycopg.Connection[tuple[Any, ...]]", persist: Any
+) -> tuple[dict[int, Any], tuple[list[int], list[int]]]:
+    """What is known of all messages: of each queue those that stay in the store until their turn is near, and the last
+    position of those that are loaded now. Memory is bounded by the columns."""
+    backlogs: dict[int, Any] = {}
+    last: dict[int, int] = {}
+    count = octets = 0
+    with driver.cursor("broker_messages", binary=True) as cursor:
+        cursor.itersize = FETCHED
+        for queue_id, position, priority, body_id, size in cursor.execute(COLUMNS):
+            if body_id:
+                last.setdefault(queue_id, 0)  # large bodies are in the store anyway
+            elif queue_id not in backlogs and count < EAGER_MAX and octets < EAGER_BYTES:
+                last[queue_id], count, octets = position, count + 1, octets + size
+            else:
+                backlogs.setdefault(queue_id, persist.StoredBacklog()).add(position, priority, size)
+    return backlogs, (list(last), list(last.values()))
 
 
 def _all(connection: Connection, table: Table, make: Callable[..., T]) -> list[T]:

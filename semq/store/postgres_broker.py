@@ -25,8 +25,9 @@ BROKER: dict[str, str] = {
         ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
     # Ids of queues are never given out twice, also when the queue with the highest one is gone.
     "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
+    # Its messages go in slices, by DropMessages.
     "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
-    "drop_queue_messages": "DELETE FROM broker_message WHERE queue_id = $1",
+    "EndLife": "UPDATE semq_meta SET broker_ended = true",
     "Bind": """
         INSERT INTO broker_binding (identity, vhost, source, destination, to_exchange, routing_key, arguments)
         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (identity) DO NOTHING""",
@@ -87,11 +88,15 @@ class Net:
         self.bodies_dropped.add(op.body_id)
 
     def delete_queue(self, op: Any) -> None:
-        """DeleteQueue, with all of its messages."""
+        """DeleteQueue."""
         for kept in (self.added, self.dropped, self.marked, self.handed_out):
             kept.pop(op.queue_id, None)
         queue = [int8(op.queue_id)]
-        self.declared += [("DeleteQueue", queue), ("drop_queue_messages", queue), ("drop_handed_out", queue)]
+        self.declared += [("DeleteQueue", queue), ("drop_handed_out", queue)]
+
+    def end_life(self, _op: Any) -> None:
+        """EndLife."""
+        self.declared.append(("EndLife", []))
 
     def declare_queue(self, op: Any) -> None:
         """DeclareQueue."""
@@ -163,6 +168,7 @@ _APPLY: dict[str, Callable[[Net, Any], None]] = {
     "MarkHandedOut": Net.hand_out,
     "AddBodyChunk": Net.add_chunk,
     "DropBody": Net.drop_body,
+    "EndLife": Net.end_life,
 }
 
 

@@ -129,6 +129,7 @@ semq_meta = Table(
     col("store_uuid", Uuid),
     col("boot", BigInteger, "0"),
     col("next_queue_id", BigInteger, "1"),
+    col("broker_ended", Boolean, "false"),  # the last life of the broker ended in order
     col("vault", LargeBinary, null=True),  # opens with the master key of bodies at rest, if there is one
     CheckConstraint("single", name="one_row"),
 )

@@ -7,12 +7,14 @@ from typing import Any
 from uuid import UUID
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.broker.bodies import Bodies
+from semq.broker.entry import Entry
 from semq.broker.environment import Environment, MemoryGauge
 from semq.broker.journal import Journal
 from semq.broker.memory_store import MemoryStore
 from semq.broker.message import Message
+from semq.broker.pages import Pager
 from semq.broker.queue import Disposition, Queue
-from semq.broker.ready import Entry
 from semq.broker.timers import Timers
 from semq.broker.vhost import VirtualHost
 
@@ -60,7 +62,7 @@ class Later:
 class Model:
     """A virtual host with everything around it."""
 
-    def __init__(self, store: MemoryStore | None = None, later: Later | None = None) -> None:
+    def __init__(self, store: MemoryStore | None = None, later: Later | None = None, window: int = 1 << 30) -> None:
         self.later = later or Later()
         self.store = store or MemoryStore(self.later)
         self.clock = ManualClock()
@@ -68,6 +70,8 @@ class Model:
         self.journal = Journal(self.store)
         self.memory = MemoryGauge()
         self.env = Environment(self.clock, self.timers, self.journal, self.memory)
+        self.bodies = Bodies(self.store, self.journal)
+        self.env.pager = Pager(self.bodies, window, 1 << 30)
         self._ids = 0
         self.vhost = VirtualHost("/", self.env, self._next_id)
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from semq.broker.consumers import ConsumerRing
-from semq.broker.ready import Entry
+from semq.broker.entry import Entry
 from tests.broker.pure import Notes, message_of
 
 

@@ -11,6 +11,7 @@ from semq.broker.persist import (
     DeleteQueue,
     DropBody,
     DropMessages,
+    EndLife,
     MarkDelivered,
     MarkHandedOut,
     StoredState,
@@ -42,8 +43,13 @@ async def test_it_remembers_what_is_true() -> None:
     later.run()
     assert heard == [None]
     expected = StoredState(
-        [EXCHANGE], [queue(1), queue(2)], [Bind(*BINDING)], [message(2, 4), message(3)], {1: 2}, 3, 1
+        [EXCHANGE], [queue(1), queue(2)], [Bind(*BINDING)], [message(2, 4), message(3)], {}, {1: 2}, 3, 1
     )
+    assert await store.load() == expected
+    store.save([EndLife()], heard.append)
+    expected.ended = True
+    assert await store.load() == expected
+    expected.ended = False  # what has ended once has begun again
     assert await store.load() == expected
     store.save([DeleteExchange("/", "e"), Unbind(*BINDING), Unbind(*BINDING), DeleteQueue(1)], heard.append)
     assert await store.load() == StoredState(queues=[queue(2)], next_queue_id=3)
@@ -63,7 +69,7 @@ async def test_it_fails_when_told() -> None:
 async def test_bodies_that_no_message_refers_to_are_dropped_at_the_load() -> None:
     store = MemoryStore(Later())
     chunks: list[StoreOp] = [AddBodyChunk(number, 0, b"%d" % number) for number in (1, 2, 3)]
-    store.save([*chunks, message(1, body_id=2), DropBody(3)], lambda _: None)
+    store.save([*chunks, queue(1), message(1, body_id=2), DropBody(3)], lambda _: None)
     assert (await store.load()).next_body_id == 3
     assert store.bodies == {2: {0: b"2"}}
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from semq.broker import owed as module
 from semq.broker.bodies import Bodies
+from semq.broker.entry import Entry
 from semq.broker.memory_store import MemoryStore
 from semq.broker.owed import Owed
 from semq.broker.persist import (
@@ -22,7 +23,6 @@ from semq.broker.persist import (
     StoreOp,
 )
 from semq.broker.queue import Disposition, Queue
-from semq.broker.ready import Entry
 from semq.broker.restore import restore
 from semq.errors import Unavailable
 from tests.broker.pure import Later, Model, octets

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from semq.broker.entry import Entry
 from semq.broker.persist import MarkHandedOut
 from semq.broker.queue import Disposition
 from tests.broker.pure import Model, Notes, bodies, message_of
@@ -159,7 +160,8 @@ class AgainstAList(RuleBasedStateMachine):
         self.model.flush()
         stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
         survives = [row for row in everything if row.persistent and self.durable]
-        assert stored == {row.body: row.deliveries for row in survives}
+        # Once is said by the mark of what was handed out.
+        assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in survives}
 
 
 AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
@@ -348,7 +350,9 @@ def test_deleting_tells_consumers_and_forgets_what_is_out() -> None:
 def test_a_message_restored_keeps_its_place_and_its_history() -> None:
     model = Model()
     queue = model.queue(durable=True)
-    queue.restore(message_of(b"old"), 7, 2000.0, 2)
+    old = Entry(message_of(b"old"), 7, 2000.0)
+    old.deliveries = 2
+    queue.restore(old, None)
     model.publish("q", b"new")
     entry = queue.get()
     assert entry is not None

@@ -7,15 +7,17 @@ import pytest
 from semq.amqp.wire import encode_table
 from semq.broker.bodies import Bodies
 from semq.broker.memory_store import MemoryStore
-from semq.broker.persist import AddMessage, Bind, DeclareExchange, DeclareQueue
+from semq.broker.persist import AddMessage, Bind, DeclareExchange, DeclareQueue, DeleteQueue, EndLife
 from semq.broker.queue import Disposition, Queue
 from semq.broker.restore import restore
 from tests.broker.pure import Later, Model, Notes, bodies
 
 
-async def second_life(first: Model) -> Model:
+async def second_life(first: Model, ended: bool = True, window: int = 1 << 30) -> Model:
+    if ended:
+        first.journal.add(EndLife())
     first.flush()
-    model = Model(first.store, first.later)
+    model = Model(first.store, first.later, window)
     model.clock.now = first.clock.now
     state = await first.store.load()
     model._ids = state.next_queue_id - 1
@@ -84,6 +86,29 @@ async def test_what_was_out_is_flagged_and_what_was_not_is_not() -> None:
     assert waiting == [(b"0", 1), (b"1", 1), (b"3", 0), (b"4", 0)]
 
 
+async def test_after_an_end_out_of_order_everything_is_flagged() -> None:
+    first = Model()
+    first.queue("q", durable=True)
+    for number in range(3):
+        first.publish("q", b"%d" % number, delivery_mode=2)
+    model = await second_life(first, ended=False)  # whatever was handed out last may not have been marked
+    model.publish("q", b"new", delivery_mode=2)
+    waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
+    assert waiting == [(b"0", 1), (b"1", 1), (b"2", 1), (b"new", 0)]
+    third = await second_life(model)  # which ended in order: what was not handed out has no flag
+    assert [entry.deliveries for entry in queue_of(third, "q").ready] == [0, 0, 0, 0]
+
+
+async def test_what_is_left_of_a_deleted_queue_goes_at_the_load() -> None:
+    first = Model()
+    queue = first.queue("q", durable=True)
+    first.publish("q", b"1", delivery_mode=2)
+    first.flush()
+    first.store.delete_queue(DeleteQueue(queue.queue_id))  # and the crash came before the messages went
+    await second_life(first)
+    assert first.store.messages == {}
+
+
 async def test_positions_and_ids_are_never_given_out_twice() -> None:
     first = Model()
     queue = first.queue("q", durable=True)
@@ -117,6 +142,7 @@ async def test_rows_without_their_host_or_their_ends_rest(caplog: pytest.LogCapt
     store = MemoryStore(Later())
     elsewhere = DeclareExchange("elsewhere", "e", "topic", False, False, b"\0\0\0\0")
     row = AddMessage(9, 1, "", "q", 0, None, 0, b"", b"")
+    store.declare_queue(DeclareQueue(9, "elsewhere", "q", False, b"\0\0\0\0"))
     store.save([elsewhere, Bind("/", "none", "q", False, "", b"\0\0\0\0"), row], lambda _: None)
     store.save([Bind("elsewhere", "e", "q", False, "", b"\0\0\0\0")], lambda _: None)
     model = Model(store)

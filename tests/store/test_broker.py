@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from semq.amqp.content import ContentHeader, Properties
 from semq.broker import persist
 from semq.broker.memory_store import MemoryStore
 from semq.broker.persist import (
@@ -20,6 +21,7 @@ from semq.broker.persist import (
     DeleteQueue,
     DropBody,
     DropMessages,
+    EndLife,
     MarkDelivered,
     MarkHandedOut,
     StoredState,
@@ -147,7 +149,7 @@ async def test_a_mark_counts_for_the_message_that_is_there_when_it_comes(databas
         store = PostgresMessageStore(life.store, persist)
         message = AddMessage(1, 1, "", "q", 0, None, 3, b"h", b"")
         again = AddMessage(1, 1, "", "q", 0, None, 4, b"h", b"")
-        assert await save(store, [MarkDelivered(1, 1, 9), message]) is None
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), MarkDelivered(1, 1, 9), message]) is None
         assert (await store.load()).messages == [message]
         assert await save(store, [MarkDelivered(1, 1, 9), DropMessages(1, [1]), MarkDelivered(1, 1, 9), again]) is None
         assert (await store.load()).messages == [again]
@@ -157,9 +159,50 @@ async def test_many_messages_at_once(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store, persist)
         messages: list[StoreOp] = [AddMessage(1, n, "", "q", 0, None, 0, b"h", b"b" * n) for n in range(200)]
-        assert await save(store, messages) is None
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), *messages]) is None
         assert life.store.counters.copied == 200
         assert (await store.load()).messages == messages
+
+
+async def test_of_a_long_queue_the_first_messages_are_loaded_and_of_the_others_three_numbers(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.store.broker.EAGER_MAX", 3)
+    header = ContentHeader.build(7, Properties(app_id="a")).raw
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        rows = [AddMessage(1, n, "", "q", n % 3, None, 0, header, b"seven..") for n in range(1, 9)]
+        large = AddMessage(1, 9, "", "q", 0, None, 0, header, b"", 4)
+        chunk = AddBodyChunk(4, 0, b"large")
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), *rows, chunk, large]) is None
+        state = await store.load()
+        assert state.messages == [*rows[:3], large]
+        (backlog,) = state.backlogs.values()
+        assert list(backlog.positions) == [4, 5, 6, 7, 8]
+        assert list(backlog.priorities) == [1, 2, 0, 1, 2]
+        assert list(backlog.sizes) == [7] * 5
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        store.read_messages(1, backlog.positions[1:3], lambda *heard: found.set_result(heard))
+        assert await found == (rows[4:6], None)
+
+
+async def test_what_a_queue_left_behind_goes_at_the_load(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        message = AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), message, MarkHandedOut(1, 1)]) is None
+        assert await save(store, [DeleteQueue(1)]) is None
+        assert column(database, "SELECT count(*) FROM broker_message") == [1]
+        assert (await store.load()).messages == []
+        assert column(database, "SELECT count(*) FROM broker_message") == [0]
+
+
+async def test_the_last_word_of_a_life_counts_for_the_next_one_only(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store, persist)
+        assert not (await store.load()).ended
+        assert await save(store, [EndLife()]) is None
+        assert [(await store.load()).ended for _ in range(2)] == [True, False]
 
 
 async def test_a_list_is_true_as_a_whole_or_not_at_all(database: str) -> None:

@@ -1,0 +1,99 @@
+"""Long work in slices: its order, its turns, and that others are served in between."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from semq.amqp import methods as m
+from semq.amqp.events import Acked, Delivered
+from semq.broker.chores import SLICE, Chores
+from semq.broker.memory_store import MemoryStore
+from semq.broker.persist import Done, DropMessages, MarkDelivered, StoreOp
+from tests.broker.raw import RawClient
+from tests.broker.served import served
+
+COUNT = 5 * SLICE
+
+
+def test_the_first_slice_is_done_at_once_and_the_others_take_turns() -> None:
+    chores, done = Chores(), []
+
+    def work(name: str, slices: int) -> Iterator[None]:
+        for at in range(slices):
+            done.append(f"{name}{at}")
+            yield
+
+    asked: list[int] = []
+    chores.on_pending = lambda: asked.append(len(chores))
+    chores.do(work("a", 3))
+    chores.do(work("b", 2))
+    assert done == ["a0", "b0"]
+    assert asked == [1]  # whoever was asked once goes on until nothing is left
+    while len(chores):
+        chores.run()
+    assert done == ["a0", "b0", "a1", "b1", "a2"]
+    chores.run()
+
+
+def test_without_a_server_all_is_done_at_once() -> None:
+    chores = Chores()
+    done: list[int] = []
+    chores.do(map(done.append, range(9)))
+    assert done == list(range(9))
+
+
+class Watched(MemoryStore):
+    """Notes how many messages one list of operations speaks of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 0
+
+    def save(self, ops: list[StoreOp], done: Done) -> None:
+        drops = sum(len(op.positions) for op in ops if isinstance(op, DropMessages))
+        self.most = max(self.most, drops + sum(isinstance(op, MarkDelivered) for op in ops))
+        super().save(ops, done)
+
+
+@pytest.mark.parametrize("act", ["hang up", "nack", "purge", "delete"])
+def test_neighbours_are_served_between_slices(act: str) -> None:
+    store = Watched()
+    with served(store) as running, running.raw().opened() as neighbour, running.raw().opened() as client:
+        neighbour.ask(m.QueueDeclare("other", durable=True), m.QueueDeclareOk)
+        neighbour.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        client.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
+        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        for _ in range(COUNT):
+            client.publish("", "q", b"x", delivery_mode=2)
+        client.until(Acked, lambda event: event.delivery_tag == COUNT)
+        if act in ("hang up", "nack"):
+            for _ in range(2):  # the second time each return is written
+                taken_and_returned(client, "nack")
+            taken_and_returned(client, act)
+        else:
+            client.send(m.QueuePurge("q") if act == "purge" else m.QueueDelete("q"))
+        neighbour.publish("", "other", b"x", delivery_mode=2)
+        neighbour.until(Acked)
+        expected = COUNT if act in ("hang up", "nack") else 0
+        with running.raw().opened() as asking:
+            left = -1
+            while left != expected:
+                left = asking.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk).message_count
+    assert store.most <= 2 * SLICE
+    assert len(store.messages) == expected + 1
+
+
+def taken_and_returned(client: RawClient, act: str) -> None:
+    client.ask(m.BasicConsume("q", "t"), m.BasicConsumeOk)
+    tags: list[int] = []
+    while len(tags) < COUNT:
+        client.read()
+        tags += [event.delivery_tag for event in client.events if isinstance(event, Delivered)]
+        client.events.clear()
+    client.ask(m.BasicCancel("t"), m.BasicCancelOk)
+    if act == "nack":
+        client.machine.nack(1, tags[-1], True, True)
+        client.flush()
+        client.ask(m.BasicQos(), m.BasicQosOk)  # the channel goes on when all are back
+    else:
+        client.socket.close()
