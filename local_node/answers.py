@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 EXCHANGE = "semq.answer"
 AT_ONCE = 4
+IN_A_SECOND = 20  # questions of all partners together: each is a look into the ledger
 log = structlog.get_logger("semq.answers")
 
 
@@ -52,6 +53,8 @@ class Answers:
     def __init__(self, node: "LocalNode") -> None:
         self._node = node
         self._tasks: set[asyncio.Task[None]] = set()
+        self._second = 0  #: of the clock, in which ``_asked_in_it`` questions have come
+        self._asked_in_it = 0
 
     async def listen(self, client: ClientLink) -> None:
         """Read questions on a channel of their own: a hub of an older version has no such queue, and closes it."""
@@ -65,7 +68,7 @@ class Answers:
     def _asked(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         for delivered in batch:
             correlation_id = delivered.header.correlation_id or ""
-            if len(self._tasks) >= AT_ONCE:
+            if self._is_too_much():
                 _answer(channel, correlation_id, {"ok": False, "error": describe(Unavailable("It is busy."))})
                 continue
             task = asyncio.get_running_loop().create_task(
@@ -73,6 +76,12 @@ class Answers:
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _is_too_much(self) -> bool:
+        second = int(self._node.clock.monotonic())
+        self._asked_in_it = self._asked_in_it + 1 if second == self._second else 1
+        self._second = second
+        return len(self._tasks) >= AT_ONCE or self._asked_in_it > IN_A_SECOND
 
     async def _answered(self, channel: ClientChannel, correlation_id: str, body: bytes) -> None:
         try:

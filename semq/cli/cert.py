@@ -12,6 +12,7 @@ import typer
 from semq.cli.desk import Desk, JsonOption, on_node, read_config
 from semq.cli.errors import UnreadableFile
 from semq.cli.output import Output
+from semq.cli.values import local, node_name
 
 group = typer.Typer()
 FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
@@ -32,10 +33,7 @@ async def list_(desk: Desk) -> None:
         columns = (("institution", "<"), ("state", "<"), ("days left", ">"), ("serial", "<"), ("why", "<"))
         desk.out.table(
             columns,
-            (
-                (row["node"].removeprefix("1."), row["state"], row["days_left"], row["serial"], row["why"])
-                for row in rows
-            ),
+            ((node_name(row["node"]), row["state"], row["days_left"], row["serial"], row["why"]) for row in rows),
         )
 
 
@@ -82,7 +80,7 @@ async def trust(
 async def renew(desk: Desk) -> None:
     """Renew the certificate of the node now, whether or not it is time."""
     told = await desk.ask("cert.renew", repeat=False)
-    desk.out.say(told, f"{told['node']}  renewed, valid until {told['not_after']}")
+    desk.out.say(told, f"{told['node']}  renewed, valid until {local(told['not_after'])}")
 
 
 @group.command()
@@ -90,7 +88,7 @@ async def renew(desk: Desk) -> None:
 async def rotate(desk: Desk) -> None:
     """Show the certificate in slot next from now on; the active one becomes previous."""
     told = await desk.ask("cert.rotate", repeat=False)
-    desk.out.say(told, f"{told['node']}  active now: serial {told['serial']}, valid until {told['not_after']}")
+    desk.out.say(told, f"{told['node']}  active now: serial {told['serial']}, valid until {local(told['not_after'])}")
 
 
 @group.command()
@@ -112,7 +110,7 @@ async def needs_renewal(desk: Desk) -> None:
     told = await desk.ask("cert.show")
     desk.out.say(
         {"state": told["state"], "days_left": told["days_left"], "renew_at": told["renew_at"]},
-        f"{told['node']}  {told['state']}, {told['days_left']} days left, renewal at {told['renew_at']}",
+        f"{told['node']}  {told['state']}, {told['days_left']} days left, renewal at {local(told['renew_at'])}",
     )
     if told["state"] != "ok":
         raise typer.Exit(1)

@@ -158,6 +158,7 @@ async def test_nobody_else_learns_of_a_message(inprocess: InProcess) -> None:
             [Event.VIOLATION.value, lk0],
         )
     assert (await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"] == []
+    await until(lambda: hub.questions.has_reader("1.10008"))
     curious = {"lk0": lk0, "nonce": "n", "target": "1.56001"}
     passed_on = await request(way, other.clock, EXCHANGE, "trace", curious)
     assert (passed_on["events"], "story" in passed_on["other"]) == ([], False)

@@ -1,0 +1,56 @@
+"""Answers to partners' questions: how many are answered, and what is done with questions that are none."""
+
+from typing import Any
+
+import pytest
+
+from local_node.answers import IN_A_SECOND, Answers
+from platform_node.questions import AT_ONCE, NotAsked, Questions
+from semq.clock import SystemClock
+from semq.umx_t.address import parse_address
+from tests.service.inprocess import InProcess, linked, until
+
+
+class Clock(SystemClock):
+    """Time as it is set."""
+
+    now = 5.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Node:
+    """What is looked at of a node."""
+
+    clock = Clock()
+    address = parse_address("1.56001")
+
+
+def test_questions_of_a_second_are_bounded() -> None:
+    node: Any = Node()
+    answers = Answers(node)
+    assert [answers._is_too_much() for _ in range(IN_A_SECOND + 2)] == [False] * IN_A_SECOND + [True] * 2
+    node.clock.now = 6.0
+    assert not answers._is_too_much()
+
+
+async def test_nonsense_is_answered_with_an_error(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    node = await inprocess.local("56001", hub.port)
+    await linked(node)
+    await until(lambda: hub.questions.has_reader("1.56001"))
+    for question in ({}, {"lk0": 7, "asker": "1.10008"}, {"lk0": "nonsense", "asker": "1.10008"}):
+        told = await hub.questions.ask("1.56001", question)
+        assert not told["ok"]
+    hub.questions.answered("1.10008", "1", b"{}")  # of another node: nobody has asked it
+
+
+async def test_nobody_is_asked_too_much() -> None:
+    questions = Questions()
+    questions._readers["1.56001"] = None  # type: ignore[assignment]
+    for number in range(AT_ONCE):
+        questions._open[str(number)] = ("1.56001", None)  # type: ignore[assignment]
+    for node in ("1.56001", "1.77001"):
+        with pytest.raises(NotAsked, match=node):
+            await questions.ask(node, {})
