@@ -53,7 +53,7 @@ CERTIFICATE = {
     "not_after": BAD,
     "renew_at": BAD,
 }
-DEFINITIONS = {"document": BAD, "changes": [BAD], "version": BAD}
+DEFINITIONS = {"document": BAD, "changes": [BAD], "version": BAD, "stops": [BAD], "stops_whole": True}
 HELD = {
     "source": BAD,
     "target": BAD,
@@ -101,7 +101,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "node list": (), "hub nodes token": ("1",), "hub nodes rebind": ("1",),
     "hub stores list": (), "hub stores retire": ("1.2", "--why", "x"), "cert list": (), "cert show": (),
     "cert trust": (), "cert renew": (), "cert rotate": (), "cert revoke": ("1",), "cert needs-renewal": (),
-    "definitions export": (), "definitions diff": ("FILE",), "definitions import": ("FILE",), "ledger verify": (),
+    "definitions export": (), "definitions diff": ("FILE",), "definitions import": ("FILE", "--yes"), "ledger verify": (),
     "broker queues": (), "broker consumers": (), "broker connections": (), "broker channels": (),
     "broker exchanges": (),
     "broker bindings": (), "worker list": (),
