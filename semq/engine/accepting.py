@@ -23,6 +23,7 @@ from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Sealing, Submission
 from semq.engine.positions import take_position
 from semq.engine.pump import Lane
+from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
 from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
@@ -122,7 +123,7 @@ class _Way:
     sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
     dropped: list[int] = field(default_factory=list)  #: rows of class 1 that ended here
     frames: list[Data] = field(default_factory=list)
-    waits: int = 0  #: rows that stay in SS_INIT
+    waits: dict[int, int] = field(default_factory=dict)  #: rows that stay in SS_INIT, by priority
 
     def takes(self, row: Outbound, window: int) -> bool:
         """Whether a document may go in the commit that accepts it.
@@ -198,7 +199,7 @@ class _Accept(Step):
             if goes_now:
                 way.sent.append(row.object_id)
             elif row.outcome is None:
-                way.waits += 1
+                way.waits[row.priority] = way.waits.get(row.priority, 0) + 1
             else:
                 way.dropped.append(row.object_id)
         elif goes_now:
@@ -246,6 +247,7 @@ class _Accept(Step):
             size=len(submission.body),
             accepted_at=self._at,
             expires_at=a.expires_at,
+            priority=level(a.priority),
         )
         if a.save_fwd is SaveFwd.MUST:
             take_position(unit, row, way.stream)
@@ -298,12 +300,12 @@ class _Accept(Step):
         """The rows for one destination are committed: those that go now leave."""
         rows, pump = self._rows, self._rows.pump
         rows.to_clean += way.dropped
-        rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + len(way.sent) + way.waits
+        rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + len(way.sent) + sum(way.waits.values())
         for object_id in way.sent:
             pump.took_off(way.lane, object_id)
         pump.send(way.dest, way.frames)
-        if way.waits:
-            pump.wake(way.dest)
+        for priority in way.waits:
+            pump.wake_track(way.dest, "", priority)
 
     def failed(self, error: Exception) -> None:
         if len(self._submissions) > 1 and not isinstance(error, Unavailable):

@@ -84,7 +84,7 @@ class OnCopies(Step):
             holding.released(row)
         for row in self._wake:
             holding.pump.lane(row.dest).flight.discard(row.object_id)
-            holding.pump.wake(row.dest, row.object_id)
+            holding.pump.wake(row)
 
 
 class HearAcks(OnCopies):

@@ -27,6 +27,7 @@ from semq.engine.expiry import is_expired
 from semq.engine.pump import Lane, Pump
 from semq.engine.schedule import Schedule
 from semq.engine.stores import Stores
+from semq.engine.tracks import level
 from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Query, Recovered, Unit, Unsettled
 from semq.umx_t.address import Address
@@ -63,8 +64,7 @@ class Holding:
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._after)
         self._asks: list[tuple[Address, Inquiry]] = []
         self._refused: list[Notice] = []
-        for dest in self.held:
-            self.pump.lane(dest).behind = True
+        self.pump.recover(recovered.tracks)
         if self.held:
             self.schedule.make_due(0, recovered.first_id - 1, core.now())
 
@@ -126,7 +126,7 @@ class Holding:
         """H13: the target is online: what it was sent before is in doubt, what waits goes out."""
         self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
         if self.held.get(node):
-            self.pump.wake(node, 0)  # from the first row on: what was parked is tried again
+            self.pump.wake_all(node)  # from the first row on: what was parked is tried again
 
     def left(self, node: str) -> None:
         """The target is away: nothing is under way to it."""
@@ -325,7 +325,7 @@ class _Store(Step):
             object_id=self._core.new_id(), direction=Direction.RELAYED, lk0=envelope.lk0, target=envelope.target,
             save_fwd=a.save_fwd, ack2=a.ack2, sid=envelope.sid, app_key=a.app_key, void=envelope.void,
             has_payload=not envelope.void, digest=envelope.digest, size=len(message.body),
-            accepted_at=self._core.now_ms(), expires_at=a.expires_at,
+            accepted_at=self._core.now_ms(), expires_at=a.expires_at, priority=level(a.priority),
         )  # fmt: skip
         unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(message.body)))
         unit.relayed[envelope.ident] = row
@@ -376,9 +376,9 @@ class _Store(Step):
         holding.tell(self._notices)
         for row in self._again:
             holding.pump.lane(row.dest).flight.discard(row.object_id)
-            holding.pump.wake(row.dest, row.object_id)
-        for dest in set(self._new):
-            holding.pump.wake(dest)
+            holding.pump.wake(row)
+        for dest, source, priority in dict.fromkeys((row.dest, row.source, row.priority) for row in self._taken):
+            holding.pump.wake_track(dest, source, priority)
 
     def failed(self, error: Exception) -> None:
         self._holding.stored(self._messages, [])

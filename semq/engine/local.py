@@ -77,8 +77,7 @@ class LocalEngine:
 
     def _start(self, recovered: Recovered) -> None:
         now, last = self.core.now(), recovered.first_id - 1
-        for dest in recovered.backlog:
-            self.sender.rows.pump.lane(dest).behind = True
+        self.sender.rows.pump.recover(recovered.tracks)
         if recovered.unsettled:
             self.asker.schedule.make_due(0, last, now)
         if recovered.pending:

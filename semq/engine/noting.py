@@ -16,7 +16,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
 from semq.umx_t.grids import OWED, RECEIVER, Arrived, Known, Owed, OwedHeard
-from semq.umx_t.locator import LK0, Store, parse_lk0
+from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.records import RESULT_OF, AckFlag, Answer, Inquiry, Receipt, Role
 from semq.umx_t.status import AckStatus, Arrival, SaveFwd
 
@@ -73,7 +73,7 @@ class HearReAcks(Step):
 
     def decide(self, unit: Unit) -> None:
         self._noted: list[int] = []
-        self._raised: set[Store] = set()
+        self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
         self._at = self._core.now_ms()
         for ident, error in self._bad:
             self._core.violation(unit, Side.RECEIVER, error, ident, str(self._source))
@@ -125,17 +125,17 @@ class HearReAcks(Step):
             stream = self._receiver.stream(unit, key)
             if floor > stream.floor:
                 unit.raise_floor(stream, floor)
-                self._raised.add(store)
+                self._raised[key] = stream.floor, stream.closed
             if closed is not None and stream.closed != closed:
                 stream.closed = closed
                 unit.changed_in_streams.add(stream.key)
-                self._raised.add(store)
+                self._raised[key] = stream.floor, stream.closed
 
     def committed(self) -> None:
         for bref in self._noted:
             self._receiver.desk.finished(bref)
-        for store in self._raised:
-            self._receiver.desk.unblocked(store)
+        for stream, (floor, closed) in self._raised.items():
+            self._receiver.desk.unblocked(stream, floor, closed)
 
 
 OWED_OF = {AckStatus.AS_INIT: Owed.AS_INIT, AckStatus.AS_ACK: Owed.AS_ACK}

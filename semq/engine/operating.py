@@ -212,7 +212,7 @@ class _Hold(_OnOne):
 
     def committed(self) -> None:
         if not self._held:
-            self._operating.rows.pump.wake(self._target.dest, self._target.object_id)
+            self._operating.rows.pump.wake(self._target)
         self._done()
 
 

@@ -258,11 +258,9 @@ class OutboundRows:
         for row in effects.watch:
             self.pump.watch(row.object_id)
         for row in effects.wake:
-            self.pump.wake(row.dest, row.object_id)
+            self.pump.wake(row)
         for dest in {row.dest for row in effects.landed} | {end.row.dest for end in effects.settled}:
-            lane = self.pump.lane(dest)
-            lane.blocked = False
-            self.pump.run(lane)
+            self.pump.unblock(dest)
         for row, custodian in effects.asks:
             self.ask(row, custodian)
         if effects.events:

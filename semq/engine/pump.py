@@ -1,23 +1,22 @@
 """Rows in SS_INIT on their way out: one lane per destination, so that a dead partner blocks nobody (row B8).
 
 A lane knows, from memory alone, whether the store may hold unsent rows for its destination and what is under way. As
-long as it does, new rows are stored behind them; once it does not, a new row may be sent in the commit that accepts it.
-Used by the sender for its own rows and by the hub for what it holds.
+long as it does, new rows are stored behind them, and leave by source and priority (``tracks``); once it does not, a new
+row may be sent in the commit that accepts it. Used by the sender for its own rows and by the hub for what it holds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BodyUnreadable
+from semq.engine.tracks import Pick, Tracks, interleaved
 from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Unit, Unsent
 from semq.umx_t.envelope import Data
 from semq.umx_t.status import Direction
-
-NEVER = 1 << 63
 
 
 @dataclass(slots=True)
@@ -25,13 +24,14 @@ class Lane:
     """One destination: volatile, rebuilt when the process starts."""
 
     dest: str
-    cursor: int = 0  #: rows up to here have been looked at
-    behind: bool = False  #: the store may hold rows in SS_INIT
-    stored: int = 0  #: how many commits have left rows in SS_INIT
-    low: int = NEVER  #: lowest row that went back to SS_INIT since the last claim was posted, less one
+    tracks: Tracks = field(default_factory=Tracks)  #: what waits in SS_INIT
     claiming: bool = False
-    blocked: bool = False  #: the next row lies beyond the window of its stream; freed when the floor moves
     flight: set[int] = field(default_factory=set)  #: rows sent and not answered
+
+    @property
+    def behind(self) -> bool:
+        """Whether the store may hold rows in SS_INIT."""
+        return self.tracks.behind
 
 
 class Pump:
@@ -72,26 +72,43 @@ class Pump:
         if frames:
             self._send(dest, frames)
 
-    def wake(self, dest: str, object_id: int | None = None) -> None:
-        """The store holds unsent rows for ``dest`` (from ``object_id`` on, or from where the lane has come to)."""
+    def wake(self, row: Outbound) -> None:
+        """A row waits to be sent (again), perhaps before the place that its track has come to."""
+        lane = self.lane(row.dest)
+        lane.tracks.wake(row.source, row.priority, row.object_id)
+        self.run(lane)
+
+    def wake_track(self, dest: str, source: str, priority: int) -> None:
+        """New rows wait to be sent, behind the place that their track has come to."""
         lane = self.lane(dest)
-        lane.behind = True
-        lane.stored += 1
-        if object_id is not None:
-            lane.cursor = min(lane.cursor, object_id - 1)
-            lane.low = min(lane.low, object_id - 1)
-            lane.blocked = False  # it went before the row that lies beyond the window
+        lane.tracks.wake(source, priority)
+        self.run(lane)
+
+    def wake_all(self, dest: str) -> None:
+        """Rows for a destination may wait anywhere: look from the first one on."""
+        lane = self.lane(dest)
+        lane.tracks.wake_all(0)
+        self.run(lane)
+
+    def recover(self, tracks: Iterable[tuple[str, str, int]]) -> None:
+        """What the store holds when the process starts: destinations, sources, priorities."""
+        for dest, source, priority in tracks:
+            self.lane(dest).tracks.wake(source, priority)
+
+    def unblock(self, dest: str) -> None:
+        """The floor has moved, or a row has ended: there may be room, also for what lay beyond the window."""
+        lane = self.lane(dest)
+        lane.tracks.unblock()
         self.run(lane)
 
     def run(self, lane: Lane) -> None:
         """Claim the next rows of a lane if it has any and there is room."""
-        if not lane.behind or lane.claiming or lane.blocked:
+        if not lane.tracks.ready or lane.claiming:
             return
         limit = min(self._room(lane), self._core.settings.claim_rows)
         if limit > 0:
             lane.claiming = True
-            lane.low = NEVER
-            self._core.post(_Claim(self, lane, limit))
+            self._core.post(_Claim(self, lane, lane.tracks.pick(limit)))
 
     def run_all(self) -> None:
         """There may be room again, everywhere."""
@@ -111,44 +128,66 @@ class Pump:
 class _Claim(Step):
     """S2 and H5: rows from SS_INIT to SS_SENT, committed before they are sent (rule R8)."""
 
-    def __init__(self, pump: Pump, lane: Lane, limit: int) -> None:
+    def __init__(self, pump: Pump, lane: Lane, picks: list[list[Pick]]) -> None:
         super().__init__()
         self._pump = pump
         self._lane = lane
-        self._stored = lane.stored
-        self._query = Unsent(lane.dest, lane.cursor, limit, pump._core.settings.claim_bytes)
-        self.needs.queries.add(self._query)
+        self._octets = pump._core.settings.claim_bytes // len(picks)
+        self._looks = [[(pick, self._query(pick)) for pick in source] for source in picks]
+        self.needs.queries.update(query for source in self._looks for _, query in source)
+
+    def _query(self, pick: Pick) -> Unsent:
+        track = pick.track
+        return Unsent(self._lane.dest, pick.after, pick.limit, self._octets, track.source, track.priority)
 
     def decide(self, unit: Unit) -> None:
         self._frames: list[Data] = []
         self._claimed: list[int] = []
         self._left: list[Outbound] = []
         self._events: list[Any] = []
-        self._cursor = self._query.after
-        self._blocking: Outbound | None = None
-        self._found = bool(unit.found.get(self._query))
-        for row in unit.outbound_found(self._query):
-            if not self._pump._may_claim(row):
-                self._blocking = row
+        self._ends: list[tuple[Pick, int, bool, Outbound | None]] = []
+        frames: list[list[Data]] = []
+        for source in self._looks:
+            left, octets = source[0][0].limit, self._octets
+            for pick, query in source:
+                left, octets = self._look(unit, pick, query, left, octets)
+            frames.append(self._frames)
+            self._frames = []
+        self._frames = interleaved(frames)
+
+    def _look(self, unit: Unit, pick: Pick, query: Unsent, left: int, octets: int) -> tuple[int, int]:
+        """One track; what it leaves of the share of its source."""
+        cursor, blocking = pick.after, None
+        for row in unit.outbound_found(query):
+            if left <= 0 or octets <= 0:
                 break
-            self._cursor = row.object_id
+            left, octets = left - 1, octets - row.size
+            if not self._pump._may_claim(row):
+                blocking = row
+                break
+            cursor = row.object_id
             if row.held:
                 continue  # a person has held or refused it in this very commit, after it was found
-            stored = unit.bodies.get(row.object_id)
-            try:
-                decode_envelope(stored)
-            except BodyUnreadable as error:
-                self._hold(unit, row, error)
-                continue
-            assert stored is not None
-            frame = self._pump._claim(unit, row, stored, self._events)
-            if frame is not None:
-                self._frames.append(frame)
-                # A row that is deleted with its sending never lands: it must not take a place in the flight.
-                if row.object_id in unit.deleted_outbound:
-                    self._left.append(replace(row))  # as it left: the object belongs to this unit
-                else:
-                    self._claimed.append(row.object_id)
+            self._take(unit, row)
+        self._ends.append((pick, cursor, bool(unit.found.get(query)), blocking))
+        return left, octets
+
+    def _take(self, unit: Unit, row: Outbound) -> None:
+        stored = unit.bodies.get(row.object_id)
+        try:
+            decode_envelope(stored)
+        except BodyUnreadable as error:
+            self._hold(unit, row, error)
+            return
+        assert stored is not None
+        frame = self._pump._claim(unit, row, stored, self._events)
+        if frame is not None:
+            self._frames.append(frame)
+            # A row that is deleted with its sending never lands: it must not take a place in the flight.
+            if row.object_id in unit.deleted_outbound:
+                self._left.append(replace(row))  # as it left: the object belongs to this unit
+            else:
+                self._claimed.append(row.object_id)
 
     def _hold(self, unit: Unit, row: Outbound, error: BodyUnreadable) -> None:
         """What cannot be read cannot be sent: it waits for a person, and those behind it go on."""
@@ -161,13 +200,10 @@ class _Claim(Step):
     def committed(self) -> None:
         lane = self._lane
         lane.claiming = False
-        # Asked again: the floor may have moved while the transaction was open.
-        beyond = self._blocking is not None and not self._pump._may_claim(self._blocking)
-        lane.blocked = beyond and lane.low == NEVER
-        # Rows that went back to SS_INIT since the query was written must not be jumped over.
-        lane.cursor = min(self._cursor, lane.low)
-        if not self._found and lane.stored == self._stored:
-            lane.behind = False
+        for pick, cursor, found, blocking in self._ends:
+            # Asked again: the floor may have moved while the transaction was open.
+            blocked = blocking is not None and not self._pump._may_claim(blocking)
+            lane.tracks.looked(pick, cursor, found=found, blocked=blocked)
         for object_id in self._claimed:
             self._pump.took_off(lane, object_id)
         for row in self._left:

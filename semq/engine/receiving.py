@@ -16,6 +16,7 @@ from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch
 from semq.engine.expiry import is_expired
 from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks, refused_mark
 from semq.engine.ports import Delivery, Opened, Opener
+from semq.engine.tracks import level
 from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.seal.errors import OriginUnproved, SignerGone
 from semq.store.rows import (
@@ -34,7 +35,7 @@ from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, Arrived, ReceiverDeed
-from semq.umx_t.locator import LK0, Store
+from semq.umx_t.locator import LK0
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
@@ -60,8 +61,8 @@ class Desk(Protocol):
     def finished(self, bref: int) -> None:
         """A row may have become ready for cleanup."""
 
-    def unblocked(self, store: Store) -> None:
-        """Floors of a source store moved: order may go on."""
+    def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
+        """A floor moved, or an incarnation is over: order may go on."""
 
 
 class Receiver:
@@ -191,7 +192,7 @@ class _Record(Step):
         self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
         self._disbelieved: list[tuple[Envelope, Reason]] = []
         self._given = Given()
-        self._raised: set[Store] = set()
+        self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
         self._at = self._core.now_ms()
         for message, slot in self._arrivals:
             try:
@@ -270,7 +271,7 @@ class _Record(Step):
         stream = self._receiver.stream(unit, key)
         if envelope.floor > stream.floor and self._receiver.opener.takes_floor(key.store.node):
             unit.raise_floor(stream, envelope.floor)
-            self._raised.add(key.store)
+            self._raised[key] = stream.floor, stream.closed
 
     def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, Opened, Reason | None]:
         """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7).
@@ -320,6 +321,7 @@ class _Record(Step):
             ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,
             app_key=a.app_key, reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
             proved=entry.proved,
+            priority=level(a.priority),
         )  # fmt: skip
         event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
@@ -358,8 +360,8 @@ class _Record(Step):
         for row, _ in self._rows:
             self._receiver.recorded(row.bref)
         self._receiver.desk.arrived(self._rows, self._given)
-        for store in self._raised:
-            self._receiver.desk.unblocked(store)
+        for stream, (floor, closed) in self._raised.items():
+            self._receiver.desk.unblocked(stream, floor, closed)
 
 
 def _as_opened(envelope: Envelope, opened: Opened) -> Envelope:

@@ -151,7 +151,8 @@ class _SendAgain(Step):
             rows.unsettled[self._dest] = rows.unsettled.get(self._dest, 0) + 1
         if self._sent:
             self._core.count("sealed_again", len(self._sent))
-            rows.pump.wake(self._dest)
+        for row in self._sent:
+            rows.pump.wake(row)
         self._core.post(_Find(self._rewrapping, self._dest, self._after))
 
     def failed(self, error: Exception) -> None:

@@ -19,11 +19,11 @@ Row = Outbound | OutStream | InStream | Pending
 FIXED: dict[type, tuple[str, ...]] = {
     Outbound: (
         "object_id", "direction", "lk0", "target", "save_fwd", "ack2", "sid", "prev", "order_key", "app_key", "token",
-        "digest", "accepted_at", "expires_at",
+        "digest", "accepted_at", "expires_at", "priority",
     ),
     Pending: (
         "bref", "lk0", "sid", "target", "save_fwd", "ack2", "status", "prev", "order_key", "app_key", "reason",
-        "digest", "size", "received_at",
+        "digest", "size", "received_at", "priority",
     ),
     OutStream: ("key",),
     InStream: ("key", "number"),

@@ -147,6 +147,7 @@ class MemoryStore:
         for row in rows:
             if row.outcome is None:
                 backlog[row.dest] = backlog.get(row.dest, 0) + 1
+        tracks = sorted({(row.dest, row.source, row.priority) for row in rows if row.outcome is None})
         return Recovered(
             store_uuid=tables.store_uuid,
             boot=tables.boot,
@@ -154,6 +155,7 @@ class MemoryStore:
             first_id=first_id(tables.boot),
             streams=list(_stream_states(tables)),
             backlog=backlog,
+            tracks=tracks,
             unsettled=sum(backlog.values()),
             settled=sorted(row.object_id for row in rows if row.outcome is not None),
             finished=sorted(row.bref for row in pending if row.is_done),
@@ -292,8 +294,8 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_outbound(r) for r in rows if r.direction is Direction.OWN and _can_be_withdrawn(r)][:limit]
         case u.Unfinished(first, last, limit):
             return [copy_pending(r) for r in _pending(tables) if not r.is_done and first <= r.bref <= last][:limit]
-        case u.Waiting(user, after, limit):
-            return _waiting(tables, unit, user, after, limit)
+        case u.Waiting() | u.WaitingTracks():
+            return _waiting(tables, unit, query)
         case u.FirstInOrder(store, order_key):
             key = (store, order_key)
             new = [r for r in _new(tables) if (str(r.lk0.store), r.order_key) == key]
@@ -347,15 +349,20 @@ def _new(tables: Tables) -> Iterator[Pending]:
 def _unsent(tables: Tables, unit: Unit, query: u.Unsent) -> Iterator[Outbound]:
     left, octets = query.limit, query.max_bytes
     for row in _outbound(tables, lambda r: r.ss_status is SendStatus.SS_INIT and r.outcome is None and not r.held):
-        if row.dest == query.dest and row.object_id > query.after and left > 0 and octets > 0:
+        is_there = (row.dest, row.source, row.priority) == (query.dest, query.source, query.priority)
+        if is_there and row.object_id > query.after and left > 0 and octets > 0:
             unit.bodies.setdefault(row.object_id, tables.bodies[row.object_id])
             left -= 1
             octets -= row.size
             yield copy_outbound(row)
 
 
-def _waiting(tables: Tables, unit: Unit, user: str, after: int, limit: int) -> list[Pending]:
-    rows = [copy_pending(r) for r in _new(tables) if r.bref > after and r.target.user == user][:limit]
+def _waiting(tables: Tables, unit: Unit, query: u.Waiting | u.WaitingTracks) -> list[Any]:
+    if isinstance(query, u.WaitingTracks):
+        return sorted({(r.source, r.priority) for r in _pending(tables) if r.target.user == query.user})
+    track = query.user, query.source, query.priority
+    here = (r for r in _new(tables) if r.bref > query.after and (r.target.user, r.source, r.priority) == track)
+    rows = [copy_pending(r) for r in here][: query.limit]
     unit.pending_bodies.update((row.bref, tables.pending_bodies[row.bref]) for row in rows)
     return rows
 

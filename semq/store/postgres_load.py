@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg.pq.abc import PGresult
 
-from semq.store.postgres_pack import Param, int8, int8s, moment, texts
+from semq.store.postgres_pack import Param, int2, int8, int8s, moment, texts
 from semq.store.postgres_rows import outbound_of, pending_of, read_lk0, recorded_of
 from semq.store.postgres_wire import Rows, Wire
 from semq.store.rows import (
@@ -42,6 +42,7 @@ from semq.store.unit import (
     Unsent,
     Unsettled,
     Waiting,
+    WaitingTracks,
 )
 from semq.umx_t.locator import Pos
 
@@ -205,10 +206,21 @@ def _read_submitted(unit: Unit, rows: Rows) -> list[Any]:
 
 
 _ANY_SIZE = int8(1 << 62)
+
+
+def _track(query: Unsent) -> list[Param]:
+    """The source and priority of rows that are not the many: own ones of priority 0, which have no index for it."""
+    return [query.source.encode(), int2(query.priority)] if query.source or query.priority else []
+
+
 # Query | its parameters | how its rows are read.
 _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], list[Any]]]] = {
-    Unsent: (lambda q: [q.dest.encode(), int8(q.after), int8(q.limit), int8(q.max_bytes)], _read_unsent),
-    Waiting: (lambda q: [q.user.encode(), int8(q.after), int8(q.limit), _ANY_SIZE], _read_waiting),
+    Unsent: (lambda q: [q.dest.encode(), int8(q.after), int8(q.limit), int8(q.max_bytes), *_track(q)], _read_unsent),
+    Waiting: (
+        lambda q: [q.user.encode(), int8(q.after), int8(q.limit), _ANY_SIZE, q.source.encode(), int2(q.priority)],
+        _read_waiting,
+    ),
+    WaitingTracks: (lambda q: [q.user.encode()], lambda unit, rows: [(source, priority) for source, priority in rows]),
     Unsettled: (lambda q: [int8(q.first), int8(q.last), int8(q.limit)], _read_outbound),
     Unfinished: (lambda q: [int8(q.first), int8(q.last), int8(q.limit)], _read_pending),
     FirstInOrder: (lambda q: [q.store.encode(), q.order_key.encode()], _read_pending),
@@ -228,4 +240,5 @@ def _query(query: Query) -> tuple[Ask, Put]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.found[query] = read(unit, rows)
 
-    return (type(query).__name__, params(query)), put
+    name = "UnsentTrack" if isinstance(query, Unsent) and _track(query) else type(query).__name__
+    return (name, params(query)), put

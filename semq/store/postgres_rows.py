@@ -76,6 +76,8 @@ def outbound_values(row: Outbound) -> Values:
         row.size,
         microseconds(row.accepted_at),
         _moment(row.expires_at),
+        row.source,
+        row.priority,
     )
 
 
@@ -104,7 +106,7 @@ def outbound_of(values: Values) -> Outbound:
     (
         object_id, direction, lk0, _inc, sid, dest, user, save_fwd, ack2, ss_status, att, prev_inc, prev_sid, order_key,
         domain, type_, subtype, key, token, custodian, void, lost, has_payload, held, parked, outcome, code, words,
-        digest, size, accepted_at, expires_at,
+        digest, size, accepted_at, expires_at, _source, priority,
     ) = values  # fmt: skip
     node_type, _, node_id = dest.partition(".")
     return Outbound(
@@ -133,6 +135,7 @@ def outbound_of(values: Values) -> Outbound:
         size,
         accepted_at,
         expires_at or 0,
+        priority,
     )
 
 
@@ -164,6 +167,8 @@ def pending_values(row: Pending) -> Values:
         row.size,
         microseconds(row.received_at),
         row.proved,
+        row.source,
+        row.priority,
     )
 
 
@@ -173,6 +178,7 @@ def pending_of(values: Values) -> Pending:
         bref, lk0, _store, _inc, _object_id, sid, target, user, save_fwd, ack2, status, lk1, p_ack, s_ack, app_status,
         deliveries, prev_inc, prev_sid, order_key, domain, type_, subtype, key, code, words, digest, size, received_at,
         proved,
+        _source, priority,
     ) = values  # fmt: skip
     node_type, _, node_id = target.partition(".")
     return Pending(
@@ -196,6 +202,7 @@ def pending_of(values: Values) -> Pending:
         size,
         received_at,
         proved,
+        priority,
     )
 
 

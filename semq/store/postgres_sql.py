@@ -101,15 +101,38 @@ QUERY: dict[str, str] = {
         "object_id",
         f"""SELECT * FROM tb_0031
             WHERE dest = $1::text AND object_id > $2::bigint AND ss_status = {INIT} AND NOT held AND outcome IS NULL
+                AND source = '' AND priority = 0
+            ORDER BY object_id LIMIT $3::bigint""",
+    ),
+    "UnsentTrack": _with_bodies(
+        "tb_0031",
+        "object_id",
+        f"""SELECT * FROM tb_0031
+            WHERE dest = $1::text AND source = $5::text AND priority = $6::smallint AND object_id > $2::bigint
+                AND (source <> '' OR priority > 0)
+                AND ss_status = {INIT} AND NOT held AND outcome IS NULL
             ORDER BY object_id LIMIT $3::bigint""",
     ),
     "Waiting": _with_bodies(
         "tb_0030",
         "bref",
         f"""SELECT * FROM tb_0030
-            WHERE target_user = $1::text AND bref > $2::bigint AND app_status = {NEW}
+            WHERE target_user = $1::text AND source = $5::text AND priority = $6::smallint AND bref > $2::bigint
+                AND app_status = {NEW}
             ORDER BY bref LIMIT $3::bigint""",
     ),
+    # From each pair to the next one by the index: what it costs grows with their number, not with the rows.
+    "WaitingTracks": """
+        WITH RECURSIVE track AS (
+            (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)
+            UNION ALL
+            SELECT next.source, next.priority FROM track CROSS JOIN LATERAL (
+                SELECT source, priority FROM tb_0030
+                WHERE target_user = $1::text AND (source, priority) > (track.source, track.priority)
+                ORDER BY source, priority LIMIT 1
+            ) next
+        )
+        SELECT source, priority FROM track""",
     "Unsettled": f"""
         SELECT {OUT} FROM tb_0031
         WHERE object_id BETWEEN $1::bigint AND $2::bigint AND outcome IS NULL AND ss_status > {INIT}

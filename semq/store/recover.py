@@ -34,7 +34,13 @@ EDGES = f"""
     ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
     WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
     ORDER BY u.dest, u.inc, u.sid"""
-BACKLOG = "SELECT dest, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest"
+# A node of a version before these columns may have written until now.
+SOURCE = "split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2)"
+SOURCES = (
+    f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
+    f"UPDATE tb_0030 SET source = {SOURCE} WHERE source = ''",
+)
+BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
 SETTLED = "SELECT object_id FROM tb_0031 WHERE outcome IS NOT NULL ORDER BY object_id"
 IS_DONE = f"""(
     app_status <> {AppStatus.NEW:d}
@@ -58,9 +64,13 @@ async def recover(
         lease = await leases.take(connection, owner)
         store_uuid, boot = await _one(connection, MET, (new_uuid,))
         await connection.execute(INCARNATION, (incarnation, boot))
+        for statement in SOURCES:
+            await connection.execute(statement)
         recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))
         recovered.streams = [state async for state in _streams(connection)]
-        recovered.backlog = dict([row async for row in _stream(connection, BACKLOG)])
+        async for dest, source, priority, waiting in _stream(connection, BACKLOG):
+            recovered.tracks.append((dest, source, priority))
+            recovered.backlog[dest] = recovered.backlog.get(dest, 0) + waiting
         recovered.unsettled = sum(recovered.backlog.values())
         recovered.settled = [row[0] async for row in _stream(connection, SETTLED)]
         recovered.finished = [row[0] async for row in _stream(connection, FINISHED)]

@@ -75,6 +75,12 @@ class Outbound:
     size: int = 0
     accepted_at: int = 0
     expires_at: int = 0
+    priority: int = 0
+
+    @property
+    def source(self) -> str:
+        """Whose copy it is, for turns among those that the platform holds; empty for an own row."""
+        return str(self.lk0.node) if self.direction is Direction.RELAYED else ""
 
     @property
     def dest(self) -> str:
@@ -114,6 +120,12 @@ class Pending:
     size: int = 0
     received_at: int = 0
     proved: bool = False  #: a seal or a signature proves that it comes from the institution that it names
+    priority: int = 0
+
+    @property
+    def source(self) -> str:
+        """The institution that it came from, for turns among those of one user."""
+        return str(self.lk0.node)
 
     @property
     def is_class3(self) -> bool:

@@ -34,12 +34,17 @@ from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """Rows of tb_0031 in SS_INIT for one destination node, not held, in order of object_id, with their bodies."""
+    """Rows of tb_0031 in SS_INIT for one destination node, not held, in order of object_id, with their bodies.
+
+    Of one source (empty: own rows) and one priority.
+    """
 
     dest: str
     after: int  #: object_id, exclusive
     limit: int
     max_bytes: int = 1 << 62  #: stop after the row that reaches this many payload bytes
+    source: str = ""
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +67,21 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows of tb_0030 with app_status NEW for one user of the node, in order of bref, with their bodies."""
+    """Rows of tb_0030 with app_status NEW for one user, from one source and of one priority, in order of bref, with
+    their bodies."""
 
     user: str
+    source: str
+    priority: int
     after: int  #: bref, exclusive
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTracks:
+    """Sources and priorities of the rows of tb_0030 for one user, as pairs; of some, all rows may be handled."""
+
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +171,7 @@ Query = (
     | Unsettled
     | Unfinished
     | Waiting
+    | WaitingTracks
     | FirstInOrder
     | StreamsTo
     | Expired
@@ -381,6 +397,7 @@ class Recovered:
     first_id: int
     streams: list[StreamState] = field(default_factory=list)
     backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
+    tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: their destinations, sources and priorities
     unsettled: int = 0  #: rows of tb_0031 without an outcome
     settled: list[int] = field(default_factory=list)  #: rows that have an outcome and wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup

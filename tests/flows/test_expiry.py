@@ -123,7 +123,7 @@ def test_a_copy_that_was_recorded_in_time_stays_so_when_a_late_one_comes() -> No
     for row in trio.hub_store.tables.outbound.values():
         row.ss_status = SendStatus.SS_INIT  # as after an answer that was overtaken
     trio.connect(trio.b)
-    trio.hub.holding.pump.wake(str(trio.b.address), 0)
+    trio.hub.holding.pump.wake_all(str(trio.b.address))
     trio.connect(trio.a)
     trio.later(60)
     assert trio.b.app.payloads == [b"x"]

@@ -73,7 +73,7 @@ def test_a_claim_that_meets_the_end_of_the_window_closes_no_lane_that_has_opened
 ) -> None:
     trio, first, second = one_sent_one_waiting(window=1)
     say(trio, first, **news)
-    trio.a.engine.rows.pump.wake(TO, second.object_id)
+    trio.a.engine.rows.pump.wake(second)
     trio.settle()
     assert sent(trio) == then
 
@@ -81,7 +81,7 @@ def test_a_claim_that_meets_the_end_of_the_window_closes_no_lane_that_has_opened
 def test_what_is_accepted_while_a_claim_finds_nothing_goes_with_the_next() -> None:
     trio = Trio()
     trio.a.send(b"x")
-    trio.a.engine.rows.pump.wake(TO)
+    trio.a.engine.rows.pump.wake_track(TO, "", 0)
     trio.settle()
     assert trio.b.app.payloads == [b"x"]
 

@@ -35,6 +35,7 @@ from semq.store.unit import (
     Unsent,
     Unsettled,
     Waiting,
+    WaitingTracks,
 )
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
@@ -90,6 +91,7 @@ def own(number: int, variant: int = 0) -> Outbound:
         save_fwd,
         ack2=variant % 3 != 0,
         order_key=KEYS[variant % 3] if save_fwd is SaveFwd.MUST else "",
+        priority=variant % 3 * 2,
         app_key=AppKey("trade", "order", "", f"S{number:04}/ü") if variant % 2 else NO_KEY,
         token=f"token-{number}" if variant % 5 == 0 else None,
         digest=bytes([variant % 256]) * 32,
@@ -229,6 +231,7 @@ def _pending(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arriva
         lk1=LK1(1, 2, number) if variant % 3 else None,
         prev=Pos(source.inc, number - 1) if variant % 2 else None,
         order_key=KEYS[variant % 3],
+        priority=variant % 3 * 2,
         reason=("SEMQ-5001", "cannot open") if status is Arrival.REJ else None,
         size=len(body_of(number).payload),
         received_at=NOW,
@@ -306,10 +309,12 @@ def _all_needs() -> Needs:
 ALL_NEEDS = _all_needs()
 
 QUERIES: tuple[Query, ...] = (
-    *(Unsent(str(dest.node), after, limit, octets) for dest in DESTS for after in (0, 4) for limit in (2, 99)
-      for octets in (3000, 1 << 62)),
+    *(Unsent(str(dest.node), after, limit, octets, source, priority) for dest in DESTS for after in (0, 4)
+      for limit in (2, 99) for octets in (3000, 1 << 62) for source in ("", "1.a") for priority in (0, 4)),
     Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
-    Waiting("", 0, 99), Waiting("buyer", 3, 2), StreamsTo("1.56001"), StreamsTo("1.nobody"),
+    *(Waiting(user, str(source.store.node), priority, after, 9) for user in ("", "buyer") for source in SOURCES
+      for priority in (0, 4) for after in (0, 3)),
+    WaitingTracks(""), WaitingTracks("buyer"), WaitingTracks("nobody"), StreamsTo("1.56001"), StreamsTo("1.nobody"),
     Expired(NOW + 7, 99), Expired(NOW - 1, 99),
     *(FirstInOrder(str(source.store), key) for source in SOURCES for key in KEYS if key),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from tests.store.test_postgres import opened
 
 MASTER, SECRET = b"a master key of some length", b"PLANTED quince brandy"
 LK, B = LK0(1, "10008", 1, 1, 7, 1), Address(1, "56001")
-FOUND = Needs(bodies={1, 2}, queries={Unsent(str(B), 0, 10), Waiting("", 0, 10)})
+FOUND = Needs(bodies={1, 2}, queries={Unsent(str(B), 0, 10), Waiting("", str(LK.node), 0, 0, 10)})
 
 
 def vault(salt: int = 0, master: bytes = MASTER) -> Vault:

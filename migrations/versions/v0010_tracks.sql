@@ -1,0 +1,73 @@
+ALTER TABLE tb_0031 ADD COLUMN source TEXT DEFAULT '' NOT NULL, ADD COLUMN priority SMALLINT DEFAULT 0 NOT NULL;
+ALTER TABLE tb_0030 ADD COLUMN source TEXT DEFAULT '' NOT NULL, ADD COLUMN priority SMALLINT DEFAULT 0 NOT NULL;
+UPDATE tb_0031 SET source = split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2) WHERE direction = 520;
+UPDATE tb_0030 SET source = split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2);
+CREATE INDEX tb_0031_track ON tb_0031 (dest, source, priority, object_id) WHERE source <> '' OR priority > 0;
+CREATE INDEX tb_0030_track ON tb_0030 (target_user, source, priority, bref);
+DROP INDEX tb_0030_user;
+
+-- Take documents for the caller's transaction: nobody else is given them until it ends. Advisory locks, not row locks: an
+-- application that thinks for long must never hold up the node's writer. Sources take turns, in an order that changes with each
+-- call, and of one source the highest priority comes first; each candidate is one look at the index.
+CREATE OR REPLACE FUNCTION semq_receive(inbox_user text DEFAULT '', at_most int DEFAULT 1) RETURNS SETOF semq_inbox
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    sources text[];
+    levels smallint[];
+    passed bigint[];
+    place int := 0;
+    candidate bigint;
+    document semq_inbox;
+    taken int := 0;
+BEGIN
+    inbox_user := coalesce(inbox_user, '');
+    WITH RECURSIVE one AS (
+        (SELECT p.source FROM tb_0030 p WHERE p.target_user = semq_receive.inbox_user ORDER BY p.source LIMIT 1)
+        UNION ALL
+        SELECT next.source FROM one CROSS JOIN LATERAL (
+            SELECT p.source FROM tb_0030 p
+            WHERE p.target_user = semq_receive.inbox_user AND p.source > one.source ORDER BY p.source LIMIT 1
+        ) next
+    )
+    SELECT array_agg(one.source ORDER BY random()) INTO sources FROM one;
+    levels := array_fill(10::smallint, ARRAY[coalesce(cardinality(sources), 0)]);
+    passed := array_fill(NULL::bigint, ARRAY[coalesce(cardinality(sources), 0)]);
+    WHILE taken < at_most AND cardinality(sources) > 0 LOOP
+        place := place % cardinality(sources) + 1;
+        candidate := NULL;
+        IF passed[place] IS NOT NULL THEN
+            SELECT p.bref INTO candidate FROM tb_0030 p
+            WHERE p.target_user = semq_receive.inbox_user AND p.source = sources[place] AND p.priority = levels[place]
+                AND p.bref > passed[place] AND p.app_status = 310 AND p.status = 410
+            ORDER BY p.bref LIMIT 1;
+        END IF;
+        IF candidate IS NULL THEN
+            levels[place] := (
+                SELECT p.priority FROM tb_0030 p
+                WHERE p.target_user = semq_receive.inbox_user AND p.source = sources[place] AND p.priority < levels[place]
+                ORDER BY p.priority DESC LIMIT 1
+            );
+            passed[place] := -1;
+            IF levels[place] IS NULL THEN
+                sources := sources[:place - 1] || sources[place + 1:];
+                levels := levels[:place - 1] || levels[place + 1:];
+                passed := passed[:place - 1] || passed[place + 1:];
+            END IF;
+            place := place - 1;
+            CONTINUE;
+        END IF;
+        passed[place] := candidate;
+        -- Read under the lock: another transaction may have finished it since it was found.
+        IF pg_try_advisory_xact_lock(hashtextextended('semq_inbox', candidate)) THEN
+            SELECT i.* INTO document FROM semq_inbox i WHERE i.bref = candidate;
+            IF FOUND THEN
+                taken := taken + 1;
+                RETURN NEXT document;
+            ELSE
+                place := place - 1;  -- its source still has its turn
+            END IF;
+        ELSE
+            place := place - 1;
+        END IF;
+    END LOOP;
+END $$;

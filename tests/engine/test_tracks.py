@@ -1,0 +1,72 @@
+"""Turns of sources and order of priorities among what waits, behind cursors that never jump over a row."""
+
+from semq.engine.tracks import SOURCES_AT_ONCE, Pick, Tracks, level, shares
+
+
+def names(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
+    """Of each source the first track."""
+    return [(pick.track.source, pick.track.priority, pick.limit) for pick, *_ in picks]
+
+
+def test_the_priorities_of_amqp_are_ten() -> None:
+    assert [level(priority) for priority in (-1, 0, 1, 9, 10, 255)] == [0, 0, 1, 9, 9, 9]
+
+
+def test_shares_are_equal_but_for_the_rest() -> None:
+    assert shares(["a", "b", "c"], 10) == [("a", 4), ("b", 3), ("c", 3)]
+    assert shares(["a", "b", "c"], 2) == [("a", 1), ("b", 1)]
+    assert shares([], 10) == []
+    assert len(shares([str(n) for n in range(100)], 1000)) == SOURCES_AT_ONCE
+
+
+def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
+    tracks = Tracks()
+    assert not tracks.ready
+    assert not tracks.behind
+    tracks.wake("flood", 0)
+    tracks.wake("flood", 9)
+    tracks.wake("quiet", 3)
+    assert names(tracks.pick(1)) == [("flood", 9, 1)]
+    assert names(tracks.pick(1)) == [("quiet", 3, 1)]
+    ((pick, second),) = tracks.pick(1)
+    assert names([[pick]]) == [("flood", 9, 1)]
+    assert second.track.priority == 0  # for what the first leaves
+    tracks.looked(pick, 7, found=False)  # that track is worked off
+    assert names(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
+
+
+def test_what_came_back_during_a_look_is_not_jumped_over() -> None:
+    tracks = Tracks()
+    tracks.wake("a", 0)
+    ((pick,),) = tracks.pick(10)
+    tracks.wake("a", 0, 4)
+    tracks.looked(pick, 8, found=False)
+    ((again,),) = tracks.pick(10)
+    assert again.after == 3
+    tracks.looked(again, 20, found=True)
+    ((last,),) = tracks.pick(10)
+    assert last.after == 20
+    tracks.looked(last, 20, found=False)
+    assert not tracks.behind
+
+
+def test_a_track_beyond_the_window_holds_up_no_other() -> None:
+    tracks = Tracks()
+    tracks.wake("", 9)
+    tracks.wake("", 0)
+    ((pick, _),) = tracks.pick(10)
+    tracks.looked(pick, 5, found=True, blocked=True)
+    ((low,),) = tracks.pick(10)
+    assert low.track.priority == 0
+    tracks.looked(low, 9, found=False)
+    assert tracks.behind
+    assert not tracks.ready
+    tracks.wake("", 9)  # behind the one that may not go
+    assert not tracks.ready
+    tracks.unblock()
+    assert names(tracks.pick(10)) == [("", 9, 10)]
+    tracks.looked(tracks.pick(10)[0][0], 6, found=True, blocked=True)
+    tracks.wake("", 9, 2)  # before it
+    assert names(tracks.pick(10)) == [("", 9, 10)]
+    tracks.wake_all(1)
+    assert tracks.pick(10)[0][0].after == 0

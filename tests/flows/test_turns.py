@@ -1,0 +1,211 @@
+"""Whose turn it is: sources one after the other, the highest priority of each first, at every place where documents
+wait; and what waits for something else costs nothing meanwhile."""
+
+from dataclasses import replace as changed
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
+
+from semq.engine.order import FindNext
+from semq.engine.ports import Submission
+from semq.store.unit import Unsent, Waiting, Work
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.envelope import Attributes, Data, Envelope
+from semq.umx_t.locator import LK0, Pos
+from tests.flows.trio import CLEAN, SETTINGS, Local, Trio
+
+FLOOD, QUIET = Address(1, "77001"), Address(1, "88001")
+
+
+def send(node: Local, *bodies: bytes, priority: int = 0, order_key: str = "") -> None:
+    attributes = Attributes(priority=priority, order_key=order_key)
+    node.engine.submit(
+        [
+            Submission(parse_address("56001"), attributes, body, node.accepted.append, node.refused.append)
+            for body in bodies
+        ]
+    )
+
+
+def copy(source: Address, number: int, priority: int = 0, order_key: str = "", **facts: Any) -> Data:
+    body = f"{source.id} {number}".encode()
+    known = Envelope(
+        source=source, target=Address(1, "56001"), lk0=LK0(1, source.id, 1, 1, 5, number + 1), sid=number,
+        attributes=Attributes(priority=priority, order_key=order_key), digest=sha256(body).digest(),
+    )  # fmt: skip
+    return Data(replace(known, **facts), body)
+
+
+def away() -> Trio:
+    """B's application takes nothing yet."""
+    trio = Trio()
+    trio.b.app.places, trio.b.app.acks = 0, False
+    return trio
+
+
+def take(trio: Trio, count: int) -> list[bytes]:
+    """B's application takes so many documents, one after the other."""
+    trio.b.app.places = 1
+    taken: list[bytes] = []
+    while len(taken) < count:
+        trio.b.engine.handing.feed("")
+        trio.b.store.run_all()
+        (delivery,) = trio.b.app.held
+        taken.append(delivery.payload)
+        trio.b.app.held.clear()
+        trio.b.engine.handing.finish([delivery.bref])
+        trio.b.store.run_all()
+    return taken
+
+
+def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
+    trio = away()
+    trio.b.hear(*(copy(FLOOD, n) for n in range(300)))
+    trio.b.hear(*(copy(QUIET, n) for n in range(5)))
+    trio.b.store.run_all()
+    first = take(trio, 10)
+    assert [body for body in first if body.startswith(b"88001")] == [b"88001 %d" % n for n in range(5)]
+    assert [body for body in first if body.startswith(b"77001")] == [b"77001 %d" % n for n in range(5)]
+
+
+def test_a_flood_of_order_keys_keeps_no_other_source_waiting() -> None:
+    """Each key has its own next document; together they are one source."""
+    trio = away()
+    trio.b.hear(*(copy(FLOOD, n, order_key=f"k{n % 50}") for n in range(200)))
+    trio.b.hear(*(copy(QUIET, n) for n in range(5)))
+    trio.b.store.run_all()
+    first = take(trio, 12)
+    assert sum(body.startswith(b"88001") for body in first) == 5
+
+
+def test_an_inbox_gives_by_priority_within_a_source_and_keeps_an_order() -> None:
+    trio = away()
+    trio.b.hear(copy(QUIET, 0, 0), copy(QUIET, 1, 4), copy(QUIET, 2, 9), copy(QUIET, 3, 9), copy(QUIET, 4, 200))
+    trio.b.hear(copy(FLOOD, 0, 0, "k"), copy(FLOOD, 1, 9, "k", prev=Pos(5, 0)), copy(FLOOD, 2, 5, "k", prev=Pos(5, 1)))
+    trio.b.store.run_all()
+    given = take(trio, 8)
+    assert [body for body in given if body.startswith(b"88001")] == [b"88001 %d" % n for n in (2, 3, 4, 1, 0)]
+    assert [body for body in given if body.startswith(b"77001")] == [b"77001 %d" % n for n in (0, 1, 2)]
+
+
+def test_after_a_restart_the_inbox_knows_all_sources_and_priorities() -> None:
+    trio = away()
+    trio.b.hear(*(copy(FLOOD, n) for n in range(30)), copy(QUIET, 0, 3), copy(QUIET, 1, 7))
+    trio.b.store.run_all()
+    trio.b.crash()
+    trio.b.store.run_all()
+    assert set(take(trio, 4)) >= {b"88001 1", b"88001 0"}
+
+
+def test_what_waits_at_the_sender_leaves_by_priority() -> None:
+    trio = Trio(connected=False)
+    for number, priority in enumerate((0, 5, 0, 9, 5)):
+        send(trio.a, b"%d" % number, priority=priority)
+        trio.settle()
+    trio.connect(trio.b)
+    trio.connect(trio.a)
+    trio.settle()
+    assert trio.a.up is not None
+    assert [bytes(frame.body) for frame in trio.a.up.sent if isinstance(frame, Data)] == [b"3", b"1", b"4", b"0", b"2"]
+    trio.later(60)
+    assert trio.a.rows == trio.b.rows == CLEAN
+
+
+def test_an_urgent_document_passes_those_that_wait_but_not_its_order() -> None:
+    trio = Trio(connected=False)
+    send(trio.a, *(b"%d" % n for n in range(5)))
+    send(trio.a, b"first", order_key="k")
+    send(trio.a, b"second", order_key="k", priority=9)
+    trio.settle()
+    trio.connect(trio.b)
+    trio.connect(trio.a)
+    trio.later(60)
+    given = trio.b.app.payloads
+    assert given.index(b"first") < given.index(b"second")
+    assert sorted(given) == sorted([b"0", b"1", b"2", b"3", b"4", b"first", b"second"])
+    assert trio.a.rows == trio.b.rows == CLEAN
+
+
+def test_what_lies_beyond_the_window_waits_for_the_others_only() -> None:
+    """Urgent documents that the window does not admit yet must not stop those that would move it."""
+    trio = Trio(changed(SETTINGS, window=3), connected=False)
+    send(trio.a, *(b"%d" % n for n in range(6)))
+    send(trio.a, b"urgent", priority=9)
+    trio.settle()
+    trio.connect(trio.b)
+    trio.connect(trio.a)
+    trio.later(120)
+    assert sorted(trio.b.app.payloads) == [b"0", b"1", b"2", b"3", b"4", b"5", b"urgent"]
+    assert trio.a.rows == trio.b.rows == CLEAN
+
+
+def test_the_hub_s_backlog_leaves_by_turns_and_priority() -> None:
+    trio = Trio()
+    flood, quiet = Local(trio, FLOOD.id), Local(trio, QUIET.id)
+    trio.nodes += [flood, quiet]
+    trio.directory.addresses += [FLOOD, QUIET]
+    for node in (flood, quiet):
+        trio.connect(node)
+    trio.settle()
+    trio.cut(trio.b)
+    send(flood, *(b"flood %d" % n for n in range(100)))
+    trio.settle()
+    send(quiet, b"quiet 0")
+    send(quiet, b"quiet 9", priority=9)
+    trio.settle()
+    assert trio.held == 102
+    trio.connect(trio.b)
+    assert trio.b.down is not None
+    trio.b.down.room = 4
+    trio.settle()
+    sent = [bytes(frame.body) for frame in trio.b.down.sent if isinstance(frame, Data)]
+    assert sent[:2] == [b"flood 0", b"quiet 9"]
+    assert sent.index(b"quiet 0") <= 5
+    trio.crash_hub()
+    for node in trio.nodes:
+        trio.connect(node)
+    trio.later(120)
+    assert len(set(trio.b.app.payloads)) == 102
+    assert trio.held == 0
+
+
+def looks(trio: Trio) -> list[Work]:
+    """Pieces of work that look for documents to give, from now on."""
+    seen: list[Work] = []
+    post = trio.b.engine.core.post
+
+    def counted(work: Work) -> None:
+        if isinstance(work, FindNext) or any(isinstance(query, Waiting | Unsent) for query in work.needs.queries):
+            seen.append(work)
+        post(work)
+
+    trio.b.engine.core.post = counted  # type: ignore[method-assign]
+    return seen
+
+
+def test_orders_that_wait_for_what_has_not_arrived_cost_nothing_while_others_go_on() -> None:
+    """Each of 300 keys waits for its first document; a stream of others is given meanwhile."""
+    trio = Trio()
+    blocked = 300
+    trio.b.hear(
+        *(copy(FLOOD, 10_000 + n, order_key=f"k{n}", prev=Pos(5, n), floor=0) for n in range(blocked)),
+    )
+    trio.settle()
+    assert len(trio.b.engine.handing.orders) == blocked
+    seen = looks(trio)
+    for n in range(50):
+        trio.b.hear(copy(QUIET, n))
+        trio.settle()
+    assert len(trio.b.app.payloads) == 50
+    assert len(seen) <= 50 * 4
+    # The floor passes ten of them: these are looked at, and no others.
+    seen.clear()
+    trio.b.engine.receiver.desk.unblocked(*floor_of(trio, 10))
+    trio.settle()
+    assert len(seen) <= 10 * 3
+
+
+def floor_of(trio: Trio, floor: int) -> Any:
+    (key,) = (key for key in trio.b.store.tables.in_streams if key.store.id == FLOOD.id)
+    return key, floor, None
