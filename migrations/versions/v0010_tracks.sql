@@ -37,15 +37,19 @@ BEGIN
         candidate := NULL;
         IF passed[place] IS NOT NULL THEN
             SELECT p.bref INTO candidate FROM tb_0030 p
-            WHERE p.target_user = semq_receive.inbox_user AND p.source = sources[place] AND p.priority = levels[place]
-                AND p.bref > passed[place] AND p.app_status = 310 AND p.status = 410
-            ORDER BY p.bref LIMIT 1;
+            WHERE p.target_user = semq_receive.inbox_user AND p.app_status = 310 AND p.status = 410
+                -- As ranges: with equalities the order would be that of the primary key too, over the rows of all sources.
+                AND (p.source, p.priority, p.bref) > (sources[place], levels[place], passed[place])
+                AND (p.source, p.priority, p.bref) < (sources[place], levels[place], 9223372036854775807)
+            ORDER BY p.source, p.priority, p.bref LIMIT 1;
         END IF;
         IF candidate IS NULL THEN
             levels[place] := (
                 SELECT p.priority FROM tb_0030 p
-                WHERE p.target_user = semq_receive.inbox_user AND p.source = sources[place] AND p.priority < levels[place]
-                ORDER BY p.priority DESC LIMIT 1
+                WHERE p.target_user = semq_receive.inbox_user
+                    AND (p.source, p.priority) >= (sources[place], 0::smallint)
+                    AND (p.source, p.priority) < (sources[place], levels[place])
+                ORDER BY p.source DESC, p.priority DESC LIMIT 1
             );
             passed[place] := -1;
             IF levels[place] IS NULL THEN

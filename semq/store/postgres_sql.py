@@ -95,6 +95,8 @@ def _with_bodies(table: str, key: str, rows: str) -> str:
         ORDER BY {key}"""
 
 
+# Of one source and priority, as ranges: with equalities the order would be that of the primary key too, over all rows.
+LAST = 2**63 - 1
 QUERY: dict[str, str] = {
     "Unsent": _with_bodies(
         "tb_0031",
@@ -108,18 +110,20 @@ QUERY: dict[str, str] = {
         "tb_0031",
         "object_id",
         f"""SELECT * FROM tb_0031
-            WHERE dest = $1::text AND source = $5::text AND priority = $6::smallint AND object_id > $2::bigint
-                AND (source <> '' OR priority > 0)
+            WHERE dest = $1::text AND (source <> '' OR priority > 0)
+                AND (source, priority, object_id) > ($5::text, $6::smallint, $2::bigint)
+                AND (source, priority, object_id) < ($5::text, $6::smallint, {LAST})
                 AND ss_status = {INIT} AND NOT held AND outcome IS NULL
-            ORDER BY object_id LIMIT $3::bigint""",
+            ORDER BY source, priority, object_id LIMIT $3::bigint""",
     ),
     "Waiting": _with_bodies(
         "tb_0030",
         "bref",
         f"""SELECT * FROM tb_0030
-            WHERE target_user = $1::text AND source = $5::text AND priority = $6::smallint AND bref > $2::bigint
-                AND app_status = {NEW}
-            ORDER BY bref LIMIT $3::bigint""",
+            WHERE target_user = $1::text AND app_status = {NEW}
+                AND (source, priority, bref) > ($5::text, $6::smallint, $2::bigint)
+                AND (source, priority, bref) < ($5::text, $6::smallint, {LAST})
+            ORDER BY source, priority, bref LIMIT $3::bigint""",
     ),
     # From each pair to the next one by the index: what it costs grows with their number, not with the rows.
     "WaitingTracks": """

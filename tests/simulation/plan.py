@@ -216,6 +216,7 @@ def _document(
             ack2=chance.choice(taste.acks),
             app_key=AppKey("simulated", "", "", token),
             order_key=chance.choice(taste.orders) if save_fwd is SaveFwd.MUST else "",
+            priority=(0, 0, 9, 0, 4)[sum(token.encode()) % 5],
             content_type=chance.choice((REFUSED, REFUSED_AT_TIMES)) if wants("refusal", 0.15) else "",
             expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if wants("expiry", 0.3) else 0,
         ),

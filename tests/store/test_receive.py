@@ -1,0 +1,87 @@
+"""``semq_receive`` and turns: no source waits behind another's flood, the highest priority of each comes first, and a
+call costs what it takes, not what waits."""
+
+import msgspec
+import psycopg
+
+INSERT = """
+    INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, sid, target, target_user, save_fwd, ack2, status,
+        received_at, source, priority)
+    SELECT n, %(node)s || '.1.1.5.' || n, %(node)s || '.1.1', 5, n, n, '1.56001', %(user)s, 3, true, 410, now(),
+        %(node)s, %(priority)s
+    FROM generate_series(%(first)s::bigint, %(last)s::bigint) n"""
+BODY = """
+    INSERT INTO tb_0030_body (bref, envelope, payload)
+    SELECT bref, %s, convert_to(lk0, 'UTF8') FROM tb_0030 ON CONFLICT DO NOTHING"""
+ENVELOPE = msgspec.msgpack.encode({"attributes": {}, "sender": ""})
+
+
+def wait(
+    connection: psycopg.Connection, node: str, first: int, last: int, priority: int = 0, user: str = ""
+) -> None:
+    """Documents of one institution wait."""
+    facts = {"node": node, "first": first, "last": last, "priority": priority, "user": user}
+    connection.execute(INSERT, facts)
+    connection.execute(BODY, [ENVELOPE])
+
+
+def taken(connection: psycopg.Connection, at_most: int, user: str = "") -> list[int]:
+    rows = connection.execute("SELECT bref FROM semq_receive(%s, %s)", [user, at_most]).fetchall()
+    return [row[0] for row in rows]
+
+
+def test_sources_take_turns_and_priorities_come_first(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        wait(connection, "1.77001", 1, 500)
+        wait(connection, "1.88001", 501, 502)
+        wait(connection, "1.88001", 503, 503, priority=9)
+        wait(connection, "1.99001", 504, 504, user="buyer")
+        found = taken(connection, 8)
+        assert sorted(found) == [1, 2, 3, 4, 5, 501, 502, 503]
+        assert [bref for bref in found if bref > 500] == [503, 501, 502]
+        assert [bref for bref in found if bref <= 500] == [1, 2, 3, 4, 5]
+        assert set(found[:2]) == {1, 503}
+        assert taken(connection, 9, "buyer") == [504]
+        assert taken(connection, 9, "nobody") == []
+
+
+def test_what_another_transaction_has_is_passed_over_and_a_finished_source_gives_its_turns_away(database: str) -> None:
+    with psycopg.connect(database) as connection, psycopg.connect(database) as other:
+        wait(connection, "1.77001", 1, 4)
+        wait(connection, "1.88001", 5, 6)
+        connection.commit()
+        assert len(taken(connection, 3)) == 3
+        rest = taken(other, 100)
+        assert len(rest) == 3
+        other.execute("SELECT semq_done(%s)", [rest[0]])
+        other.commit()
+        connection.rollback()
+        assert sorted([*taken(connection, 100), rest[0]]) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_call_reads_what_it_takes_and_not_what_waits(database: str) -> None:
+    """Counted by Postgres: rows of tb_0030 that were read for one document, with few and with many waiting."""
+
+    def read(connection: psycopg.Connection) -> int:
+        row = connection.execute(
+            "SELECT coalesce(pg_stat_get_xact_tuples_returned(c.oid), 0) + (SELECT coalesce(sum("
+            "pg_stat_get_xact_tuples_fetched(i.indexrelid)), 0) FROM pg_index i WHERE i.indrelid = c.oid)"
+            " FROM pg_class c WHERE c.relname = 'tb_0030'"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    costs = []
+    for many in (10, 3000):
+        with psycopg.connect(database) as connection:
+            connection.execute("TRUNCATE tb_0030, tb_0030_body")
+            wait(connection, "1.77001", 1, many)
+            wait(connection, "1.88001", many + 1, 2 * many, priority=3)
+            connection.commit()
+            connection.execute("ANALYZE tb_0030")
+            connection.commit()
+            before = read(connection)
+            assert len(taken(connection, 2)) == 2
+            costs.append(read(connection) - before)
+            connection.rollback()
+    assert costs[1] <= costs[0] + 20, costs
