@@ -16,9 +16,7 @@ BODY = """
 ENVELOPE = msgspec.msgpack.encode({"attributes": {}, "sender": ""})
 
 
-def wait(
-    connection: psycopg.Connection, node: str, first: int, last: int, priority: int = 0, user: str = ""
-) -> None:
+def wait(connection: psycopg.Connection, node: str, first: int, last: int, priority: int = 0, user: str = "") -> None:
     """Documents of one institution wait."""
     facts = {"node": node, "first": first, "last": last, "priority": priority, "user": user}
     connection.execute(INSERT, facts)
