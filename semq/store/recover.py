@@ -71,6 +71,7 @@ async def recover(
         async for dest, source, priority, waiting in _stream(connection, BACKLOG):
             recovered.tracks.append((dest, source, priority))
             recovered.backlog[dest] = recovered.backlog.get(dest, 0) + waiting
+        recovered.tracks.sort()
         recovered.unsettled = sum(recovered.backlog.values())
         recovered.settled = [row[0] async for row in _stream(connection, SETTLED)]
         recovered.finished = [row[0] async for row in _stream(connection, FINISHED)]

@@ -5,6 +5,7 @@ Each deed is a function of the unit alone, so the same deeds on two stores must 
 
 import asyncio
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -310,7 +311,7 @@ ALL_NEEDS = _all_needs()
 
 QUERIES: tuple[Query, ...] = (
     *(Unsent(str(dest.node), after, limit, octets, source, priority) for dest in DESTS for after in (0, 4)
-      for limit in (2, 99) for octets in (3000, 1 << 62) for source in ("", "1.a") for priority in (0, 4)),
+      for limit in (2, 99) for octets in (3000, 1 << 62) for source in ("", "1.10008") for priority in (0, 4)),
     Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
     *(Waiting(user, str(source.store.node), priority, after, 9) for user in ("", "buyer") for source in SOURCES
       for priority in (0, 4) for after in (0, 3)),
@@ -330,4 +331,4 @@ def look() -> tuple[Job, list[Unit]]:
     needs = Needs(queries=set(QUERIES))
     needs.add(ALL_NEEDS)
     seen: list[Unit] = []
-    return Job(seen.append, needs), seen
+    return Job(lambda unit: seen.append(deepcopy(unit)), needs), seen  # rows say nothing behind their unit
