@@ -1,7 +1,6 @@
 """The sender: claims its rows for the link, and hears receipts and answers about them (PROTOCOL.md section 5.1)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace as copied
 from typing import Any
 
 from msgspec.structs import replace
