@@ -147,7 +147,6 @@ class MemoryStore:
         for row in rows:
             if row.outcome is None:
                 backlog[row.dest] = backlog.get(row.dest, 0) + 1
-        tracks = sorted({(row.dest, row.source, row.priority) for row in rows if row.outcome is None})
         return Recovered(
             store_uuid=tables.store_uuid,
             boot=tables.boot,
@@ -155,7 +154,7 @@ class MemoryStore:
             first_id=first_id(tables.boot),
             streams=list(_stream_states(tables)),
             backlog=backlog,
-            tracks=tracks,
+            tracks=sorted({(row.dest, row.source, row.priority) for row in rows if row.outcome is None}),
             unsettled=sum(backlog.values()),
             settled=sorted(row.object_id for row in rows if row.outcome is not None),
             finished=sorted(row.bref for row in pending if row.is_done),
@@ -291,14 +290,17 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_outbound(r) for r in rows if first <= r.object_id <= last][:limit]
         case u.Expired(now, limit):
             rows = _outbound(tables, lambda r: r.outcome is None and not r.void and 0 < r.expires_at <= now)
-            return [copy_outbound(r) for r in rows if r.direction is Direction.OWN and _can_be_withdrawn(r)][:limit]
+            own = (r for r in rows if r.direction is Direction.OWN)
+            must, unsent = SaveFwd.MUST, SendStatus.SS_INIT
+            return [copy_outbound(r) for r in own if r.save_fwd is must or r.ss_status is unsent][:limit]
         case u.Unfinished(first, last, limit):
             return [copy_pending(r) for r in _pending(tables) if not r.is_done and first <= r.bref <= last][:limit]
         case u.Waiting() | u.WaitingTracks():
             return _waiting(tables, unit, query)
         case u.FirstInOrder(store, order_key):
             key = (store, order_key)
-            new = [r for r in _new(tables) if (str(r.lk0.store), r.order_key) == key]
+            same = (r for r in _pending(tables) if (str(r.lk0.store), r.order_key) == key)
+            new = [r for r in same if r.app_status is AppStatus.NEW]
             return [copy_pending(min(new, key=lambda r: r.lk0.object_id))] if new else []
         case u.StreamsTo(dest):
             return [copy_out_stream(stream) for key, stream in tables.out_streams.items() if key.dest == dest]
@@ -334,23 +336,16 @@ def _outbound(tables: Tables, wanted: Callable[[Outbound], bool]) -> Iterator[Ou
     return (tables.outbound[i] for i in sorted(tables.outbound) if wanted(tables.outbound[i]))
 
 
-def _can_be_withdrawn(row: Outbound) -> bool:
-    return row.save_fwd is SaveFwd.MUST or row.ss_status is SendStatus.SS_INIT
-
-
 def _pending(tables: Tables) -> Iterator[Pending]:
     return (tables.pending[i] for i in sorted(tables.pending))
 
 
-def _new(tables: Tables) -> Iterator[Pending]:
-    return (row for row in _pending(tables) if row.app_status is AppStatus.NEW)
-
-
 def _unsent(tables: Tables, unit: Unit, query: u.Unsent) -> Iterator[Outbound]:
-    left, octets = query.limit, query.max_bytes
+    left, octets, track = query.limit, query.max_bytes, (query.dest, query.source, query.priority)
     for row in _outbound(tables, lambda r: r.ss_status is SendStatus.SS_INIT and r.outcome is None and not r.held):
-        is_there = (row.dest, row.source, row.priority) == (query.dest, query.source, query.priority)
-        if is_there and row.object_id > query.after and left > 0 and octets > 0:
+        if left <= 0 or octets <= 0:
+            return
+        if (row.dest, row.source, row.priority) == track and row.object_id > query.after:
             unit.bodies.setdefault(row.object_id, tables.bodies[row.object_id])
             left -= 1
             octets -= row.size
@@ -361,8 +356,8 @@ def _waiting(tables: Tables, unit: Unit, query: u.Waiting | u.WaitingTracks) -> 
     if isinstance(query, u.WaitingTracks):
         return sorted({(r.source, r.priority) for r in _pending(tables) if r.target.user == query.user})
     track = query.user, query.source, query.priority
-    here = (r for r in _new(tables) if r.bref > query.after and (r.target.user, r.source, r.priority) == track)
-    rows = [copy_pending(r) for r in here][: query.limit]
+    new = (r for r in _pending(tables) if r.app_status is AppStatus.NEW and r.bref > query.after)
+    rows = [copy_pending(r) for r in new if (r.target.user, r.source, r.priority) == track][: query.limit]
     unit.pending_bodies.update((row.bref, tables.pending_bodies[row.bref]) for row in rows)
     return rows
 

@@ -39,7 +39,6 @@ from semq.store.unit import (
     Unsent,
     Unsettled,
     Waiting,
-    WaitingTracks,
     first_id,
 )
 from semq.umx_t.address import Address
@@ -317,7 +316,6 @@ def test_unsent(store: MemoryStore) -> None:
     )
     put(store, own(6, outcome=Outcome.CANCELLED), own(7, sid=0, size=5))
     assert ids(found(store, Unsent("1.b", 0, 9))) == [1, 4, 7]
-    assert ids(found(store, Unsent("1.b", 0, 9, source="1.c"))) == [5]
     assert ids(found(store, Unsent("1.b", 1, 2))) == [4, 7]
     assert ids(found(store, Unsent("1.b", 0, 9, max_bytes=6))) == [1, 4]
     assert found(store, Unsent("1.z", 0, 9)) == []
@@ -353,25 +351,10 @@ def test_unfinished_and_waiting(store: MemoryStore) -> None:
     put(store, received(5, target=Address(1, "a", "buyer")), received(6, -1, save_fwd=SaveFwd.DROP, ack2=False))
     assert ids(found(store, Unfinished(0, 9, 9))) == [1, 3, 4, 5, 6]
     assert ids(found(store, Unfinished(2, 4, 1))) == [3]
-    source = received(1).source
-    assert ids(found(store, Waiting("", source, 0, 0, 9))) == [1, 4, 6]
-    assert ids(found(store, Waiting("", source, 0, 1, 1))) == [4]
-    assert ids(found(store, Waiting("buyer", source, 0, 0, 9))) == [5]
-    assert ids(found(store, Waiting("", source, 1, 0, 9))) == ids(found(store, Waiting("", "1.zz", 0, 0, 9))) == []
-    assert see(store, queries={Waiting("buyer", source, 0, 0, 9)}).pending_bodies == {5: BODY}
-
-
-def test_tracks(store: MemoryStore) -> None:
-    source = received(1).source
-    put(store, received(1, priority=5), received(2), received(3, target=Address(1, "a", "buyer"), priority=9))
-    assert see(store, queries={WaitingTracks("")}).found == {WaitingTracks(""): [(source, 0), (source, 5)]}
-    assert ids(found(store, Waiting("", source, 5, 0, 9))) == [1]
-    put(store, own(1, priority=3), own(2), relayed(3))
-    assert ids(found(store, Unsent("1.b", 0, 9))) == [2]
-    assert ids(found(store, Unsent("1.b", 0, 9, priority=3))) == [1]
-    held = relayed(3)
-    assert ids(found(store, Unsent(held.dest, 0, 9, source=held.source))) == [3]
-    assert store.recover(7).tracks == sorted([("1.b", "", 0), ("1.b", "", 3), (held.dest, held.source, 0)])
+    assert ids(found(store, Waiting("", "1.c", 0, 0, 9))) == [1, 4, 6]
+    assert ids(found(store, Waiting("", "1.c", 0, 1, 1))) == [4]
+    assert ids(found(store, Waiting("buyer", "1.c", 0, 0, 9))) == [5]
+    assert see(store, queries={Waiting("buyer", "1.c", 0, 0, 9)}).pending_bodies == {5: BODY}
 
 
 def test_first_in_order_is_the_first_accepted(store: MemoryStore) -> None:
