@@ -7,11 +7,11 @@ class NoSuchFingerprint(BadInput):
     """The hub has another authority than the fingerprint names: perhaps it is not the hub."""
 
     code = "SEMQ-2401"
-    remedy = "Compare with `semq cert trust` at the hub, over a way that nobody can alter. No token was shown."
+    remedy = "Ask the hub's operator for it by telephone (`semq cert trust` there). The token was not sent."
 
 
 class RefusedByHub(BadInput):
     """The hub refused."""
 
     code = "SEMQ-2402"
-    remedy = "The hub's log has the reason; a token serves once, for one node, for a limited time."
+    remedy = "The facts and the hub's log name the reason; a token serves once, for one node, for a limited time."

@@ -90,10 +90,14 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
     """
     if len(document) > DOCUMENT_MAX:
         raise DefinitionsRefused("The document is too long.", size=len(document))
+    written: dict[str, Any] = {}
     try:
-        read = msgspec.convert(tomllib.loads(document), Definitions)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        written = tomllib.loads(document)
+        read = msgspec.convert(written, Definitions)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DefinitionsRefused(fault=str(error)[:300]) from error
+    except msgspec.ValidationError as error:
+        raise DefinitionsRefused(fault=_located(written, str(error))[:300]) from error
     known = {*read.nodes, *(configured or ()), ANY}
     for node in read.nodes:
         if not NODE_ID.fullmatch(node):
@@ -107,6 +111,17 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
                 "An agreement names an institution that is none.", number=number, node=strangers[0]
             )
     return read
+
+
+def _located(written: dict[str, Any], fault: str) -> str:
+    """A fault with the institution that has it: msgspec says ``$.nodes[...]`` of all of them."""
+    nodes = written.get("nodes")
+    for name, value in nodes.items() if isinstance(nodes, dict) else ():
+        try:
+            msgspec.convert(value, Institution)
+        except msgspec.ValidationError:
+            return fault.replace("$.nodes[...]", f'nodes."{name[:80]}"')
+    return fault
 
 
 def changes(before: Definitions, after: Definitions) -> list[str]:

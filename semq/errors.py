@@ -19,7 +19,7 @@ facts are on the instance, and ``remedy`` says what to do. Floors add their own 
 | 6000–6999 | reconciliation                          |
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class SemqError(Exception):
@@ -32,6 +32,11 @@ class SemqError(Exception):
         self.text = text or (self.__doc__ or type(self).__name__).strip().splitlines()[0]
         self.facts = facts
         super().__init__(self.text)
+
+    def with_remedy(self, remedy: str) -> Self:
+        """The same error where something else than usual has to be done."""
+        self.remedy = remedy  # type: ignore[misc]  # an instance that knows more than its class
+        return self
 
     def __str__(self) -> str:
         facts = " ".join(f"{name}={value!r}" for name, value in self.facts.items())

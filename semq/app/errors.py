@@ -35,14 +35,17 @@ class LoginRefused(Misconfigured):
     """The node does not let this user in."""
 
     code = "SEMQ-1302"
-    remedy = "Compare them with [amqp.users] in the configuration of the node; guest works on its own machine only."
+    remedy = (
+        "Compare user and password with [amqp.users] in the configuration of the node; guest serves on the node's own "
+        "machine only, and only where no users are configured."
+    )
 
 
 class NodeUnreachable(Unavailable):
     """The node cannot be reached."""
 
     code = "SEMQ-1310"
-    remedy = "Check that the node runs and the address is right (`semq node status`); repeating is safe."
+    remedy = "Check that the node runs and the address is right (`semq doctor --config FILE`); repeating is safe."
 
 
 class NoAnswer(Unavailable):
@@ -71,7 +74,8 @@ class NotDelivered(SemqError):
 
     code = "SEMQ-1320"
     remedy = (
-        "The reason names what to correct; `semq msg trace` shows the whole way, and the body is kept at the sender."
+        "The reason names what to correct; `semq msg trace` shows the whole way. What was refused keeps its body: "
+        "`semq failed list`."
     )
 
 

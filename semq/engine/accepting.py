@@ -104,7 +104,10 @@ class Accepting:
         terms = check(agreed, dest, submission.attributes.app_key, len(submission.body))
         waiting = self.rows.unsettled.get(dest, 0)
         if terms.waiting_max and waiting >= terms.waiting_max:
-            raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max)
+            raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max).with_remedy(
+                "Wait until the partner has taken what waits, or ask the platform's operator to raise waiting_max of"
+                " the agreement (`semq definitions export` there)."
+            )
         if terms.encrypt and not submission.attributes.encrypt:
             submission.attributes = replace(submission.attributes, encrypt=True)
         if not self.partners.meter.take(dest, terms, self.core.now()):

@@ -44,6 +44,11 @@ def check(agreed: Sequence[Terms], target: str, app_key: AppKey, size: int) -> T
     if terms is None:
         raise errors.TypeNotAllowed(target=target, domain=app_key.domain, type=app_key.type)
     if terms.bytes_max and size > terms.bytes_max:
-        raise errors.DocumentTooLarge("The agreement with this partner is about smaller documents.", size=size,
-                                      allowed=terms.bytes_max)  # fmt: skip
+        raise errors.DocumentTooLarge(
+            "The agreement with this partner allows smaller documents only (bytes_max).", size=size,
+            allowed=terms.bytes_max, target=target,
+        ).with_remedy(
+            "Split or compress it, or ask the platform's operator to raise bytes_max of the agreement"
+            " (`semq definitions export` there)."
+        )  # fmt: skip
     return terms

@@ -14,7 +14,7 @@ class TargetNotAllowed(BadInput):
     """No agreement allows this institution to send to that target."""
 
     code = "SEMQ-1202"
-    remedy = "Ask the operator of the platform for an agreement with this partner."
+    remedy = "Ask the platform's operator for an agreement with this partner (`semq definitions`), or for may_send_to."
 
 
 class DocumentTooLarge(BadInput):

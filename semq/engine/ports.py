@@ -247,7 +247,9 @@ class InClear:
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
         if attributes.encrypt:
-            raise CannotSeal("This node has no certificate, so it cannot seal documents.", target=str(target.node))
+            raise CannotSeal(
+                "This node has no certificate, so it cannot seal documents.", target=str(target.node)
+            ).with_remedy("Enrol this node (`semq node enroll`), or send without @Encrypt=1 if that is allowed.")
         return None
 
     def session_of(self, envelope: Envelope) -> bytes:

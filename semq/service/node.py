@@ -57,10 +57,10 @@ PACKET_BYTES_MAX = 8 << 20  # a packet of records; those of certificates are the
 
 
 class PortTaken(Misconfigured):
-    """The port of the AMQP endpoint cannot be had."""
+    """The AMQP port cannot be opened."""
 
     code = "SEMQ-2003"
-    remedy = "Stop whatever listens there, or set amqp.port to another port (0 takes a free one)."
+    remedy = "Stop what listens there, or set amqp.port to another port (0 takes a free one)."
 
 
 class Node(Generic[E]):

@@ -27,6 +27,8 @@ TRANSPORT = (
     "@Alg", "@KeyId", "@Origin", "@Signature", "@Late",
 )  # fmt: skip
 _APPLICATION = frozenset(APPLICATION)
+NEAR = {name.lower(): name for name in APPLICATION}
+CLOSE = 0.8  # of difflib's ratio: a slip of the pen, and no other word
 ORDER_KEY_MAX = 128  # characters
 TOKEN_MAX = 200  # characters
 SENDER_MAX = 64  # characters
@@ -89,8 +91,10 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
 
 
 def _unknown(name: str) -> BadAttribute:
-    near = get_close_matches(name, APPLICATION, 1, 0.5)
-    hint = f"; did you mean {near[0]}?" if near else "."
+    if name in TRANSPORT:
+        return BadAttribute(f"{name} is set by nodes; an application leaves it out.", attribute=name)
+    near = get_close_matches(name.lower(), NEAR, 1, CLOSE)
+    hint = f"; did you mean {NEAR[near[0]]}?" if near else "."
     return BadAttribute(f"There is no attribute {name[:60]}{hint}", attribute=name[:60])
 
 

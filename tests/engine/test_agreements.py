@@ -36,7 +36,10 @@ def test_without_a_rate_nothing_is_counted() -> None:
 def test_type_and_size() -> None:
     terms = Terms(types=("order",), bytes_max=10)
     assert check([terms], "1.56001", ORDER, 10) is terms
-    with pytest.raises(DocumentTooLarge):
+    with pytest.raises(DocumentTooLarge) as refused:
         check([terms], "1.56001", ORDER, 11)
+    assert "bytes_max of the agreement" in refused.value.remedy
+    assert "max_document_bytes" not in refused.value.advice()
+    assert "max_document_bytes" in DocumentTooLarge.remedy
     with pytest.raises(TypeNotAllowed):
         check([Terms(types=("invoice",))], "1.56001", ORDER, 1)

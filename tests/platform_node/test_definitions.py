@@ -98,3 +98,14 @@ def test_what_is_in_force_stays_so_when_an_institution_leaves() -> None:
 
 def test_what_there_is_before_the_first_import() -> None:
     assert read_definitions(written_from(KNOWN)) == Definitions()
+
+
+def test_a_fault_names_the_institution_or_the_agreement_that_has_it() -> None:
+    document = '[nodes."10008"]\nname = "A"\n[nodes."10009"]\npassword = "secret"\n'
+    with pytest.raises(DefinitionsRefused) as caught:
+        read_definitions(document)
+    assert 'nodes."10009"' in str(caught.value.facts["fault"])
+    assert "password" in str(caught.value.facts["fault"])
+    with pytest.raises(DefinitionsRefused) as caught:
+        read_definitions('[[agreements]]\nfrom = ["1"]\nto = ["2"]\n[[agreements]]\nfrom = ["1"]\nto = 5\n')
+    assert "agreements[1]" in str(caught.value.facts["fault"])

@@ -122,7 +122,10 @@ def test_what_may_be_dropped_asks_for_no_receipt_by_default(value: Any) -> None:
         ({"@OrderKey": 5}, "at most 128"),
         ({"@Token": "x" * 201}, "at most 200"),
         ({"@Savefwd": 3}, "did you mean @SaveFwd?"),
-        ({"@LK1": "1.1.1"}, "There is no attribute @LK1"),
+        ({"@ordrkey": "k"}, "did you mean @OrderKey?"),
+        ({"@Nonsense": 3}, "There is no attribute @Nonsense."),
+        ({"@SessionKey": "k"}, "@SessionKey is set by nodes; an application leaves it out."),
+        ({"@LK1": "1.1.1"}, "@LK1 is set by nodes"),
         ({"@zzzzzz": 1}, "There is no attribute @zzzzzz."),
     ],
 )
