@@ -40,11 +40,6 @@ ANSWER = {
 }
 
 
-def refused_mark(ident: str) -> str:
-    """What stands in the window of class 1 and 2 beside a refused message: its sender must not hear RECV later."""
-    return f"{ident} REJ"
-
-
 class HearReAcks(Step):
     """R3 and R4: an acknowledgement is known to be noted; floors let the ledger forget and the order go on."""
 
@@ -170,7 +165,7 @@ class AnswerInquiries(Step):
                 self.needs.in_streams.add(key)
                 self.needs.recorded.add(Slot(key, record.sid))
             else:
-                self.needs.seen |= {record.ident, refused_mark(record.ident)}
+                self.needs.seen.add(record.ident)
 
     def decide(self, unit: Unit) -> None:
         self._answers: list[Inquiry] = []

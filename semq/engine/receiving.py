@@ -14,7 +14,7 @@ from semq.engine.bodies import document_size, encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
 from semq.engine.expiry import is_expired
-from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks, refused_mark
+from semq.engine.noting import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks
 from semq.engine.ports import Delivery, Opened, Opener
 from semq.engine.tracks import level
 from semq.errors import ProtocolViolation, SemqError, Unavailable
@@ -119,9 +119,7 @@ class Receiver:
     @staticmethod
     def seen(unit: Unit, ident: str) -> Recorded:
         """The same for a message of class 1 or 2, by its name."""
-        if refused_mark(ident) in unit.seen:
-            return REFUSED
-        return HERE if ident in unit.seen else NOT_HERE
+        return unit.seen.get(ident, NOT_HERE)
 
 
 def ungiven(row: Pending) -> AppStatus:
@@ -135,7 +133,6 @@ FORGED = "What nothing proves stood in the place of this document, with other by
 
 NOTHING = Opened(b"", b"")
 NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
-HERE, REFUSED = Recorded(Arrival.RECV), Recorded(Arrival.REJ)
 
 
 def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
@@ -185,7 +182,7 @@ class _Record(Step):
                 self.needs.recorded.add(slot)
             else:
                 ident = message.envelope.ident
-                self.needs.seen |= {ident, refused_mark(ident)}
+                self.needs.seen.add(ident)
 
     def decide(self, unit: Unit) -> None:
         self._acks: list[tuple[Envelope, Recorded, int]] = []
@@ -331,9 +328,8 @@ class _Record(Step):
         if slot is not None:
             unit.record(slot, entry)
         else:
-            marks = {ident} if entry.status is Arrival.RECV else {ident, refused_mark(ident)}
-            unit.seen |= marks
-            unit.new_seen.update(dict.fromkeys(sorted(marks), envelope.lk0))
+            # Without the digest: a copy with other bytes of class 1 or 2 is a duplicate like any other.
+            unit.see(envelope.lk0, Recorded(entry.status, reason=entry.reason))
         shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
         shown = replace(shown, proved=entry.proved)
         unit.insert_pending(row, Stored(encode_envelope(shown), payload))

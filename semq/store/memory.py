@@ -83,7 +83,7 @@ class Tables:
     last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
     in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
     recorded: dict[Slot, Recorded] = field(default_factory=dict)
-    seen: dict[str, LK0] = field(default_factory=dict)
+    seen: dict[str, Recorded] = field(default_factory=dict)
     pending: dict[int, Pending] = field(default_factory=dict)
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
     submitted: dict[int, Submitted] = field(default_factory=dict)
@@ -267,7 +267,7 @@ def load(tables: Tables, needs: Needs) -> Unit:
         last_pos={key: tables.last_pos[key] for key in needs.last_pos if key in tables.last_pos},
         in_streams={k: copy_in_stream(tables.in_streams[k]) for k in needs.in_streams if k in tables.in_streams},
         recorded={slot: tables.recorded[slot] for slot in needs.recorded if slot in tables.recorded},
-        seen={ident for ident in needs.seen if ident in tables.seen},
+        seen={ident: tables.seen[ident] for ident in needs.seen if ident in tables.seen},
         pending={i: copy_pending(tables.pending[i]) for i in needs.pending if i in tables.pending},
         bodies={i: tables.bodies[i] for i in needs.bodies if i in tables.bodies},
     )
@@ -395,7 +395,7 @@ def check(tables: Tables, unit: Unit) -> None:
     _check_keys(tables, unit)
     for bref, pending in unit.new_pending.items():
         _guard(bref not in tables.pending, "tb_0030 key", bref=bref)
-        recorded = pending.slot in unit.new_recorded if pending.is_class3 else str(pending.lk0) in unit.new_seen
+        recorded = pending.slot in unit.new_recorded if pending.is_class3 else pending.lk0 in unit.new_seen
         _guard(recorded, "one transaction for ledger and row", bref=bref)
 
 
@@ -409,7 +409,7 @@ def _check_keys(tables: Tables, unit: Unit) -> None:
     for name, staged, stored in (
         ("token", unit.new_tokens, tables.tokens),
         ("ledger", unit.new_recorded.keys() - unit.given_way, tables.recorded),
-        ("seen", unit.new_seen, tables.seen),
+        ("seen", map(str, unit.new_seen), tables.seen),
     ):
         taken = set(staged) & stored.keys() if staged else ()
         _guard(not taken, name, keys=[str(key) for key in taken])
@@ -478,7 +478,7 @@ def _apply_receipts(tables: Tables, unit: Unit) -> None:
         floor = unit.in_streams[key].floor
         for slot in [slot for slot in tables.recorded if slot.stream == key and slot.sid < floor]:
             del tables.recorded[slot]
-    tables.seen.update(unit.new_seen)
+    tables.seen.update((str(lk0), entry) for lk0, entry in unit.new_seen.items())
     while len(tables.seen) > SEEN_MAX:
         del tables.seen[next(iter(tables.seen))]
     tables.pending.update((bref, copy_pending(row)) for bref, row in unit.new_pending.items())

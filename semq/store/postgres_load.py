@@ -11,7 +11,7 @@ from typing import Any
 from psycopg.pq.abc import PGresult
 
 from semq.store.postgres_pack import Param, int2, int8, int8s, moment, texts
-from semq.store.postgres_rows import outbound_of, pending_of, read_lk0, recorded_of
+from semq.store.postgres_rows import outbound_of, pending_of, read_lk0, recorded_of, seen_of
 from semq.store.postgres_wire import Rows, Wire
 from semq.store.rows import (
     InStream,
@@ -145,7 +145,7 @@ def _recorded(stream: InStreamKey, sids: list[int]) -> tuple[Ask, Put]:
 
 def _seen(keys: list[str]) -> tuple[Ask, Put]:
     def put(unit: Unit, rows: Rows) -> None:
-        unit.seen.update(row[0] for row in rows)
+        unit.seen.update((values[0], seen_of(values[1:])) for values in rows)
 
     return ("seen", [texts(keys)]), put
 

@@ -217,6 +217,12 @@ def recorded_of(values: Values) -> Recorded:
     return Recorded(ARRIVAL[status], digest, _reason(code, words), proved)
 
 
+def seen_of(values: Values) -> Recorded:
+    """A row of tb_0030_seen as loaded, without its key."""
+    status, code, words = values
+    return Recorded(ARRIVAL[status], reason=_reason(code, words))
+
+
 def line_values(number: int, line: LedgerLine) -> Values:
     """A row of semq_ledger."""
     return (

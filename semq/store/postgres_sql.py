@@ -73,7 +73,8 @@ LOAD: dict[str, str] = {
         SELECT sid, status, digest, reason_code, reason_text, proved FROM tb_0030_ledger
         WHERE stream = (SELECT number FROM tb_0030_stream WHERE store = $1::text AND inc = $2::bigint)
             AND sid = ANY($3::bigint[])""",
-    "seen": "SELECT ident FROM tb_0030_seen WHERE ident = ANY($1::text[])",
+    "seen": """
+        SELECT ident, status, reason_code, reason_text FROM tb_0030_seen WHERE ident = ANY($1::text[])""",
     "pending": f"SELECT {PEND} FROM tb_0030 WHERE bref = ANY($1::bigint[])",
     "bodies": "SELECT object_id, envelope, payload FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
 }
@@ -265,7 +266,9 @@ WRITE: dict[str, str] = {
             moved_at = now()""",
     # A forgery gives its place to the document whose origin is proved, which is inserted behind.
     "give_way": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
-    "new_seen": "INSERT INTO tb_0030_seen (ident, store) SELECT * FROM unnest($1::text[], $2::text[])",
+    "new_seen": """
+        INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])""",
     "platform_acked": f"""
         UPDATE tb_0030 SET p_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND p_ack_status = {OWED}""",
     "sender_acked": f"""

@@ -138,7 +138,11 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
             handled[status].append(bref)
     batch += [("handled", [int8s(brefs), STATUS[status]]) for status, brefs in handled.items()]
     if unit.new_seen:
-        batch.append(("new_seen", [texts(unit.new_seen), texts([str(lk0.store) for lk0 in unit.new_seen.values()])]))
+        entries = unit.new_seen.values()
+        reasons = [entry.reason or (None, None) for entry in entries]
+        columns = [texts([str(lk0) for lk0 in unit.new_seen]), texts([str(lk0.store) for lk0 in unit.new_seen])]
+        columns += [int8s([entry.status for entry in entries]), texts([code for code, _ in reasons])]
+        batch.append(("new_seen", [*columns, texts([text for _, text in reasons])]))
 
 
 def _submission_changes(unit: Unit, batch: Batch) -> None:

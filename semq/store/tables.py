@@ -328,6 +328,9 @@ tb_0030_seen = Table(
     col("ident", Text, key=True),
     col("store", Text),
     moment("at", "now()"),
+    col("status", SmallInteger, str(int(Arrival.RECV))),
+    *reason(),
+    one_of("status", (Arrival.RECV, Arrival.REJ, Arrival.VOID)),
     Index("tb_0030_seen_window", "store", "at"),
 )
 tb_0030_done = Table(

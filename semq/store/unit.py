@@ -221,7 +221,7 @@ class Unit:
     last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
     in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
     recorded: dict[Slot, Recorded] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
+    seen: dict[str, Recorded] = field(default_factory=dict)  #: by ident, of class 1 and 2
     pending: dict[int, Pending] = field(default_factory=dict)
     bodies: dict[int, Stored] = field(default_factory=dict)
     #: Rows of tb_0030's bodies: those of rows found by ``Waiting``.
@@ -244,7 +244,7 @@ class Unit:
     raised_floors: set[InStreamKey] = field(default_factory=set)  #: ledger entries below are forgotten
     new_recorded: dict[Slot, Recorded] = field(default_factory=dict)
     given_way: set[Slot] = field(default_factory=set)  #: stored entries that the new ones at their places replace
-    new_seen: dict[str, LK0] = field(default_factory=dict)
+    new_seen: dict[LK0, Recorded] = field(default_factory=dict)
     new_pending: dict[int, Pending] = field(default_factory=dict)
     new_pending_bodies: dict[int, Stored] = field(default_factory=dict)
     platform_acked: set[int] = field(default_factory=set)
@@ -324,6 +324,10 @@ class Unit:
     def record(self, slot: Slot, entry: Recorded) -> None:
         """Take a place in the receiver's ledger, in the transaction that inserts the row (rule R1)."""
         self.recorded[slot] = self.new_recorded[slot] = entry
+
+    def see(self, lk0: LK0, entry: Recorded) -> None:
+        """Remember a message of class 1 or 2, in the transaction that inserts the row (rule R2)."""
+        self.seen[str(lk0)] = self.new_seen[lk0] = entry
 
     def give_way(self, slot: Slot) -> None:
         """Give up what was recorded at a place; ``record`` says what is there now."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from semq.engine.errors import QuotaReached, TokenReused, UnknownTarget
+from semq.engine.errors import DocumentTooLarge, QuotaReached, TokenReused, UnknownTarget
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag, Note
@@ -284,6 +284,21 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
     trio.later(60)
     assert trio.b.app.payloads == [b"x"]
     assert trio.is_clean()
+
+
+def test_the_sender_of_class_2_learns_why_it_was_refused_though_the_receipt_was_lost() -> None:
+    """The row of the receiver may be gone by then: its memory of the name says that, and why, it refused."""
+    trio = Trio()
+    trio.b.engine.core.settings = replace(trio.settings, max_document=1)
+    trio.lose = packet_lost(Function.RECEIPTS)
+    trio.a.send(b"too large", save_fwd=2)
+    trio.settle()
+    trio.lose = lambda wire, frame: False
+    trio.later(60)
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.outcome is Outcome.REJECTED
+    assert row.reason is not None
+    assert row.reason[0] == DocumentTooLarge.code
 
 
 def test_a_cancelled_document_never_arrives() -> None:

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import Returned
-from semq.engine.noting import refused_mark
+from semq.engine.noting import ANSWER
 from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
@@ -130,9 +130,7 @@ def truth(world: "World", row: Outbound) -> Answer | None:
     """What the receiver's ledger says of a message, if it has it."""
     ident, tables = str(row.lk0), world.host(row.target.id).tables
     if row.sid < 0:
-        if refused_mark(ident) in tables.seen:
-            return Answer.REJ
-        return Answer.RECV if ident in tables.seen else None
+        return ANSWER[tables.seen[ident].status] if ident in tables.seen else None
     key = InStreamKey(row.lk0.store, row.lk0.inc)
     stream = tables.in_streams.get(key)
     if stream is not None and row.sid < stream.floor:

@@ -214,8 +214,7 @@ def receive_class_2(unit: Unit, number: int, variant: int) -> None:
     ident = str(row.lk0)
     if ident in unit.seen or number in unit.pending:
         return
-    unit.seen.add(ident)
-    unit.new_seen[ident] = row.lk0
+    unit.see(row.lk0, Recorded(Arrival.RECV))
     row.sid = -1
     unit.insert_pending(row, body_of(number))
 
@@ -331,4 +330,5 @@ def look() -> tuple[Job, list[Unit]]:
     needs = Needs(queries=set(QUERIES))
     needs.add(ALL_NEEDS)
     seen: list[Unit] = []
-    return Job(lambda unit: seen.append(deepcopy(unit)), needs), seen  # rows say nothing behind their unit
+    # A copy: the rows themselves are closed when the unit ends (semq.store.ended).
+    return Job(lambda unit: seen.append(deepcopy(unit)), needs), seen

@@ -46,6 +46,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 HERE, THERE = Store(1, "a"), Address(1, "b")
+SEEN, REFUSED = LK0(*HERE, 1, 1), Recorded(Arrival.REJ, reason=("SEMQ-5001", "cannot open"))
 STREAM = OutStreamKey("1.b", 7)
 IN = InStreamKey(Store(1, "c"), 9)
 
@@ -107,7 +108,7 @@ def put(store: MemoryStore, *rows: Outbound | Pending) -> None:
                 if row.is_class3:
                     unit.record(row.slot, Recorded(row.status))
                 else:
-                    unit.new_seen[str(row.lk0)] = row.lk0
+                    unit.see(row.lk0, Recorded(Arrival.RECV))
 
     keys = {OutStreamKey(row.dest, row.lk0.inc) for row in rows if isinstance(row, Outbound)}
     do(store, decide, out_streams=keys)
@@ -276,17 +277,17 @@ def test_keys_of_every_table(store: MemoryStore) -> None:
         unit.in_streams[IN] = InStream(IN, 4)
         unit.changed_in_streams.add(IN)
         unit.record(slot, Recorded(Arrival.VOID))
-        unit.new_seen["u"] = LK0(*HERE, 1, 1)
+        unit.see(SEEN, REFUSED)
         unit.broker.append("event")
 
     do(store, decide)
     wanted = {"tokens": {"t", "x"}, "last_pos": {order, OrderKey("", "")}, "in_streams": {IN}, "recorded": {slot}}
-    unit = see(store, **wanted, seen={"u", "v"})
+    unit = see(store, **wanted, seen={str(SEEN), "v"})
     assert {token: row.digest for token, row in unit.tokens.items()} == {"t": b"d"}
     assert unit.last_pos == {order: Pos(7, 1)}
     assert unit.in_streams == {IN: InStream(IN, 4)}
     assert unit.recorded == {slot: Recorded(Arrival.VOID)}
-    assert unit.seen == {"u"}
+    assert unit.seen == {str(SEEN): REFUSED}
     assert store.tables.broker == ["event"]
 
 
@@ -449,8 +450,9 @@ def test_only_so_many_idents_of_classes_1_and_2_are_remembered(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "SEEN_MAX", 2)
-    do(store, lambda unit: unit.new_seen.update({name: LK0(*HERE, 1, 1) for name in "abc"}))
-    assert set(store.tables.seen) == {"b", "c"}
+    for number in (1, 2, 3):
+        do(store, partial(Unit.see, lk0=LK0(*HERE, 1, number), entry=REFUSED))
+    assert set(store.tables.seen) == {str(LK0(*HERE, 1, number)) for number in (2, 3)}
 
 
 # -------------------------------------------------------------------------------------------- guarding
@@ -502,7 +504,7 @@ BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
     ("ident", lambda unit: unit.insert_outbound(relayed(8, reason=None, sid=3), BODY)),
     ("token", lambda unit: unit.insert_outbound(own(8, token="t"), BODY)),
     ("ledger", lambda unit: unit.record(Slot(IN, 5), Recorded(Arrival.RECV))),
-    ("seen", lambda unit: unit.new_seen.update(u=LK0(*HERE, 1, 1))),
+    ("seen", lambda unit: unit.see(SEEN, REFUSED)),
     ("positions rise", back),
     ("floors rise", lower),
     ("tb_0030 key", lambda unit: unit.insert_pending(received(5), BODY)),
@@ -517,7 +519,7 @@ def test_what_postgres_would_refuse_is_refused_whole(
 ) -> None:
     put(store, own(1, token="t", ss_status=SendStatus.SS_SENT), received(5))
     eighth = relayed(8)
-    do(store, lambda unit: unit.new_seen.update(u=eighth.lk0))
+    do(store, lambda unit: unit.see(SEEN, REFUSED))
     other = relayed(3)
     other.lk0 = eighth.lk0
     put(store, other)
