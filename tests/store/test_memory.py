@@ -446,9 +446,7 @@ def test_a_raised_floor_forgets_what_lies_below(store: MemoryStore) -> None:
     assert set(store.tables.recorded) == {Slot(IN, 3), other}
 
 
-def test_only_so_many_idents_of_classes_1_and_2_are_remembered(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_window_of_classes_1_and_2_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SEEN_MAX", 2)
     for number in (1, 2, 3):
         do(store, partial(Unit.see, lk0=LK0(*HERE, 1, number), entry=REFUSED))
