@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0011"
-down_revision = "0010"
+revision = "0012"
+down_revision = "0011"
 
 # A refused message had a second row, whose ident ended with this.
 MARK = " REJ"
