@@ -53,7 +53,7 @@ GROUPS = (
         "msg",
         "semq.cli.msg:group",
         "Send, receive, look at and act on messages.",
-        ("semq.cli.acting", "semq.cli.inbox"),
+        ("semq.cli.inbox", "semq.cli.acting"),
     ),
     Group("queue", "semq.cli.queue:group", "How many messages stand where."),
     Group("stuck", "semq.cli.stuck:group", "Messages that do not move, why, and what to do."),
