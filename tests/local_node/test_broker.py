@@ -138,3 +138,19 @@ def test_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "cannot be used as data folder" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--port", "65536"])
+
+
+def test_after_a_kill_all_comes_again_flagged(tmp_path: Path) -> None:
+    folder = str(tmp_path / "data")
+    with running("--data", folder) as (process, port), channel_of(port) as channel:
+        channel.queue_declare("q", durable=True)
+        for number in range(3):
+            channel.basic_publish("", "q", b"%d" % number, pika.BasicProperties(delivery_mode=2))
+        assert channel.basic_get("q")[2] == b"0"
+        process.kill()  # as soon as it is here: nobody waits for the mark to be stored
+        process.wait(60)
+    with running("--data", folder) as (_, port), channel_of(port) as channel:
+        channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))
+        found = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
+        assert [body for _, _, body in found] == [b"0", b"1", b"2", b"3"]
+        assert [method.redelivered for method, _, _ in found] == [True, True, True, False]
