@@ -15,6 +15,13 @@ STATUS: dict[str, Any] = {
     "platform": {"link": "up", "last_error": ""}, "partners": {"1.56001": {"online": False}},
     "certificate": {"state": "ok", "days_left": 61.5, "renew_at": "2031-01-01"},
 }  # fmt: skip
+VIOLATIONS = [
+    {
+        "who": f"1.{n}", "what": "SEMQ-5209", "count": 300 - n, "first": 0, "last": 1_790_000_000_000,
+        "text": "It is not signed.",
+    }
+    for n in range(7)
+]  # fmt: skip
 LINE = re.compile(r'[a-z_]+(\{[a-z]+="([^"\\]|\\.)*"\})? [-+0-9.e]+')
 
 
@@ -37,12 +44,21 @@ def changed(**parts: Any) -> dict[str, Any]:
         (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
         (changed(extract={"at": "2031-01-01", "exit_status": 78, "said": "SEMQ-6008"}), "warning", "extract"),
         (changed(extract={"at": "2031-01-01", "exit_status": 0, "said": ""}), "ok", ""),
+        (STATUS | {"violations": VIOLATIONS}, "warning", "violations"),
+        (STATUS | {"violations": []}, "ok", ""),
     ],
 )
 def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict: str, check: str) -> None:
     told = health("1.10008", checks(status, 14.0))
     assert told["verdict"] == verdict
     assert [one["check"] for one in told["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
+
+
+def test_violations_are_told_by_who_what_and_how_often() -> None:
+    (check,) = [one for one in checks(STATUS | {"violations": VIOLATIONS}, 14.0) if one.name == "violations"]
+    first, *_, last = check.detail.split("; ")
+    assert first == "1.0: SEMQ-5209 300 times, last 2026-09-21T14:13:20+00:00 (It is not signed.)"
+    assert last == "2 more in node.status"
 
 
 def test_figures_are_lines_that_prometheus_reads() -> None:

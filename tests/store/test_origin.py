@@ -1,0 +1,94 @@
+"""Corrections in the store: a forgery gives way to what is proved, a receipt outweighs the platform's word."""
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from semq.store.rows import InStream, OutStream, OutStreamKey, Recorded, Slot
+from semq.store.unit import Needs, Unit
+from semq.umx_t.status import Arrival, Outcome, SendStatus
+from tests.store.jobs import INC, SOURCES, Job, body_of, own
+from tests.store.jobs import _pending as pending_row
+from tests.store.test_postgres import do, opened
+
+SLOT = Slot(SOURCES[0], 3)
+NEEDS = Needs(in_streams={SOURCES[0]}, recorded={SLOT}, outbound={1, 2})
+
+
+def forged(unit: Unit) -> None:
+    unit.in_streams[SOURCES[0]] = InStream(SOURCES[0], 1)
+    unit.changed_in_streams.add(SOURCES[0])
+    _record(unit, 1, Recorded(Arrival.RECV, b"forged"))
+
+
+def true(unit: Unit) -> None:
+    unit.give_way(SLOT)
+    _record(unit, 2, Recorded(Arrival.RECV, b"true", proved=True))
+
+
+def _record(unit: Unit, bref: int, entry: Recorded) -> None:
+    row = pending_row(bref, SOURCES[0], own(1).save_fwd, Arrival.RECV, 0)
+    row.sid, row.proved, row.digest = SLOT.sid, entry.proved, entry.digest
+    unit.record(SLOT, entry)
+    unit.insert_pending(row, body_of(bref))
+
+
+async def test_a_forgery_gives_its_place_to_what_is_proved_and_that_to_nothing(database: str) -> None:
+    seen: list[Any] = []
+    look = Job(lambda unit: seen.append(unit.recorded.get(SLOT)), NEEDS)
+    again = Job(true, NEEDS)
+    async with opened(database) as store:
+        for job in (Job(forged, NEEDS), Job(true, NEEDS), look, again):
+            await do(store, job)
+        assert [type(error).__name__ for error in again.told] == ["RowRefused"]
+        assert (await store.read(lambda c: c.exec_driver_sql("SELECT bref, proved FROM tb_0030 ORDER BY 1").all())) == [
+            (1, False), (2, True),
+        ]  # fmt: skip
+    assert seen == [Recorded(Arrival.RECV, b"true", proved=True)]
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT digest, proved FROM tb_0030_ledger").fetchall() == [(b"true", True)]
+        shown = connection.execute("SELECT bref, proved FROM semq_inbox ORDER BY bref").description
+        assert shown is not None
+
+
+def accepted(unit: Unit) -> None:
+    for number, outcome in ((1, Outcome.REJECTED), (2, Outcome.CANCELLED)):
+        row = own(number)
+        row.sid, row.ss_status, row.outcome = number - 1, SendStatus.SS_SENT, outcome
+        unit.insert_outbound(row, body_of(number))
+    key = OutStreamKey(own(1).dest, INC)
+    unit.out_streams[key] = OutStream(key, 2)
+    unit.changed_out_streams.add(key)
+
+
+def delivered(number: int) -> Job:
+    def decide(unit: Unit) -> None:
+        row = unit.outbound[number]
+        before = row.ss_status
+        row.ss_status, row.outcome = SendStatus.SS_ACK2, Outcome.DELIVERED
+        unit.change_outbound(row, before)
+
+    return Job(decide, NEEDS)
+
+
+async def test_only_what_the_platform_may_have_told_alone_is_corrected(database: str) -> None:
+    right, wrong = delivered(1), delivered(2)
+    async with opened(database) as store:
+        for job in (Job(accepted, NEEDS), right, wrong):
+            await do(store, job)
+    assert right.told == [None]
+    assert wrong.told[0] is not None
+    with psycopg.connect(database) as connection:
+        ends = connection.execute("SELECT outcome FROM tb_0031 ORDER BY object_id").fetchall()
+    assert ends == [(Outcome.DELIVERED,), (Outcome.CANCELLED,)]
+
+
+@pytest.mark.parametrize("name", ["tb_0030", "tb_0030_ledger"])
+def test_what_was_recorded_before_counts_as_unproved(database: str, name: str) -> None:
+    with psycopg.connect(database) as connection:
+        found = connection.execute(
+            "SELECT column_default FROM information_schema.columns WHERE table_name = %s AND column_name = 'proved'",
+            [name],
+        ).fetchone()
+    assert found == ("false",)
