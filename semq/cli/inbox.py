@@ -97,6 +97,7 @@ def show_document(desk: Desk, document: Document, path: Path | None) -> None:
                 "is_intact": document.is_intact,
                 "redelivered": document.redelivered,
                 "deliveries": document.deliveries,
+                "origin_proved": document.origin_proved,
                 "submitted_at": document.submitted_at.isoformat(),
                 "file": str(path) if path else None,
                 "body_base64": None if path else b64encode(document.payload).decode(),

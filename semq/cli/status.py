@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from semq.cli.output import Column, Output
-from semq.cli.values import ago, local, node_name, plain, size
+from semq.cli.values import ago, local, moment, node_name, plain, size
 
 Status = Mapping[str, Any]
 KINDS = {"local": "an institution's node", "platform": "the hub"}
@@ -94,6 +94,12 @@ def _certificate(told: Status) -> Iterator[tuple[str, str]]:
         yield node_name(node), f"{days} days left"
 
 
+def _violations(told: Status) -> Iterator[tuple[str, str]]:
+    for seen in told.get("violations") or ():
+        how_often = f"{seen['what']} {seen['count']} times, last {moment(seen['last'])}"
+        yield node_name(seen["who"]), f"{how_often}: {plain(seen['text'])}"
+
+
 def _extract(told: Status) -> Iterator[tuple[str, str]]:
     last = told.get("extract")
     if last:
@@ -107,6 +113,7 @@ SECTIONS = (
     ("Documents since the start", _traffic),
     ("Waiting", _waiting),
     ("Certificates", _certificate),
+    ("Violations in the last day", _violations),
     ("Reconciliation", _extract),
 )
 

@@ -195,6 +195,7 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
     """A row of tb_0030 for people."""
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
+    facts["origin"] = "proved" if row.proved else "not proved"
     return facts
 
 
