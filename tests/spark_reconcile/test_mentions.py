@@ -61,3 +61,13 @@ def test_names_of_no_ledger_and_texts_that_are_none_name_nobody(office: Office) 
     ]
     office.deliver([*lines, *strange])
     assert absent(office) == []
+
+
+def test_a_store_of_the_hub_is_named_by_the_copies_in_it_if_two_nodes_say_so(office: Office) -> None:
+    lines = office.lines_of(Order(1), DIRECT)
+    stored = [
+        {**line, "lk1": line["lk1"] and "2.1.7"} for line in office.lines_of(Order(2), STORED) if line["side"] != 2
+    ]
+    invented = [{**line, "lk1": "9.9.7"} for line in office.lines_of(Order(3), DIRECT) if line["side"] == 3]
+    office.deliver([*lines, *stored, *invented])
+    assert absent(office) == [f"{HUB}.2.1"]
