@@ -45,7 +45,9 @@ _REMARKS = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
     """How many lines each node wrote, by side, event and target: who takes part, and what else happened."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
-    copies_in = F.expr(f"if(lk1 RLIKE r'{_LK1}', substring_index(lk1, '.', 2), '')").alias("copies_in")
+    # In which store of the hub a copy lay, as others than the hub say; most lines name none, and cost no search.
+    names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_REMARKS}) AND lk1 RLIKE r'{_LK1}'"
+    copies_in = F.expr(f"if({names_copy}, substring_index(lk1, '.', 2), '')").alias("copies_in")
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
@@ -74,7 +76,7 @@ def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[
     """What the ledgers of others say of the hub's: the stores that copies lay in, named by two nodes or more, such as
     1.1; and nodes that recorded much and of which the hub's lines say nothing. Both tell of stores that never came."""
     stores = (
-        survey.where(f"side <> {int(Side.HUB)} AND copies_in <> ''")
+        survey.where("copies_in <> ''")
         .groupBy("copies_in")
         .agg(F.count_distinct("node").alias("nodes"))
         .where("nodes > 1")
