@@ -209,7 +209,6 @@ class Uplink:
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", platform=str(peer))
             self.last_error = ""
-            await self._linked(client)
             ended: asyncio.Future[AmqpError | Exception | None] = asyncio.get_running_loop().create_future()
 
             def note_end(error: AmqpError | Exception | None) -> None:
@@ -217,7 +216,14 @@ class Uplink:
                     ended.set_result(error)
 
             data.on_closed = control.on_closed = note_end
-            error = await ended
+            listening = asyncio.ensure_future(self._linked(client))  # a hub that is slow to it delays nothing
+            try:
+                error = await ended
+            finally:
+                listening.cancel()
+                [fault] = await asyncio.gather(listening, return_exceptions=True)
+                if isinstance(fault, Exception):
+                    log.warning("no_questions_heard", error=str(fault))
             self.last_error = str(error or "closed")
             log.warning("uplink_lost", error=self.last_error)
         finally:

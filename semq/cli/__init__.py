@@ -6,6 +6,8 @@ any other.
 | `groups`      | the table of groups; other packages add theirs there         |
 | `msg`         | send, list, show, trace, body                                |
 | `inbox`       | receive                                                      |
+| `broker`      | queues, consumers, connections, channels, exchanges, …       |
+| `worker`      | a worker; list                                               |
 | `acting`      | cancel, hold, release, resend                                |
 | `queue`       | list, partners                                               |
 | `stuck`       | list, explain                                                |
@@ -16,8 +18,9 @@ any other.
 | `errors_list` | list, lookup                                                 |
 | `about`       | version, completion                                          |
 
-`desk` gives a command its node, its output and its time limit; `output` prints tables or JSON; `files` reads and
-writes documents; `main` turns errors into one line and an exit status.
+`desk` gives a command its node, its output and its time limit; `output` prints tables or JSON, `values` puts times,
+sizes and statuses in words, `shown` messages, `status` the page of a node; `files` reads and writes documents; `main`
+turns errors into one line and an exit status.
 """
 
 

@@ -1,11 +1,13 @@
 """Answers to partners' questions: how many are answered, and what is done with questions that are none."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from local_node.answers import IN_A_SECOND, Answers
 from platform_node.questions import AT_ONCE, NotAsked, Questions
+from semq.amqp.errors import ConnectionForced
 from semq.clock import SystemClock
 from semq.umx_t.address import parse_address
 from tests.service.inprocess import InProcess, linked, until
@@ -54,3 +56,18 @@ async def test_nobody_is_asked_too_much() -> None:
     for node in ("1.56001", "1.77001"):
         with pytest.raises(NotAsked, match=node):
             await questions.ask(node, {})
+
+
+async def test_a_hub_that_never_takes_the_reader_of_questions_does_not_hold_the_link(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(answers: Answers, client: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Answers, "listen", never)
+    hub = await inprocess.platform()
+    node = await inprocess.local("56001", hub.port)
+    await linked(node)
+    first = node.uplink.link
+    hub.links.end_session_of("1.56001", ConnectionForced("for a test"))
+    await until(lambda: node.uplink.link is not None and node.uplink.link is not first)
