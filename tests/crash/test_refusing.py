@@ -29,7 +29,7 @@ POINTS = (
     (HUB, "H6:after:1"),
 )
 PATIENCE_S = 120.0
-WORDS = "SEMQ-1214 refused at the platform by guest: it has closed"
+WORDS = "SEMQ-1214 refused at the platform by guest: it has closed (this store had not sent it)"
 
 
 @pytest.fixture

@@ -24,13 +24,13 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
 from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, Message
-from tests.simulation.truth import belies, is_correction, is_true, was_corrected
+from tests.simulation.truth import belies, delivered_and_gone, is_correction, is_true, was_corrected
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
     from tests.simulation.world import World
 
-TRUE_OF = {Outcome.DELIVERED: Arrival.RECV, Outcome.REJECTED: Arrival.REJ, Outcome.CANCELLED: Arrival.VOID}
+ON_COPIES = (Event.VOIDED, Event.REFUSED, Event.RELEASED)
 RECORDED = {Answer.RECV: Arrival.RECV, Answer.REJ: Arrival.REJ, Answer.VOID: Arrival.VOID}
 
 
@@ -166,6 +166,8 @@ class Oracle:
             row = unit.outbound[object_id]
             if row.direction is Direction.OWN:
                 self._changed(row)
+        for lk0 in delivered_and_gone(unit):
+            self._message(lk0).outcome = Outcome.DELIVERED
         for object_id in unit.deleted_outbound:
             stored = host.tables.outbound.get(object_id)
             if stored is not None:
@@ -291,10 +293,8 @@ class Oracle:
         """An operator of the platform refuses a stored copy. Whoever is not served needs not be told."""
         voided: set[str] = set()  # copies that became markers in this unit, so far
         for line in unit.ledger:
-            if line.side is not Side.HUB or line.event not in (Event.VOIDED, Event.REFUSED, Event.RELEASED):
-                continue
-            if not line.lk1:
-                continue  # refused at the door: no copy is stored
+            if line.side is not Side.HUB or line.event not in ON_COPIES or not line.lk1:
+                continue  # without LK1 it was refused at the door: no copy is stored
             message = self._message(parse_lk0(line.lk0))
             if line.event is Event.VOIDED:
                 voided.add(line.lk1)
