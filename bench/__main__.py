@@ -46,7 +46,8 @@ SUMMARY = """
            {ratio_stored:>6} of its floor, {floor_stored_per_s}/s
   cpu      {cpu_us:>6} µs a document in the nodes and their Postgres, online
   latency  {p50_ms:>6} ms p50, {p99_ms} ms p99 at {rate:g}/s
-  disk     {fdatasync_p50_us:>6} µs fdatasync p50 in those seconds, {fdatasync_p99_us} p99, {fdatasync_max_us} max
+  disk     {fdatasync_p50_us:>6} µs fdatasync p50 in those seconds, {fdatasync_p99_us} p99, {fdatasync_max_us} max; \
+{fsyncs_at_rate} fsyncs a document
   memory   {rss_mib:>6} MiB in the processes of the nodes at the end; {rows_left} rows left
 """
 
@@ -115,10 +116,11 @@ async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int)
     count = max(int(min(LATENCY_S * rate, messages)), 2)
     say(f"latency: {count} documents at {rate:g} a second ...")
     async with disk.probed(folder) as probe:
-        result = await phases.latency(bench, count, rate)
+        result, _ = await phases.observed(bench, lambda bench, count: phases.latency(bench, count, rate), count)
     show("latency", {**result, "fdatasync": probe})
     of_disk = {f"fdatasync_{name}": value for name, value in probe.items() if name != "samples"}
-    return {"p50_ms": result["p50_ms"], "p99_ms": result["p99_ms"], **of_disk}
+    fsyncs = round(sum(result["fsyncs_per_message"].values()), 2)
+    return {"p50_ms": result["p50_ms"], "p99_ms": result["p99_ms"], "fsyncs_at_rate": fsyncs, **of_disk}
 
 
 def machine() -> Result:

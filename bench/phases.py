@@ -152,13 +152,16 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
 
     The next document is published when its time has come, whether or not the one before it has arrived.
     """
-    numbers = bench.numbers(messages)
+    numbers, meter = bench.numbers(messages), gauges.Meter(bench.network)
     async with AsyncExitStack() as stack:
         receivers = await bench.receivers(stack)
+        meter.start()
         result = await times(bench, numbers, rate, stack)
         await bench.clean()
+        meter.stop()
         bench.settle(receivers, numbers)
-    return result
+    cpu_us = meter.cpu_us(messages)
+    return {**result, "cpu_us": gauges.of_the_path(cpu_us), "cpu_us_by_process": cpu_us}
 
 
 async def times(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:

@@ -142,7 +142,9 @@ class Uplink:
         self.last_error = ""
         self._heard: list[Frame] = []
         self._presence: deque[Packet] = deque()
-        self.intake: Intake[str, Delivered] = Intake(self._hear_packets, lambda work: engine().core.post(work), turn)
+        self.intake: Intake[str, Delivered] = Intake(
+            self._hear_packets, lambda work, later: engine().core.post(work, later=later), turn
+        )
         self._last: tuple[ClientChannel, int] | None = None
 
     def start(self) -> None:

@@ -140,7 +140,9 @@ class Links:
         self.links: dict[str, NodeLink] = {}
         self.lives: dict[str, Life] = {}  #: what each node last said of itself
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
-        self.intake: Intake[SessionInfo, Said] = Intake(self._hear, lambda work: engine().core.post(work), turn)
+        self.intake: Intake[SessionInfo, Said] = Intake(
+            self._hear, lambda work, later: engine().core.post(work, later=later), turn
+        )
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
         """What to register in virtual host ``umx``: where nodes publish; larger frames are heard without their body."""

@@ -31,7 +31,7 @@ class Cleaner:
             return
         self._busy = True
         self._not_before = now + self._core.settings.clean_s
-        self._core.post(_Clean(self, _take(self._outbound, self._limit), _take(self._pending, self._limit)))
+        self._core.post(_Clean(self, _take(self._outbound, self._limit), _take(self._pending, self._limit)), later=True)
 
     @property
     def next_due(self) -> float | None:

@@ -48,9 +48,9 @@ class Core:
         self._next_id = recovered.first_id
         self._nonce = recovered.inc >> 12  #: 51 bits: answers of an earlier life fit no inquiry of this one
 
-    def post(self, work: Work) -> None:
-        """Hand work to the store."""
-        self._store.post(work)
+    def post(self, work: Work, *, later: bool = False) -> None:
+        """Hand work to the store; ``later``: nobody waits for its commit, which may then be that of other work."""
+        self._store.post(work, later=later)
 
     def new_id(self) -> int:
         """The next record id of this process life; a number is never given out twice (``unit.first_id``)."""

@@ -161,7 +161,8 @@ class Handing:
     # --- the application's answers
     def finish(self, brefs: Sequence[int]) -> None:
         """The application has these documents for good."""
-        self.core.post(Handled(self, list(brefs), HandlingHeard.done))
+        # The application waits for no answer; where there is an order, the next document of it waits for this one.
+        self.core.post(Handled(self, list(brefs), HandlingHeard.done), later=not self.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
         """The application will never succeed with these: park them for a person."""

@@ -87,7 +87,7 @@ class Receiver:
 
     def hear_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
         """R3 and R4: ReAck and ReAck2."""
-        self.core.post(HearReAcks(self, source, records))
+        self.core.post(HearReAcks(self, source, records), later=True)
 
     def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
         """R5: somebody asks whether we have a message."""

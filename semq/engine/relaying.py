@@ -199,5 +199,5 @@ class Relay:
     def flush(self) -> None:
         """Post the gathered lines: the ledger of forwards is written behind the traffic, in batches."""
         if self._lines:
-            self.core.post(Lines(self._lines))
+            self.core.post(Lines(self._lines), later=True)
             self._lines = []

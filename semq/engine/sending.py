@@ -104,7 +104,9 @@ class Sender:
         self, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None = None
     ) -> None:
         """Ack2 from receivers, with their places in a signed packet; notes and refusals from the platform."""
-        self.core.post(_HearReceipts(self, source, placed, believed))
+        # A hint that a message was forwarded is mostly followed by its Ack2, and may share that commit.
+        is_hint = all(record.flag is Note.FORWARDED for _, record in placed)
+        self.core.post(_HearReceipts(self, source, placed, believed), later=is_hint)
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
         """Answers to our inquiries, from receivers and the platform."""

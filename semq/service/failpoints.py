@@ -99,7 +99,7 @@ class NoSuchFailpoint(Misconfigured):
 class Store(Protocol):
     """What is watched of a store."""
 
-    def post(self, work: Work) -> None:
+    def post(self, work: Work, *, later: bool = False) -> None:
         """See ``semq.store.unit.WorkStore``."""
 
     async def start(self) -> Recovered:
@@ -152,7 +152,10 @@ class Failpoint:
                 self._reached()
             return recovered
 
-        store.post = lambda work: post(_Watched(self, work))  # type: ignore[method-assign]
+        def watched_post(work: Work, *, later: bool = False) -> None:
+            post(_Watched(self, work), later=later)
+
+        store.post = watched_post  # type: ignore[method-assign]
         store.start = watched_start  # type: ignore[method-assign]
 
     def watch_link(self, link: Any) -> None:

@@ -25,12 +25,13 @@ PIECE_OCTETS = 200  # that a piece costs beside its body
 
 
 class Intake(Generic[S, P]):
-    """The queues of one node's links. ``hear`` takes pieces of one speaker, in order."""
+    """The queues of one node's links. ``hear`` takes pieces of one speaker, in order; ``post`` takes work, and whether
+    that may be done later."""
 
     def __init__(
         self,
         hear: Callable[[S, list[P]], None],
-        post: Callable[[Work], None],
+        post: Callable[[Work, bool], None],
         turn: Turn,
     ) -> None:
         self._hear = hear
@@ -116,7 +117,8 @@ class Intake(Generic[S, P]):
         try:
             self._hear(speaker, batch)
         finally:
-            self._post(_WorkedOff(self, len(batch), size))
+            # Only who has as much under way as may be waits for that to end.
+            self._post(_WorkedOff(self, len(batch), size), not self._is_full)
         return len(batch), size
 
     def worked_off(self, pieces: int, octets: int) -> None:

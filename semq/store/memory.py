@@ -130,7 +130,7 @@ class MemoryStore:
         self.is_lost = False  #: a commit's fate is unknown, or the store was taken over: open it anew
 
     # --- the contract
-    def post(self, work: Work) -> None:
+    def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; posted order is kept. After a loss it fails, when it would have been told."""
         if self.is_lost:
             self._outcome.append((work, StoreUnavailable()))

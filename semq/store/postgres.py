@@ -96,12 +96,12 @@ class PostgresStore:
 
     # ------------------------------------------------------------------------------------------------- the contract
 
-    def post(self, work: Work) -> None:
+    def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; posted order is kept. Fails with StoreUnavailable while there is no open life."""
         if self._writer is None:
             asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
         else:
-            self._writer.post(work)
+            self._writer.post(work, later=later)
 
     @property
     def waiting(self) -> int:

@@ -377,8 +377,11 @@ class Work(Protocol):
 class WorkStore(Protocol):
     """Where an engine posts its work; two implementations: Postgres and memory."""
 
-    def post(self, work: Work) -> None:
-        """Queue a piece of work; posted order is kept."""
+    def post(self, work: Work, *, later: bool = False) -> None:
+        """Queue a piece of work; posted order is kept.
+
+        ``later``: nobody waits for its commit, so it may share that of other work. It waits for some moments at most.
+        """
 
 
 @dataclass(slots=True)

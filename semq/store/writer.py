@@ -2,8 +2,9 @@
 commit).
 
 A node opens it, hands it to its engine as ``WorkStore``, and opens it anew when it was lost. While one unit commits,
-the next is gathered by itself: units are small when little is going on and grow under load. What a unit reads and
-writes is made by ``postgres_load`` and ``postgres_write``; the connection is ``postgres_wire``; opening and closing
+the next is gathered by itself: units are small when little is going on and grow under load. Work that nobody waits for
+(``later``) shares the next unit that somebody waits for, or gets one of its own after ``LATER_S``. What a unit reads
+and writes is made by ``postgres_load`` and ``postgres_write``; the connection is ``postgres_wire``; opening and closing
 are in ``postgres``.
 
 | what happens                        | what becomes of the work                                                     |
@@ -47,6 +48,7 @@ log = logging.getLogger(__name__)
 ROWS_MAX = 2000  # new rows of tb_0031 and tb_0030 in one unit
 BYTES_MAX = 16 * 1024 * 1024  # of payload in one unit
 WORKS_MAX = 1000
+LATER_S = 0.04  # so long may work wait that nobody waits for
 KEYS_MAX = 4000  # that the work of one unit names: what it may have to load and look at
 TURN_S = 0.01  # how long deciding and telling may hold the event loop before others have a turn
 COPY_FROM = 10  # so many new rows pay for the round trips of COPY
@@ -107,6 +109,8 @@ class Writer:
         self._alone = 0  # so many pieces get a unit each, after one of them was refused
         self._renew_at = time.monotonic() + RENEW_S
         self._wake = asyncio.Event()
+        self._is_due = False  # something in the queue is to be done now, so all before it is
+        self._later: asyncio.TimerHandle | None = None  # from when on the rest is
         self._in_transaction = False
         self._stopping = False
         self._fault: SemqError | None = None
@@ -117,13 +121,24 @@ class Writer:
         """How many pieces of work have not begun."""
         return len(self._queue)
 
-    def post(self, work: Work) -> None:
+    def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; posted order is kept. After a loss it fails, on the next turn of the loop."""
         if self._fault is not None or self._stopping:
             error = self._fault or StoreUnavailable("The store is being closed.")
             asyncio.get_running_loop().call_soon(_tell_failed, work, error)
             return
         self._queue.append(work)
+        if not later or len(self._queue) >= WORKS_MAX:
+            self._due()
+        elif not self._is_due and self._later is None:
+            self._later = asyncio.get_running_loop().call_later(LATER_S, self._due)
+
+    def _due(self) -> None:
+        """What is queued is done now."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._is_due = True
         self._wake.set()
 
     async def stop(self) -> None:
@@ -152,8 +167,10 @@ class Writer:
 
     async def _work_off(self) -> None:
         while self._fault is None:
-            if self._queue:
-                await self._unit(self._take())
+            if self._queue and (self._is_due or self._stopping):
+                works = self._take()
+                self._is_due = bool(self._queue)
+                await self._unit(works)
             elif self._stopping:
                 return
             else:
@@ -169,8 +186,11 @@ class Writer:
             await self._wake.wait()
         finally:
             timer.cancel()
-        if not self._queue and time.monotonic() >= self._renew_at and self._fault is None:
-            await self._renew()
+        if time.monotonic() >= self._renew_at and self._fault is None:
+            if self._queue:
+                self._due()  # its unit renews the lease
+            else:
+                await self._renew()
 
     def _take(self) -> list[Work]:
         if self._alone:
@@ -184,6 +204,7 @@ class Writer:
 
     def _put_back(self, works: Sequence[Work]) -> None:
         self._queue.extendleft(reversed(works))
+        self._is_due = self._is_due or bool(works)
 
     # -------------------------------------------------------------------------------------------------- one unit
 

@@ -14,7 +14,7 @@ MESSAGES = 40
 FIGURES = (
     "online_per_s stored_per_s online_ack2_per_s floor_per_s floor_now_per_s floor_stored_per_s ratio_online"
     " ratio_stored ratio_online_now cpu_us p50_ms p99_ms fdatasync_p50_us fdatasync_p99_us fdatasync_max_us"
-    " rss_mib messages size large_per_s large_p99_ms large_rss_mib_max cores"
+    " fsyncs_at_rate rss_mib messages size large_per_s large_p99_ms large_rss_mib_max cores"
 ).split()
 PHASES = ["machine", "backlog", "latency", "large", "online", "stored", "floor of online", "floor of stored"]
 NODES = {"hub", "a", "b", "b2"}

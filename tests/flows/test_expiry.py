@@ -236,10 +236,10 @@ def test_a_document_that_expires_late_costs_few_looks() -> None:
     looks: list[_FindExpired] = []
     post = trio.a.engine.core.post
 
-    def counted(work: Work) -> None:
+    def counted(work: Work, *, later: bool = False) -> None:
         if isinstance(work, _FindExpired):
             looks.append(work)
-        post(work)
+        post(work, later=later)
 
     trio.a.engine.core.post = counted  # type: ignore[method-assign]
     now_ms = int(trio.time.wall().timestamp() * 1000)

@@ -16,7 +16,7 @@ class Desk:
     def __init__(self) -> None:
         self.turns: list[list[tuple[str, list[int]]]] = [[]]
         self.posted: list[Work] = []
-        self.intake: Intake[str, int] = Intake(self._hear, self.posted.append, Turn())
+        self.intake: Intake[str, int] = Intake(self._hear, lambda work, later: self.posted.append(work), Turn())
 
     def _hear(self, speaker: str, pieces: list[int]) -> None:
         self.turns[-1].append((speaker, pieces))

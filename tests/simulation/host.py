@@ -39,7 +39,7 @@ class WatchedStore(MemoryStore):
         super().__init__(host.tables, lambda waiting: waiting if chance.random() < 0.5 else chance.randint(1, waiting))
         self.host = host
 
-    def post(self, work: Work) -> None:
+    def post(self, work: Work, *, later: bool = False) -> None:
         super().post(work)
         self.host.work_waits()
 

@@ -1,0 +1,49 @@
+"""How many commits a document costs that comes alone: only those that somebody waits for."""
+
+import asyncio
+
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.amqp.events import Delivered
+from semq.store import writer
+from tests.local_node.test_node import confirming, publish, put
+from tests.service.inprocess import InProcess, linked
+
+DOCUMENTS = 10
+AROUND = 3  # commits of a node that belong to no document: what the first and the last one leave, a schedule
+
+
+def commits(node: LocalNode | PlatformNode) -> int:
+    return node.store.counters.units - node.store.counters.read_only
+
+
+async def test_a_document_alone_costs_three_commits(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A: accepted; B: recorded; A: acknowledged. All else shares one of these or waits for the next document's."""
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    hub = await inprocess.platform()
+    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(a, b)
+    listener = await (await inprocess.client(a)).open_channel()
+    told: asyncio.Queue[None] = asyncio.Queue()
+    queue = (await listener.declare_queue(exclusive=True)).queue
+    await listener.bind_queue(queue, "semq.events", "delivered.#")
+    await listener.consume(queue, lambda batch: put(told, [None] * len(batch)), no_ack=True)
+    consumer = await (await inprocess.client(b)).open_channel()
+
+    def take(batch: list[Delivered]) -> None:
+        consumer.ack(batch[-1].delivery_tag, multiple=True)
+
+    await consumer.consume("semq.inbox", take)
+    sender = await confirming(await inprocess.client(a))
+    nodes: list[LocalNode | PlatformNode] = [a, hub, b]
+    before = [commits(node) for node in nodes]
+    for _ in range(DOCUMENTS):
+        assert await publish(sender, "56001", b"order")
+        async with asyncio.timeout(60):
+            await told.get()
+    made = [commits(node) - earlier for node, earlier in zip(nodes, before, strict=True)]
+    assert 2 * DOCUMENTS <= made[0] <= 2 * DOCUMENTS + AROUND
+    assert made[1] <= AROUND
+    assert DOCUMENTS <= made[2] <= DOCUMENTS + AROUND
