@@ -175,10 +175,10 @@ def looks(trio: Trio) -> list[Work]:
     seen: list[Work] = []
     post = trio.b.engine.core.post
 
-    def counted(work: Work) -> None:
+    def counted(work: Work, *, later: bool = False) -> None:
         if isinstance(work, FindNext) or any(isinstance(query, Waiting | Unsent) for query in work.needs.queries):
             seen.append(work)
-        post(work)
+        post(work, later=later)
 
     trio.b.engine.core.post = counted  # type: ignore[method-assign]
     return seen
