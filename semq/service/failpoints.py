@@ -43,7 +43,7 @@ COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "S3": (Side.SENDER, (Event.FORWARDED,)),
     "S4": (Side.SENDER, (Event.STORED,)),
     "S5": (Side.SENDER, ENDS),
-    "S8": (Side.SENDER, (Event.AGAIN,)),  # S3b and S9 too: back to SS_INIT
+    "S8": (Side.SENDER, (Event.AGAIN,)),  # S3b, S9 and S15 too: back to SS_INIT
     "H3-line": (Side.HUB, (Event.FORWARDED,)),  # only the ledger: the hub takes no custody here
     "H4": (Side.HUB, (Event.STORED,)),
     "H5": (Side.HUB, (Event.SENT,)),
