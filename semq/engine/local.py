@@ -66,6 +66,7 @@ class LocalEngine:
         self.sender.sign_marker = self.sealing.sign_marker
         self.sender.sign_documents = self.sealing.sign_documents
         self.sender.is_outdated = self.sealing.is_outdated
+        self.sender.signing_key = self.sealing.signing_key
         self.handing = Handing(core, inbox)
         self.taking = Taking(self.handing)
         self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)

@@ -195,6 +195,9 @@ class Sealing(Protocol):
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
         """Documents as they leave together for an institution, signed if this node has a certificate."""
 
+    def signing_key(self) -> str:
+        """The id of the key that this node signs with; empty if it has none."""
+
     def is_outdated(self, envelope: Envelope) -> bool:
         """Whether this node has sealed a document under a key that is not its present one."""
 
@@ -266,6 +269,9 @@ class InClear:
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
         return list(frames)
+
+    def signing_key(self) -> str:
+        return ""
 
     def is_outdated(self, envelope: Envelope) -> bool:
         return False

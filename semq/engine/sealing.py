@@ -323,12 +323,15 @@ class Sealing:
             for frame in frames
         ]  # fmt: skip
 
+    def signing_key(self) -> str:
+        """The id of the key of our active certificate; empty while there is none."""
+        own = self.keys.signing
+        return key_id(own.public_key()) if own is not None else ""
+
     def is_outdated(self, envelope: Envelope) -> bool:
         """Whether we have sealed a document under a key that is not our present one."""
-        own = self.keys.signing
-        if own is None or not envelope.session_key:
-            return False
-        return read_token(envelope.session_key).signer != key_id(own.public_key())
+        own = self.signing_key()
+        return bool(own and envelope.session_key) and read_token(envelope.session_key).signer != own
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
         """A void marker with our signature, if we have a key."""

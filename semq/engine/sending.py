@@ -13,7 +13,7 @@ from semq.engine.ports import Believed, Link
 from semq.engine.pump import Lane, Pump
 from semq.engine.returned import news_of, says_returned
 from semq.engine.rewrapping import REFUSALS
-from semq.engine.unbelieved import is_unbelieved, unbelieved
+from semq.engine.unbelieved import Disbelief, is_put_off, is_unbelieved, unbelieved
 from semq.errors import SemqError
 from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import StreamsTo, Unit
@@ -56,10 +56,12 @@ class Sender:
         self.sign_marker: Callable[[Envelope], Envelope] = lambda envelope: envelope
         self.sign_documents: Callable[[Address, list[Data]], list[Data]] = lambda target, frames: frames
         self.is_outdated: Callable[[Envelope], bool] = lambda envelope: False  #: sealed under another key of ours
+        self.signing_key: Callable[[], str] = str  #: the id of our present key
         self.platform: Address | None = None  #: where the last link led: still the hub when it is down
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
         self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
+        self.disbelieved: dict[int, Disbelief] = {}
         self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
         rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent, rows.left)
 
@@ -118,7 +120,7 @@ class Sender:
 
     def forget(self, row: Outbound) -> None:
         """A row has ended: nothing volatile is kept about it."""
-        for volatile in (self.nonces, self.asked, self.unanswered, self.away_since):
+        for volatile in (self.nonces, self.asked, self.unanswered, self.disbelieved, self.away_since):
             volatile.pop(row.object_id, None)
 
 
@@ -434,7 +436,8 @@ class _HearAnswers(_OwnRows):
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(unit, row)
         elif answer is Answer.NOT:
-            if self._is_target(unit, row, lk0) and self._is_placed(unit, row, record.sid):
+            is_meant = self._is_target(unit, row, lk0) and self._is_placed(unit, row, record.sid)
+            if is_meant and not is_put_off(self._sender, row):
                 self._hear(unit, row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
         elif not self._is_platform(unit, row):
             return
