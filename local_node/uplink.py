@@ -42,6 +42,7 @@ UMX = "umx"
 HEARTBEAT_S = 10
 WAITING = "packets wait"
 PRESENCE_PER_TURN = 16  # records
+PRESENCE_PARTS_MAX = 4  # of PRESENCE_PER_TURN records that wait, before no more is taken from the intake
 PARTNER_OCTETS_MAX = 2 << 20  # of packets of one partner that wait for their turn; what comes beyond is dropped
 PACKETS_OCTETS_MAX = 32 << 20  # of all packets that wait, before nothing more is read from the platform
 log = structlog.get_logger("semq.uplink")
@@ -288,14 +289,21 @@ class Uplink:
     def _hear_packets(self, source: str, batch: list[Delivered]) -> None:
         frames = [frame for delivered in batch if (frame := self._read(delivered)) is not None]
         now = [frame for frame in frames if not self._put_off(frame)]
+        if len(self._presence) > PRESENCE_PARTS_MAX:
+            self.intake.hold(source)
         if self.link is not None and now:
             self._engine().hear(self.link, now)
         if self.intake.octets <= PACKETS_OCTETS_MAX // 2 and self._client is not None:
             self._client.link.resume_reading(WAITING)
 
     def _put_off(self, frame: Frame) -> bool:
-        """Presence is heard a few records a turn: each certificate in it costs signatures."""
+        """Presence is heard a few records a turn: each certificate in it costs signatures.
+
+        That of others than the platform is not put off: the engine refuses it, and only the platform is held back.
+        """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
+            return False
+        if self.link is None or frame.source.node != self.link.peer:
             return False
         for start in range(0, len(frame.records), PRESENCE_PER_TURN):
             part = replace_packet(frame, records=frame.records[start : start + PRESENCE_PER_TURN])
@@ -305,10 +313,14 @@ class Uplink:
         return True
 
     def _hear_presence(self) -> None:
-        if self._presence and self.link is not None:
-            self._engine().hear(self.link, [self._presence.popleft()])
-            if self._presence:
-                self._turn.in_next(self._hear_presence)
+        if not self._presence or self.link is None:
+            return
+        part = self._presence.popleft()
+        if self._presence:
+            self._turn.in_next(self._hear_presence)
+        else:
+            self.intake.release()
+        self._engine().hear(self.link, [part])
 
     def _read(self, delivered: Delivered) -> Frame | None:
         try:
@@ -338,11 +350,15 @@ class Uplink:
 
 
 def _source_of(delivered: Delivered) -> str:
-    """The name that a frame bears; empty if there is none that can be read."""
+    """The node that a frame names as its speaker, whatever user and spelling; empty if nothing can be read."""
     try:
-        return (delivered.header.app_id or "")[:140]
+        name = (delivered.header.app_id or "")[:140]
     except SemqError:
         return ""
+    try:
+        return str(parse_address(name).node)
+    except SemqError:
+        return name
 
 
 class _GiveCredit(Step):

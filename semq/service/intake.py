@@ -39,6 +39,7 @@ class Intake(Generic[S, P]):
         self._loop_turn = turn
         self._waiting: dict[S, deque[tuple[P, int]]] = {}  #: in the order of their next turns
         self._octets: dict[S, int] = {}
+        self._held: set[S] = set()
         self._is_called = False
         self.octets = 0  #: of all that waits
         self.pieces_under_way = 0
@@ -69,11 +70,22 @@ class Intake(Generic[S, P]):
         left = [piece for queue in self._waiting.values() for piece, _ in queue]
         self._waiting.clear()
         self._octets.clear()
+        self._held.clear()
         self.octets = 0
         return left
 
+    def hold(self, speaker: S) -> None:
+        """Take nothing more of a speaker until ``release``: the driver still works on what it was given."""
+        self._held.add(speaker)
+
+    def release(self) -> None:
+        """Take pieces of all speakers again."""
+        self._held.clear()
+        self._call()
+
     def _call(self) -> None:
-        if not self._is_called and self._waiting and not self._is_full:
+        may_turn = any(speaker not in self._held for speaker in self._waiting)
+        if not self._is_called and may_turn and not self._is_full:
             self._is_called = True
             self._loop_turn.before_flush(self.turn)
 
@@ -89,6 +101,8 @@ class Intake(Generic[S, P]):
         for speaker in list(self._waiting):
             if pieces <= 0 or octets <= 0 or self._is_full:
                 break
+            if speaker in self._held:
+                continue
             took, size = self._take(speaker, min(share, pieces), octets * share // PIECES_PER_TURN)
             pieces, octets = pieces - took, octets - size
         self._loop_turn.in_next(self._call_again)

@@ -5,6 +5,7 @@ import pytest
 from local_node import uplink
 from local_node.uplink import PlatformLink
 from semq.amqp.errors import LocalMisuse
+from semq.service import intake
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0
@@ -82,3 +83,40 @@ async def test_a_directory_is_heard_a_few_records_a_turn(inprocess: InProcess, m
     packets = [frame for frames in heard for frame in frames if isinstance(frame, Packet)]
     assert [record for packet in packets for record in packet.records] == named * 2
     assert max(len(packet.records) for packet in packets) == uplink.PRESENCE_PER_TURN
+
+
+async def test_no_more_of_the_platform_is_taken_while_its_presence_waits(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six packets of eight parts: never do more wait than of one packet, and others are heard meanwhile."""
+    monkeypatch.setattr(intake, "OCTETS_PER_TURN", 1)
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link = hub.links.links["1.10008"]
+    heard: list[Packet] = []
+    waited: list[int] = []
+
+    def hear(_: object, frames: list[Packet]) -> None:
+        heard.extend(frames)
+        waited.append(len(node.uplink._presence))
+
+    monkeypatch.setattr(node.engine, "hear", hear)
+    named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 8)]
+    for number in range(6):
+        speaker = HUB if number % 2 else Address(2, "hub", f"user{number}")
+        link.send(Packet(speaker, link.peer, Function.PRESENCE, Primitive.INDICATION, named))
+    link.send(Packet(Address(1, "56001"), link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
+    await until(lambda: len(heard) == 6 * 8 + 1)
+    assert max(waited) < 8
+    assert [record for packet in heard if packet.source.node == HUB for record in packet.records] == named * 6
+    assert heard.index(next(packet for packet in heard if packet.source == Address(1, "56001"))) < 8
+
+
+async def test_a_session_that_ends_holds_nothing_back(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    node.uplink.intake.hold(str(HUB))
+    node.uplink._down()
+    assert not node.uplink.intake._held

@@ -82,6 +82,18 @@ async def test_no_more_is_taken_than_the_store_works_off() -> None:
     assert len(desk.heard("flood")) == 2 * PIECES_UNDER_WAY
 
 
+async def test_a_speaker_that_is_held_keeps_its_pieces_and_no_other_waiting() -> None:
+    desk = Desk()
+    desk.intake.hold("held")
+    desk.intake.put("held", 0, 10)
+    assert not desk.intake._is_called  # no turn comes for nothing
+    desk.intake.put("other", 1, 10)
+    assert await desk.turn() == [("other", [1])]
+    assert await desk.turn() == []
+    desk.intake.release()
+    assert await desk.turn() == [("held", [0])]
+
+
 async def test_a_speaker_that_has_gone_is_heard_for_one_turn_at_most() -> None:
     desk = Desk()
     for n in range(2 * PIECES_PER_TURN):
