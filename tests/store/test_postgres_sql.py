@@ -83,3 +83,26 @@ def test_a_call_reads_what_it_takes_and_not_what_waits(database: str) -> None:
             costs.append(read(connection) - before)
             connection.rollback()
     assert costs[1] <= costs[0] + 20, costs
+
+
+def test_documents_that_cannot_be_given_are_not_locked(database: str) -> None:
+    """The locks of a server are few: a backlog behind one order key, or done and not yet noted, must not take them."""
+    with psycopg.connect(database) as connection:
+        wait(connection, "1.77001", 1, 3000)
+        connection.execute("UPDATE tb_0030 SET order_key = 'K'")
+        wait(connection, "1.77001", 3001, 4000)
+        connection.execute("INSERT INTO tb_0030_done (bref) SELECT generate_series(3001, 4000)")
+        wait(connection, "1.77001", 4001, 4010)
+        connection.commit()
+        assert taken(connection, 5) == [1, 4001, 4002, 4003, 4004]
+        count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        assert connection.execute(count).fetchone() == (5,)
+
+
+def test_no_temporary_table_stands_for_one_of_ours(database: str) -> None:
+    """Functions that run with the rights of the owner look at the caller's temporary tables last."""
+    with psycopg.connect(database) as connection:
+        found = connection.execute("SELECT proname, array_to_string(proconfig, '') FROM pg_proc WHERE prosecdef")
+        paths: dict[str, str] = dict(found.fetchall())
+        assert "semq_receive" in paths
+        assert [name for name, path in paths.items() if not path.endswith(", pg_temp")] == []

@@ -1,0 +1,16 @@
+"""Take locks on documents that can be given, not on each that was looked at: the locks of a server are few."""
+
+from pathlib import Path
+
+import psycopg
+from alembic import op
+
+revision = "0013"
+down_revision = "0012"
+
+
+def upgrade() -> None:
+    """Replace the function, with its search path; tables and rights stay as they are."""
+    driver = op.get_bind().connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    driver.execute(Path(__file__).with_name("v0013_receive.sql").read_bytes())
