@@ -196,8 +196,16 @@ class _Record(Step):
                 self._record(unit, message, slot)
             except SemqError as error:
                 if isinstance(error, SignerGone):
-                    self._disbelieved.append((message.envelope, (error.code, error.text[:300])))
+                    self._disbelieve(unit, message.envelope, error)
                 self._note(unit, message.envelope, error)
+
+    def _disbelieve(self, unit: Unit, envelope: Envelope, error: SignerGone) -> None:
+        """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing."""
+        entry = self._receiver.known(unit, envelope.lk0, envelope.sid)
+        if entry.status is Arrival.NOT:
+            self._disbelieved.append((envelope, (error.code, error.text[:300])))
+        elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
+            self._acks.append((envelope, entry, 0))
 
     def _note(self, unit: Unit, envelope: Envelope, error: SemqError) -> None:
         """Note a copy of which nothing is recorded, or in the place of which a forgery stood."""
@@ -216,15 +224,17 @@ class _Record(Step):
             entry = self._receiver.recorded_at(unit, slot)
         else:
             entry = self._receiver.seen(unit, envelope.ident)
-        if slot is not None and self._was_forged(message, entry):
-            unit.give_way(slot)
-            self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
+        is_forged = slot is not None and self._was_forged(message, entry)
+        if is_forged:
             entry = NOT_HERE
         news, opened, reason = self._read(message, entry)
         if slot is not None:  # only now: a copy that is not believed raises nothing
             self._take_floor(unit, envelope, slot.stream)
         rule = RECEIVER.step(KNOWN[entry.status], news)
         if rule.deed is ReceiverDeed.record:
+            if slot is not None and is_forged:  # only now: what cannot be read takes nobody's place
+                unit.give_way(slot)
+                self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
             entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason, opened.is_proved)
             self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, opened)))
             return

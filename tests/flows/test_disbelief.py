@@ -1,8 +1,14 @@
 """Copies that their receiver cannot believe: sent again in measure, answered by what the ledger says."""
 
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from semq.engine.sealing import Policy
 from semq.store.rows import Event
-from semq.umx_t.envelope import Data, Frame
-from tests.flows.lying import honest
+from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.records import Answer, Receipt
+from tests.flows.lying import honest, lies
 from tests.flows.sealed import World, keys_of
 from tests.flows.trio import Wire
 
@@ -33,3 +39,67 @@ def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(
     assert not world.a.engine.sender.disbelieved
     world.later(100)
     assert world.is_clean()
+
+
+def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() -> None:
+    world = World(Policy(unproved_from=["10008"]))
+    seen: list[Data] = []
+
+    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+        if isinstance(frame, Data) and wire is world.b.down:
+            seen.append(frame)
+            return None
+        return frame
+
+    world.settle()
+    world.tamper = tamper
+    world.a.send(b"in clear")
+    world.settle()
+    frame, recorded = seen[0], world.b.store.tables.recorded
+    forged = replace(frame.envelope, digest=sha256(b"pay me!!").digest(), signature="")
+    world.b.hear(replace(frame, envelope=forged, body=b"pay me!!", header=None))
+    world.settle()
+    before = dict(recorded)
+    assert len(before) == 1
+    world.b.hear(replace(frame, body=b"unclear!", header=None))  # of the length that was signed
+    world.settle()
+    assert recorded == before
+    assert (world.b.lines(Event.MISMATCH), lies(world.b)) == (1, 0)
+    world.b.hear(frame)
+    world.settle()
+    assert world.b.app.payloads[-1] == b"in clear"
+    assert lies(world.b) == 1
+
+
+def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(world: World) -> None:
+    seen: list[Data] = []
+    said: list[Answer] = []
+
+    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+        if isinstance(frame, Data):
+            seen.append(frame)
+        if not isinstance(frame, Packet) or wire is not world.b.up:
+            return frame
+        said.extend(r.status for r in frame.records if isinstance(r, Receipt) and r.status is not None)
+        return None  # else A would say that it needs the entry no more
+
+    world.tamper = tamper
+    world.a.send(b"in clear")
+    world.later(2)
+    assert said == [Answer.RECV]
+    said.clear()
+    world.roll(world.a, "X")
+    world.settle()
+    frame, before = seen[-1], lies(world.b)
+    world.b.hear(frame)
+    world.later(61)
+    assert said == []  # the certificate may still come
+    world.b.hear(frame)
+    world.settle()
+    assert said == [Answer.RECV]
+    other = replace(frame.envelope, digest=sha256(b"pay me").digest())
+    world.b.hear(replace(frame, envelope=other, body=b"pay me"))
+    world.later(2)
+    assert said == [Answer.RECV]
+    assert lies(world.b) == before + 3
+    assert world.b.app.payloads == [b"in clear"]
