@@ -134,12 +134,13 @@ class Writer:
             self._later = asyncio.get_running_loop().call_later(LATER_S, self._due)
 
     def _due(self) -> None:
-        """What is queued is done now."""
+        """What is queued is done now; where nothing is queued, the next work gets a timer of its own."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        self._is_due = True
-        self._wake.set()
+        if self._queue:
+            self._is_due = True
+            self._wake.set()
 
     async def stop(self) -> None:
         """Finish what is queued, then end; the connection stays open."""
@@ -203,8 +204,9 @@ class Writer:
         return works
 
     def _put_back(self, works: Sequence[Work]) -> None:
-        self._queue.extendleft(reversed(works))
-        self._is_due = self._is_due or bool(works)
+        if works:
+            self._queue.extendleft(reversed(works))
+            self._due()
 
     # -------------------------------------------------------------------------------------------------- one unit
 

@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 
+from semq.errors import BadInput
 from semq.store import writer
 from semq.store.postgres import PostgresStore
-from tests.store.test_writer import accepting, living
+from tests.store.test_writer import accepting, living, raising
 
 
 def commits(store: PostgresStore) -> int:
@@ -73,3 +74,29 @@ async def test_the_lease_is_renewed_while_work_waits(database: str, monkeypatch:
         async with asyncio.timeout(60):
             await job.over.wait()
         assert job.told == [None]
+
+
+async def test_what_goes_back_to_the_queue_leaves_no_timer_behind(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A timer that fires on an empty queue would keep the next patient work from getting one of its own."""
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    async with living(database) as life:
+        at_work, patient = life.store._writer, accepting(4)
+        assert at_work is not None
+        first = accepting(1, lambda: life.store.post(patient, later=True))
+        error = BadInput("no")
+        assert await life.do(first, raising(error), accepting(3)) == [None, error, None]
+        await patient.over.wait()  # it shares the unit of what went back
+        assert (at_work._later, at_work._is_due) == (None, False)
+
+
+async def test_a_timer_on_an_empty_queue_keeps_no_work_waiting(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    async with living(database) as life:
+        at_work = life.store._writer
+        assert at_work is not None
+        at_work._due()
+        assert not at_work._is_due
+        life.store.post(accepting(1), later=True)
+        assert at_work._later is not None
