@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, text
@@ -41,6 +42,19 @@ def test_upgrades_wait_for_one_another(empty_database: str) -> None:
     with ThreadPoolExecutor() as pool:
         assert list(pool.map(migrate.upgrade, [empty_database] * 3)) == [migrate.head()] * 3
     migrate.check(empty_database)
+
+
+def test_nothing_takes_the_place_of_what_was_recorded_before_proofs_were_kept(empty_database: str) -> None:
+    insert = b"INSERT INTO tb_0030_ledger (stream, sid, status) VALUES (1, %d, 410)"
+    with migrate.engine_of(empty_database).begin() as old:
+        command.upgrade(migrate._config(old), "0008")
+    with psycopg.connect(empty_database) as connection:
+        connection.execute(insert % 1)
+    migrate.upgrade(empty_database)
+    with psycopg.connect(empty_database) as connection:
+        connection.execute(insert % 2)
+        found = connection.execute("SELECT sid, proved FROM tb_0030_ledger ORDER BY sid").fetchall()
+    assert found == [(1, True), (2, False)]
 
 
 def test_a_database_that_is_away(postgres: Any) -> None:
