@@ -1,24 +1,22 @@
-"""What the receiver remembers of a message of class 1 or 2: also that it was refused, and why."""
+"""What the receiver remembers of a message of class 1 or 2: also that it was refused, and why.
+
+The second row that older nodes keep of a refused message becomes the status of the first in ``semq.store.recover``, at
+each start: an older node may go on to write such rows beside this schema.
+"""
 
 from alembic import op
 
 revision = "0012"
 down_revision = "0011"
 
-# A refused message had a second row, whose ident ended with this.
-MARK = " REJ"
-
 
 def upgrade() -> None:
-    """Columns with defaults, and one row for the two of a refused message, whose reason nobody kept."""
-    op.execute(f"""
+    """Columns with defaults, which are what older nodes mean by a row."""
+    op.execute("""
         ALTER TABLE tb_0030_seen
             ADD COLUMN status SMALLINT DEFAULT 410 NOT NULL,
             ADD COLUMN reason_code TEXT,
             ADD COLUMN reason_text TEXT,
             ADD CONSTRAINT known_status CHECK (status IN (410, 420, 430)),
-            ADD CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL));
-        UPDATE tb_0030_seen s SET status = 420
-            WHERE EXISTS (SELECT FROM tb_0030_seen m WHERE m.ident = s.ident || '{MARK}');
-        DELETE FROM tb_0030_seen WHERE ident LIKE '%{MARK}'
+            ADD CONSTRAINT whole_reason CHECK ((reason_code IS NULL) = (reason_text IS NULL))
     """)

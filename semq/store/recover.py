@@ -15,7 +15,7 @@ from semq.store.lease import Lease
 from semq.store.owner import Owner
 from semq.store.rows import OutStreamKey, RetiredStore
 from semq.store.unit import Recovered, StreamState, first_id
-from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd
 
 MET = """
     INSERT INTO semq_meta AS m (store_uuid, boot) VALUES (%s, 1)
@@ -40,6 +40,12 @@ SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
     f"UPDATE tb_0030 SET source = {SOURCE} WHERE source = ''",
 )
+# The same of a refused message of class 1 or 2: it has a second row, whose ident ends with a mark, and no reason. The
+# table is read once; housekeeping bounds it. The first row of each pair is found by its key.
+REFUSALS = f"""
+    WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
+    UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
+    WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
 BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
 SETTLED = "SELECT object_id FROM tb_0031 WHERE outcome IS NOT NULL ORDER BY object_id"
 IS_DONE = f"""(
@@ -64,7 +70,7 @@ async def recover(
         lease = await leases.take(connection, owner)
         store_uuid, boot = await _one(connection, MET, (new_uuid,))
         await connection.execute(INCARNATION, (incarnation, boot))
-        for statement in SOURCES:
+        for statement in (*SOURCES, REFUSALS):
             await connection.execute(statement)
         recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))
         recovered.streams = [state async for state in _streams(connection)]

@@ -119,3 +119,19 @@ async def test_what_was_received_is_sorted_by_what_is_still_owed(database: str) 
     found = await opened(database, 1)
     assert found.finished == [1, 2, 3, 4]
     assert found.pending == 3
+
+
+async def test_refusals_that_an_older_node_wrote_are_carried_at_each_start(database: str) -> None:
+    """It wrote a second row beside the new schema, before the first start and between two of them."""
+    for life, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
+        with psycopg.connect(database, autocommit=True) as connection:
+            for ident in (first, second, f"{second} REJ", f"1.gone {life} REJ"):
+                connection.execute("INSERT INTO tb_0030_seen (ident, store) VALUES (%s, '1.a')", (ident,))
+            connection.execute(
+                "INSERT INTO tb_0030_seen VALUES (%s, '1.a', now(), 420, 'SEMQ-5001', 'why')", (f"1.new {life}",)
+            )
+        await opened(database, life)
+    assert column(database, "SELECT ident || ' ' || status || ' ' || coalesce(reason_text, '-') FROM tb_0030_seen"
+                  " ORDER BY ident COLLATE \"C\"") == [
+        "1.a 1 410 -", "1.a 2 420 -", "1.a 3 410 -", "1.a 4 420 -", "1.new 1 420 why", "1.new 2 420 why",
+    ]  # fmt: skip
