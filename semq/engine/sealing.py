@@ -147,7 +147,9 @@ class Sealing:
         self._sessions: dict[str, Session] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
         self._waiting: OrderedDict[str, float] = OrderedDict()  #: documents of unknown signers: since when
-        self._verified: OrderedDict[tuple[bytes, bytes], None] = OrderedDict()  #: what was signed, and signatures
+        self._verified: OrderedDict[tuple[str, bytes, bytes], None] = (
+            OrderedDict()
+        )  #: keys, what was signed, signatures
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> Session | None:
@@ -276,9 +278,10 @@ class Sealing:
         if not envelope.late and message.size != origin.size:
             raise SignatureWrong("The body is not as long as its sender says.", lk0=envelope.ident)
         signed = origin.message(name, self._me, attested(envelope))
-        if (signed, origin.signature) not in self._verified:
+        checked = origin.key_id, signed, origin.signature
+        if checked not in self._verified:
             verify(key, origin.signature, signed)
-            self._verified[signed, origin.signature] = None
+            self._verified[checked] = None
             if len(self._verified) > VERIFIED_MAX:
                 self._verified.popitem(last=False)
         return True
@@ -391,7 +394,7 @@ class Sealing:
         except SemqError:
             return False
         if self.keys.known(node) != before:
-            self._opened.forget()
+            self._forget()
         return changed
 
     def news(self) -> list[CertificateNews]:
@@ -401,7 +404,12 @@ class Sealing:
     def look_again(self) -> None:
         """Other authorities are believed: partners' certificates are looked at anew."""
         self.keys.look_again()
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was found good under the certificates that were known is checked anew."""
         self._opened.forget()
+        self._verified.clear()
 
     def known(self, node: str) -> tuple[str, ...] | None:
         """What to keep of a partner's certificates; None if there never was one."""

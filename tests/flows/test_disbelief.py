@@ -2,14 +2,17 @@
 
 from hashlib import sha256
 
+import pytest
 from msgspec.structs import replace
 
 from semq.engine.sealing import Policy
+from semq.pki.keys import key_id
+from semq.seal.errors import SignatureWrong
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.records import Answer, Receipt
-from tests.flows.lying import honest, lies
-from tests.flows.sealed import World, keys_of
+from tests.flows.lying import honest, lies, sealing
+from tests.flows.sealed import KEYS, World, keys_of, watching
 from tests.flows.trio import Wire
 
 COPIES_MAX = 12
@@ -103,3 +106,21 @@ def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(worl
     assert said == [Answer.RECV]
     assert lies(world.b) == before + 3
     assert world.b.app.payloads == [b"in clear"]
+
+
+def test_a_signature_under_one_key_passes_under_no_other(world: World) -> None:
+    world.roll(world.a, "X", "A1")  # B knows both
+    world.settle()
+    seen: list[Data] = []
+    world.tamper = watching(seen)
+    world.a.send(b"in clear")
+    world.settle()
+    frame, opener = seen[-1], sealing(world.b)
+    assert opener.check_origin(frame)
+    version, name, *rest = frame.envelope.signature.split(".")
+    assert name == key_id(KEYS["X"])
+    other = ".".join((version, key_id(KEYS["A1"]), *rest))
+    with pytest.raises(SignatureWrong):
+        opener.check_origin(replace(frame, envelope=replace(frame.envelope, signature=other)))
+    opener.look_again()
+    assert opener.check_origin(frame)
