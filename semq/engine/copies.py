@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from semq.engine.core import Core, Step
 from semq.engine.errors import NotYours
 from semq.engine.returned import says_returned
-from semq.store.rows import Event, LedgerLine, Outbound, Side
+from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
@@ -108,11 +108,8 @@ class HearAcks(OnCopies):
             else:
                 HUB.step(standing_of(row), HubHeard.ack_other)
                 self._core.count("ack_other")
-                line = LedgerLine(
-                    self._core.now_ms(), Side.HUB, Event.VIOLATION, ident[:200], str(self._source),
-                    lk1=str(lk1), detail="an Ack that names another message than the row",
-                )  # fmt: skip
-                self._core.note_violation(unit.ledger, str(self._source), line)
+                error = NotYours("An Ack names another message than the row.", lk1=str(lk1), peer=str(self._source))
+                self._core.violation(unit, Side.HUB, error, ident, str(self._source))
 
     def committed(self) -> None:
         super().committed()

@@ -98,12 +98,12 @@ class Core:
     def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
         """Note in the ledger what a peer sent and must not, within the bound of ``violations``; the link lives on."""
         line = LedgerLine(self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=str(error)[:500])
-        self.note_violation(unit.ledger, peer, line)
+        self.note_violation(unit.ledger, peer, line, error)
 
-    def note_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine) -> None:
+    def note_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine, error: SemqError) -> None:
         """Count a violation, and add its line to ``ledger`` unless the peer has had its lines of this minute."""
         self.count(line.event.name.lower())
-        self.misconduct.note(peer, line.detail, line.at)
+        self.misconduct.note(peer, error.code, str(error).removeprefix(f"{error.code} "), line.at)
         if self.violations.admit(peer[:140], self.now()):
             ledger.append(line)
 

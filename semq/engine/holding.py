@@ -23,6 +23,7 @@ from semq.engine.copies import (
     standing_of,
 )
 from semq.engine.core import Core, Step
+from semq.engine.errors import Mismatch
 from semq.engine.expiry import is_expired
 from semq.engine.pump import Lane, Pump
 from semq.engine.schedule import Schedule
@@ -361,12 +362,13 @@ class _Store(Step):
         if envelope.signature and not (is_other or envelope.void or row.void):
             # Signed anew, perhaps since nobody vouches for the older key any more (S16).
             unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
-        event = Event.MISMATCH if is_other else Event.DUPLICATE
-        line = self._core.line(Side.HUB, event, row, lk1=str(self._core.lk1(row.object_id)), digest=envelope.digest)
+        facts: dict[str, Any] = {"lk1": str(self._core.lk1(row.object_id)), "digest": envelope.digest}
         if is_other:
-            self._core.note_violation(unit.ledger, str(envelope.lk0.node), line)
+            error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
+            line = self._core.line(Side.HUB, Event.MISMATCH, row, str(error)[:500], **facts)
+            self._core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
         else:
-            unit.ledger.append(line)
+            unit.ledger.append(self._core.line(Side.HUB, Event.DUPLICATE, row, **facts))
 
     def committed(self) -> None:
         holding = self._holding

@@ -205,7 +205,7 @@ class LocalEngine:
             self.core.now_ms(), Side.SENDER, Event.VIOLATION, ident[:200], str(source), detail=str(error)[:500]
         )
         lines: list[LedgerLine] = []
-        self.core.note_violation(lines, str(source), line)
+        self.core.note_violation(lines, str(source), line, error)
         if lines:
             self.core.post(Lines(lines))
 

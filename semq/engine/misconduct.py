@@ -28,10 +28,9 @@ class Misconduct:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], Seen] = {}
 
-    def note(self, who: str, text: str, at: int) -> None:
-        """Count a violation; ``who`` is the speaker that was named, ``text`` begins with the code of the error."""
-        what, _, text = text.partition(" ")
-        key = who[:NAME_MAX], what
+    def note(self, who: str, code: str, text: str, at: int) -> None:
+        """Count a violation; ``who`` is the speaker that was named."""
+        key = who[:NAME_MAX], code
         if key not in self._seen and len(self._seen) >= KEPT_MAX:
             key = OTHERS
         seen = self._seen.get(key)

@@ -214,7 +214,7 @@ class _Record(Step):
             self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
             digest=envelope.digest, detail=str(error)[:500],
         )  # fmt: skip
-        self._core.note_violation(unit.ledger, str(envelope.lk0.node), line)
+        self._core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
 
     def _record(self, unit: Unit, message: Data, slot: Slot | None) -> None:
         envelope = message.envelope

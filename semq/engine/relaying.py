@@ -188,7 +188,7 @@ class Relay:
         lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
         line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=str(error)[:500])
         lines: list[LedgerLine] = []
-        self.core.note_violation(lines, peer, line)
+        self.core.note_violation(lines, peer, line, error)
         self._add(*lines)
 
     def _add(self, *lines: LedgerLine) -> None:

@@ -1,9 +1,16 @@
 """Another certificate of a partner leaves a line, and an alarm if no older key vouches; violations are counted."""
 
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from semq.store.rows import Event
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Packet
-from tests.flows.lying import SAID_BY_B, A, B, open_row
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Receipt
+from tests.flows.lying import SAID_BY_B, A, B, honest, open_row
 from tests.flows.sealed import World
+from tests.flows.trio import PLATFORM
 
 
 def certified(world: World) -> list[str]:
@@ -47,3 +54,33 @@ def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: Wor
     assert (told[0]["who"], told[0]["what"], told[0]["count"]) == (str(B), "SEMQ-5209", 300)
     assert len(told) <= 101
     assert sum(int(one["count"]) for one in told) == 600
+
+
+def test_what_a_hub_is_shown_is_counted_by_its_code_with_words(world: World) -> None:
+    world.cut(world.b)
+    world.a.send(b"in clear")
+    world.settle()
+    assert world.a.up is not None
+    frame = next(frame for frame in world.a.up.sent if isinstance(frame, Data))
+    other = replace(frame.envelope, digest=sha256(b"other").digest())
+    world.a.up.send(replace(frame, envelope=other, body=b"other", header=None))
+    world.settle()
+    world.connect(world.b)
+    world.tamper = lambda wire, frame: None if wire is world.b.up else frame
+    world.settle()
+    assert world.b.up is not None
+    (held,) = world.hub_store.tables.outbound.values()
+    lk1 = world.hub.core.lk1(held.object_id)
+    ack = Receipt(
+        src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, ack_flag=AckFlag.TRANSPORT,
+        ident=f"{B}.1.1.1.1", status=Answer.RECV,
+    )  # fmt: skip
+    world.tamper = honest
+    world.b.up.send(Packet(B, PLATFORM, Function.RECEIPTS, Primitive.INDICATION, [ack]))
+    world.settle()
+    told = {(one["who"], one["what"]): str(one["text"]) for one in world.hub.core.misconduct.told()}
+    assert set(told) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}
+    assert told[str(A), "SEMQ-1221"].startswith("The same message arrived with other bytes")
+    assert told[str(B), "SEMQ-1220"].startswith("An Ack names another message than the row.")
+    (line,) = [line for line in world.hub_store.tables.ledger if line.event is Event.MISMATCH]
+    assert line.detail.startswith("SEMQ-1221 ")
