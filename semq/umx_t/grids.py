@@ -55,7 +55,7 @@ class Heard(Word):
     not_here = "S8: the receiver has not got it, and we can send it again"
     not_here_bare = "S8: the receiver has not got it, and our payload was given away"
     offline = "S9: the platform has no copy and the receiver is offline"
-    resend = "a person asks for another copy; sending again is always safe (section 1)"
+    resend = "a person asks for another copy, or S16: it is signed anew; sending again is always safe (section 1)"
     cancel = "S10: cancelled or expired"
     ask = "S11, S12: the interval has passed"
     give_up = (
@@ -72,7 +72,7 @@ class SenderDeed(Word):
     reack2 = "answer ReAck2 with the floors"
     ask_target = "Inquiry S to the receiver"
     ask_custodian = "Inquiry S to the platform store that holds the copy"
-    make_void = "replace the payload by a void marker, attempt + 1"
+    make_void = "replace the payload by a void marker"
     give_up = "let a void marker race for the place in the receiver's ledger (rule R11)"
     refuse = "let a void marker race, and keep reason and payload: the end is REJECTED unless an earlier copy arrived"
 
