@@ -25,8 +25,13 @@ REJECTED = "REJECTED"
 class Refuse(Step):
     """Refuse a row: reason, line of the ledger and event in one commit."""
 
-    def __init__(self, core: Core, row: Submitted, error: SemqError) -> None:
+    def __init__(
+        self, core: Core, row: Submitted, error: SemqError, done: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:  # fmt: skip
         super().__init__()
+        self._done = done
+        self._told_failed = failed
         self._core = core
         self._row = row
         self._reason = (error.code, error.text + facts_of(error))
@@ -47,6 +52,10 @@ class Refuse(Step):
         self._core.count("submission_refused")
         if self._events:
             self._core.events.publish(self._events)
+        self._done()
+
+    def failed(self, error: Exception) -> None:
+        self._told_failed(error)
 
 
 class Mended(Step):

@@ -32,7 +32,7 @@ class SqlSubmissions:
     """Moves rows of tb_0031_submit into the engine, a batch at a time."""
 
     def __init__(self, engine: Callable[[], LocalEngine], again: Callable[[], None]) -> None:
-        """``again`` is called where rows have to wait, and has to poll a second later."""
+        """``again`` is called where rows have to wait, once a poll, and has to poll a second later."""
         self._engine = engine
         self._again = again
         self._under_way: set[int] = set()
@@ -40,6 +40,7 @@ class SqlSubmissions:
         self._put_off: dict[str, SemqError] = {}  #: the same in this poll
         self._told: dict[str, Reason] | None = None  #: what tb_0031_wait says; None: not known
         self._polling: LocalEngine | None = None
+        self._behind = False  #: rows went through while a look was under way
 
     def poll(self) -> None:
         """Look for new rows, unless a look is under way."""
@@ -47,16 +48,19 @@ class SqlSubmissions:
             self.waiting, self._put_off = self._put_off, {}
             self._tell_waiting()
             self._look()
+        elif self._put_off:
+            self._again()
 
     def _look(self) -> None:
+        self._behind = False
         engine = self._polling = self._engine()
         engine.core.post(_Look(self, engine, tuple(sorted(self._put_off))))
 
-    def found(self, engine: LocalEngine, rows: list[Submitted], full: bool) -> None:
-        """Hand rows to the engine; refuse those that make no sense. ``full``: there may be more."""
+    def found(self, engine: LocalEngine, rows: list[Submitted]) -> None:
+        """Hand rows to the engine; refuse those that make no sense. Another look follows when all are through."""
         self._polling = None
-        put_off = len(self._put_off)
         new = [row for row in rows if row.row_id not in self._under_way]
+        self._under_way.update(row.row_id for row in new)
         submissions: list[Submission] = []
         for row in new:
             try:
@@ -65,19 +69,37 @@ class SqlSubmissions:
                 self._refuse(row, error)
             except Exception as error:  # noqa: BLE001  # whatever it holds, a row must not stop those behind it
                 self._refuse(row, BadInput("The row cannot be read.", fault=repr(error)[:200]))
-        self._under_way.update(submission.row_id for submission in submissions)
         if submissions:
             engine.submit(submissions)
-        if (full and new) or len(self._put_off) > put_off:
+        if self._behind and not new:
             self._look()
 
     def failed(self) -> None:
         """The look came to nothing; the next poll looks again."""
         self._polling = None
 
+    def _through(self, row: Submitted) -> None:
+        """A row is taken, refused or put off. After the last one, look for more: a look is bounded."""
+        self._under_way.discard(row.row_id)
+        if self._under_way:
+            return
+        if self._polling is self._engine():
+            self._behind = True  # the look under way may have seen only these rows
+        else:
+            self._look()
+
+    def _wait(self, row: Submitted, error: Exception) -> None:
+        """Pass over the rows to this target until the next poll, which comes soon."""
+        if not self._put_off:
+            self._again()
+        self._put_off[row.target] = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
+        self._through(row)
+
     def _refuse(self, row: Submitted, error: SemqError) -> None:
+        """Refuse a row; until that is committed, looks still find it."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
-        self._engine().core.post(Refuse(self._engine().core, row, error))
+        core = self._engine().core
+        core.post(Refuse(core, row, error, lambda: self._through(row), lambda fault: self._wait(row, fault)))
 
     def _read(self, row: Submitted) -> Submission:
         settings = self._engine().core.settings
@@ -99,16 +121,13 @@ class SqlSubmissions:
         check_carried(attributes)
 
         def done(accepted: object) -> None:
-            self._under_way.discard(row.row_id)
+            self._through(row)
 
         def failed(error: Exception) -> None:
-            self._under_way.discard(row.row_id)
             if isinstance(error, BadInput) and not isinstance(error, QuotaReached):
                 self._refuse(row, error)
-                return
-            known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-            self._put_off[row.target] = known
-            self._again()
+            else:
+                self._wait(row, error)
 
         return Submission(
             parse_address(row.target), attributes, row.payload, done, failed, token=row.token or token,
@@ -140,13 +159,12 @@ class _Look(Step):
 
     def decide(self, unit: Unit) -> None:
         rows: Sequence[Submitted] = unit.found.get(self._query, ())
-        self._is_full = len(rows) == BATCH
         # What work before this has taken in the same unit was still there when the unit was loaded.
         settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
         self._rows: list[Submitted] = [row for row in rows if row.row_id not in settled]
 
     def committed(self) -> None:
-        self._submissions.found(self._engine, self._rows, self._is_full)
+        self._submissions.found(self._engine, self._rows)
 
     def failed(self, error: Exception) -> None:
         self._submissions.failed()

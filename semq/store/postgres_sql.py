@@ -163,10 +163,13 @@ QUERY: dict[str, str] = {
         SELECT number, target, CASE WHEN size <= $3::bigint THEN payload ELSE '' END, app_key, save_fwd, ack2,
             order_key, coalesce(token, ''), content_type, headers, content_encoding, priority, size, coalesce(lk0, '')
         FROM (
-            SELECT s.*, octet_length(payload)::bigint AS size,
-                sum(octet_length(payload)) OVER (ORDER BY number) - octet_length(payload) AS bytes_before
+            SELECT s.*, coalesce(
+                sum(CASE WHEN size <= $3::bigint THEN size ELSE 0 END)
+                    OVER (ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+            ) AS bytes_before
             FROM (
-                SELECT * FROM tb_0031_submit WHERE reason_code IS NULL AND target <> ALL ($2::text[])
+                SELECT *, octet_length(payload)::bigint AS size FROM tb_0031_submit
+                WHERE reason_code IS NULL AND target <> ALL ($2::text[])
                 ORDER BY number LIMIT $1::bigint
             ) s
         ) AS read

@@ -1,6 +1,7 @@
 """Rows that applications wrote through SQL: one partner that must wait holds up neither the node nor the others."""
 
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -97,6 +98,45 @@ def test_a_token_that_stood_for_other_content_refuses_the_row_and_keeps_it() -> 
     assert trio.b.app.payloads == [b"x"]
 
 
+def test_a_row_that_is_refused_in_the_unit_of_the_next_look_is_refused_once() -> None:
+    trio = Trio()
+    tables = trio.a.store.tables
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    for number, body in ((1, b"x"), (2, b"y")):
+        tables.submitted[number] = Submitted(number, "56001", body, "", 3, 1, "", "T", "", {})
+        submissions.poll()
+        trio.a.store.run()  # found, and handed to the engine
+        submissions.poll()
+        trio.settle()
+    assert tables.refused.keys() == {2}
+    assert [line.event for line in tables.ledger].count(Event.REFUSED) == 1
+    assert [event.submission for event in trio.a.told.events if event.kind == "failed"] == [2]
+
+
+def test_rows_beyond_one_look_are_taken_after_one_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local_node.submissions.BATCH", 2)
+    trio = Trio()
+    written(trio, "56001", "99999", "no address", "56001", "99999", "99999", "56001", "99999")
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    submissions.poll()
+    trio.settle()
+    assert waiting(trio) == []
+    assert sorted(trio.a.store.tables.refused) == [2, 3, 5, 6, 8]
+
+
+def test_a_poll_in_which_many_rows_have_to_wait_asks_for_the_next_one_once() -> None:
+    trio = Trio()
+    trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
+    written(trio, *["56001"] * 20)
+    asked: list[None] = []
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: asked.append(None))
+    for polls in (1, 2):
+        submissions.poll()
+        trio.settle()
+        assert len(asked) == polls
+
+
 REFUSED = (
     # row | code of the event
     (Submitted(1, "99999", b"x", "a/b/c/1", 3, 1, "", "T1", "", {}), "SEMQ-1201"),
@@ -160,3 +200,48 @@ async def test_the_same_in_postgres(inprocess: InProcess, monkeypatch: pytest.Mo
             connection.execute("SELECT semq_send(%s, 'x'::bytea)", (target,))
     await until(lambda: "10008" not in left())
     assert left() == ["56001"] * 3
+
+
+def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
+    """Documents in one transaction, and one poll: neither a NOTIFY nor the job looks again. Counts the looks."""
+    monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document=2**20))
+    submissions, looks = a.submissions, list[None]()
+    polls, look = [submissions.poll], submissions._look
+
+    def counted() -> None:
+        looks.append(None)
+        look()
+
+    monkeypatch.setattr(submissions, "poll", lambda: polls.pop()() if polls else None)
+    monkeypatch.setattr(submissions, "_look", counted)
+    with psycopg.connect(a.store.url) as connection:
+        for document in documents:
+            connection.execute("SELECT semq_send('56001', %s)", (document,))
+    a.clockwork.hasten("sql_submissions")
+    return looks
+
+
+def not_taken(a: Any) -> list[str | None]:
+    """The reasons of what is still in tb_0031_submit."""
+    with psycopg.connect(a.store.url) as connection:
+        return [row[0] for row in connection.execute("SELECT reason_code FROM tb_0031_submit ORDER BY number")]
+
+
+async def test_documents_beyond_the_bytes_of_a_look_wait_for_no_poll(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    looks = looks_of_one_poll(a, monkeypatch, [b"x" * 2**20] * 40)
+    await until(lambda: not not_taken(a))
+    await until(lambda: len(looks) == 4)  # of 16, 16 and 8 documents, and one that finds nothing
+
+
+async def test_rows_above_the_limit_hold_up_nobody(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    looks = looks_of_one_poll(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
+    await until(lambda: not_taken(a) == ["SEMQ-1203"] * 3)
+    await until(lambda: len(looks) == 2)  # their payload is not read and does not count
