@@ -6,6 +6,7 @@ nothing is kept.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from semq.engine.ports import AppEvent
 EVENTS = "semq.events"
 PERSISTENT = 2
 _encode = msgspec.json.Encoder().encode
+_nameless = count(1)  #: of this life of the process
 
 
 class EventExchange:
@@ -66,7 +68,8 @@ def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
     properties = Properties(
         content_type="application/json",
         delivery_mode=PERSISTENT,
-        message_id=f"{event.lk0 or event.token}/{event.kind}/{event.att}",
+        # What was not accepted has no name of its own, and a token may be refused again: each is an event for itself.
+        message_id=f"{event.lk0 or f'{event.at}-{next(_nameless)}'}/{event.kind}/{event.att}",
         type=f"semq.{event.kind}",
         timestamp=event.at // 1000,
         headers={"@LK0": str(event.lk0 or ""), "@AppKey": str(event.app_key)},
