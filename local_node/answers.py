@@ -88,7 +88,7 @@ class Answers:
             told = {"ok": True, "result": await self._told(msgspec.json.decode(body, type=Question))}
         except SemqError as error:
             told = {"ok": False, "error": describe(error)}
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             told = {"ok": False, "error": describe(BadInput("The question cannot be read.", fault=str(error)))}
         _answer(channel, correlation_id, told)
 

@@ -81,7 +81,7 @@ class Traces:
         try:
             proved = story.is_proved(keys, teller, me, nonce, lk0, said, str(other.get("signature") or ""))
             theirs = story.read(said)
-        except (SemqError, msgspec.DecodeError) as error:
+        except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return lines, [{"node": teller, "why": f"{hub} passed on what is not {teller}'s word: {error}"}]
         return [*lines, *({"node": teller, "via": hub, "proved": proved, **line} for line in theirs)], []
 

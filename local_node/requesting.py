@@ -44,7 +44,7 @@ async def request(
             told = msgspec.json.decode(await answer, type=dict[str, Any])
     except AmqpError as error:
         raise RefusedByHub("The hub does not take this request.", operation=operation, fault=error.text) from error
-    except (TimeoutError, LinkLost, msgspec.DecodeError) as error:
+    except (TimeoutError, LinkLost, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unavailable("The hub did not answer.", host=config.host, cause=repr(error)) from error
     finally:
         await link.close(1.0)

@@ -95,7 +95,7 @@ class Asked:
                 # It came over the node's own session, which its certificate, or its password, has opened.
                 lines = story.read(answer["story"].encode())
                 heard += [{"node": answer["node"], "proved": True, **line} for line in lines]
-            except (ValueError, msgspec.DecodeError) as error:
+            except (ValueError, msgspec.DecodeError, RecursionError) as error:
                 unheard.append({"node": answer["node"], "why": str(error)})
         return told | {"events": sorted(heard, key=lambda event: event["at"]), "unheard": unheard}
 

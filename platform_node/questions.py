@@ -71,7 +71,7 @@ class Questions:
                 told = msgspec.json.decode(await answer, type=dict[str, Any])
         except TimeoutError:
             raise NotAsked(f"It did not answer within {PATIENCE_S:.0f} s.", node=node) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NotAsked("Its answer cannot be read.", node=node) from error
         finally:
             del self._open[correlation_id]

@@ -97,7 +97,7 @@ def read_repair(place: Place, node: str, verify: Verify | None = None, signer: s
         raise _bad("The list is not the one that its index describes.", "ALTERED", file)
     try:
         deeds = [msgspec.json.decode(line, type=Deed) for line in _lines(file)]
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
     if any(deed.deed not in DEEDS for deed in deeds):
         raise _bad("The list asks for a deed that is not known.", "UNKNOWN_SCHEMA", file)

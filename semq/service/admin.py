@@ -111,7 +111,7 @@ class AskedExchange(ServiceExchange):
             raise UnknownOperation(operation=operation[:80])
         try:
             arguments = msgspec.json.decode(body or b"{}", type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadArguments("The request is not a JSON object.", fault=str(error)) from error
         if any(map(_has_nul, arguments.values())):
             raise BadArguments("A text with a NUL is none that a database keeps.", operation=operation)

@@ -85,7 +85,7 @@ def is_proved(
 
 
 def read(story: bytes) -> list[dict[str, Any]]:
-    """The events of a story. Raises msgspec.DecodeError."""
+    """The events of a story. Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError."""
     return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[Line])[:LINES_MAX]]
 
 

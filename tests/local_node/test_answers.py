@@ -48,6 +48,32 @@ async def test_nonsense_is_answered_with_an_error(inprocess: InProcess) -> None:
     hub.questions.answered("1.10008", "1", b"{}")  # of another node: nobody has asked it
 
 
+BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # no UTF-8, cut off, too deep
+
+
+@pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
+async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr("local_node.answers._answer", lambda channel, correlation_id, answer: told.append(answer))
+    node: Any = Node()
+    channel: Any = None
+    await Answers(node)._answered(channel, "1", body)
+    assert (told[0]["ok"], told[0]["error"]["code"]) == (False, "SEMQ-1001")
+
+
+@pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
+async def test_an_answer_that_cannot_be_read_is_named(body: bytes) -> None:
+    questions = Questions()
+
+    class Reader:
+        def deliver(self, *_: Any) -> None:
+            questions.answered("1.56001", "1", body)
+
+    questions._readers["1.56001"] = Reader()  # type: ignore[assignment]
+    with pytest.raises(NotAsked, match="cannot be read"):
+        await questions.ask("1.56001", {})
+
+
 async def test_nobody_is_asked_too_much() -> None:
     questions = Questions()
     questions._readers["1.56001"] = None  # type: ignore[assignment]
