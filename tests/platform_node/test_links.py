@@ -54,7 +54,8 @@ class Scene:
 @pytest.fixture
 async def scene(inprocess: InProcess) -> Scene:
     hub = await inprocess.secure_platform()
-    honest = await inprocess.secure_local("56001", hub)
+    # What is sent here is built by hand, without the proof of its origin; the honest node is told to take it.
+    honest = await inprocess.secure_local("56001", hub, '[secrecy]\nunproved_from = ["10008"]\n')
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     ring = ring_of(settings)
