@@ -196,14 +196,24 @@ class _Record(Step):
                 self._record(unit, message, slot)
             except SemqError as error:
                 if isinstance(error, SignerGone):
-                    self._disbelieve(unit, message.envelope, error)
+                    self._disbelieve(unit, message, error)
                 self._note(unit, message.envelope, error)
 
-    def _disbelieve(self, unit: Unit, envelope: Envelope, error: SignerGone) -> None:
-        """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing."""
+    def _disbelieve(self, unit: Unit, message: Data, error: SignerGone) -> None:
+        """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing.
+
+        Of class 3 nothing is recorded: its sender signs it anew. Classes 1 and 2 are never sent again, so they are
+        refused by their name, which takes no place of another message; otherwise a stored copy would never end.
+        """
+        envelope, reason = message.envelope, (error.code, error.text[:300])
         entry = self._receiver.known(unit, envelope.lk0, envelope.sid)
-        if entry.status is Arrival.NOT:
-            self._disbelieved.append((envelope, (error.code, error.text[:300])))
+        if entry.status is Arrival.NOT and envelope.is_class3:
+            self._disbelieved.append((envelope, reason))
+        elif entry.status is Arrival.NOT:
+            rule = RECEIVER.step(KNOWN[entry.status], Arrived.unreadable)
+            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
+            opened = Opened(bytes(message.body), b"")
+            self._acks.append((envelope, entry, self._insert(unit, envelope, None, entry, opened)))
         elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
             self._acks.append((envelope, entry, 0))
 

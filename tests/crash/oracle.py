@@ -29,13 +29,18 @@ CLEAN = (
     "tb_0030_done",
 )
 # What was refused for want of a key stays for a person to see; its document has come again as another message.
+# A document of class 2 in clear, which is never sent again, stays so at its sender.
 STAYS = {
+    "tb_0031": f" WHERE save_fwd <> 2 OR reason_code IS DISTINCT FROM '{SignerGone.code}'",
+    "tb_0031_body": " WHERE object_id NOT IN ("
+    f"SELECT object_id FROM tb_0031 WHERE save_fwd = 2 AND reason_code = '{SignerGone.code}')",
     "tb_0030": f" WHERE reason_code IS DISTINCT FROM '{SignerGone.code}'",
     "tb_0030_body": f" WHERE bref NOT IN (SELECT bref FROM tb_0030 WHERE reason_code = '{SignerGone.code}')",
 }
-# A new certificate can be overtaken by what it signed; after a revocation there is nobody to vouch for the next one, and
-# a document that was signed with the revoked key is refused aloud and comes again as another message.
+# A new certificate can be overtaken by what it signed; after a revocation there is nobody to vouch for the next one,
+# and a document that was signed with the revoked key is refused aloud and comes again as another message.
 EXPECTED = [f"{error.code} %" for error in (SignerUnknown, SignerGone, CertificateUnvouched)]
+EXPECTED += ["% more violations of this peer within %"]  # of those above: any other has a line of its own first
 # Lines that no fault of this campaign may bring about.
 NEVER = (Event.REFUSED, Event.MISMATCH, Event.VIOLATION, Event.PARKED, Event.VOIDED)
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
