@@ -59,6 +59,16 @@ class TooLate(BadInput):
     remedy = "`semq msg show` tells how it ended."
 
 
+class NotAccepted(BadInput):
+    """The document was handed over by SQL, and this node has not accepted it: there is no message yet."""
+
+    code = "SEMQ-1224"
+    remedy = (
+        "`semq msg show` says what it waits for, or why it was refused; `semq failed requeue` and `semq failed remove` "
+        "act on a refused one."
+    )
+
+
 class Cancelled(BadInput):
     """The message was cancelled before it arrived."""
 

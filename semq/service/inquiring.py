@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from semq.engine.schedule import Schedule
 from semq.service.admin import Handler
-from semq.service.naming import ended, find_one, past
+from semq.service.naming import ended, find_accepted, past
 from semq.store.postgres import PostgresStore
 
 
@@ -22,7 +22,7 @@ def inquire_handler(node: Asking, schedule_of: Callable[[str], Schedule | None],
 
     async def inquire(arguments: Mapping[str, Any]) -> dict[str, Any]:
         name = str(arguments["id"])
-        rows = await find_one(node.store, name)
+        rows = await find_accepted(node.store, name)
         asked = [row for row in rows if row.get("outcome") is None and schedule_of(row["side"]) is not None]
         if not asked:
             raise ended(await past(node.store, rows[0]["lk0"]))

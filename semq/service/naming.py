@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from semq.engine.errors import NotThere, TooLate
+from semq.engine.errors import NotAccepted, NotThere, TooLate
 from semq.service.admin import BadArguments
 from semq.store import names, reading
 from semq.store.postgres import PostgresStore
@@ -38,12 +38,20 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
     return [row for row in found if row["lk0"] == lk0]
 
 
+async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]:
+    """As ``find_one``, for acts on messages: raises NotAccepted for what SQL handed over and no queue has taken."""
+    rows = await find_one(store, name)
+    if rows[0].get("submission"):
+        raise NotAccepted(name=rows[0]["name"], waits_for=" ".join(rows[0].get("reason") or ()))
+    return rows
+
+
 async def find_open(store: PostgresStore, name: str, direction: Direction = Direction.OWN) -> dict[str, Any]:
     """The row of a message that this node sends, or holds for others, and that has not ended.
 
-    Raises NotThere, TooLate, BadArguments.
+    Raises NotThere, NotAccepted, TooLate, BadArguments.
     """
-    rows = await find_one(store, name)
+    rows = await find_accepted(store, name)
     for row in rows:
         if row.get("direction") == direction.name:
             if row["outcome"] is not None:

@@ -45,6 +45,19 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
     assert "refused (1)" in check["detail"]
 
 
+async def test_acts_on_messages_say_that_it_was_not_accepted(refused: Any) -> None:
+    """An inquiry by ``sql-NUMBER`` once stood in the schedule as text, and stopped all inquiries of the node."""
+    a, admin, row = refused
+    with psycopg.connect(a.store.url) as connection:
+        statement = "SELECT semq_send('56001', 'x'::bytea, app_key => '/order//WAITS', encrypt => true)"
+        (number,) = connection.execute(statement).fetchone() or ()
+    names = {f"sql-{row['submission']}", "S9", row["lk0"], row["name"], f"sql-{number}", "WAITS"}
+    for operation in ("msg.inquire", "msg.cancel", "msg.hold", "msg.release", "msg.resend"):
+        for name in names:
+            answer = await ask(admin, operation, {"id": name, "why": "because"})
+            assert (name, answer["error"]["code"]) == (name, "SEMQ-1224")
+
+
 async def test_the_application_reads_its_fate_by_number_and_by_token(refused: Any) -> None:
     a, _, row = refused
     with psycopg.connect(a.store.url) as connection:
