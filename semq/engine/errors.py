@@ -69,6 +69,15 @@ class NotAccepted(BadInput):
     )
 
 
+class PayloadGone(BadInput):
+    """This node no longer holds the payload of the document: it gave it to the hub, or a void marker took its place."""
+
+    code = "SEMQ-1225"
+    remedy = (
+        "Ask where it lies now: `semq msg trace` tells; the hub has it while it is stored there, then the receiver."
+    )
+
+
 class Cancelled(BadInput):
     """The message was cancelled before it arrived."""
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from semq.engine.errors import NotThere
+from semq.engine.errors import PayloadGone
 from semq.engine.stuck import Cause, Surroundings, is_overdue, why
 from semq.service.admin import BadArguments, Handler
 from semq.service.naming import find_one, newest, past
@@ -98,8 +98,8 @@ class Reading:
         """The payload of a message that is still in a queue."""
         row = (await find_one(self._node.store, str(arguments["id"])))[0]
         payload = await self._node.store.read(reading.body_of, row)
-        if payload is None:
-            raise NotThere("The row keeps no body any more.", id=row["lk0"])
+        if payload is None or not row.get("has_payload", True):
+            raise PayloadGone(name=row["name"])
         table = "tb_0030_body" if row["side"] == "inbound" else "tb_0031_body"
         payload = self._node.store.locking.unlock(table, row["id"], payload)
         return {

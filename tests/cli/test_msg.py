@@ -91,6 +91,16 @@ def test_lists_can_be_narrowed(network: Network, order: Path) -> None:
     assert f"1.{ABSENT}" in [row["partner"] for row in partners]
 
 
+def test_a_payload_that_was_given_to_the_hub_is_not_an_empty_one(network: Network, order: Path) -> None:
+    at = ["--node", network.sender.url]
+    lk0 = semq("msg", "send", "--to", ABSENT, "--file", str(order), "--no-ack2", *at, "--json").data["lk0"]
+    looks = (semq("msg", "show", lk0, *at, "--json").data["ss_status"] for _ in range(500))
+    assert "SS_ACK" in looks  # the hub has it now, and this node nothing but the row
+    said = semq("msg", "body", lk0, *at)
+    assert (said.status, said.out) == (1, "")
+    assert "SEMQ-1225" in said.err
+
+
 def test_no_outcome_in_time_is_not_now(network: Network) -> None:
     words = ["--to", ABSENT, "--wait", "delivered", "--timeout", "1", "--node", network.sender.url]
     semq("msg", "send", *words, stdin=b"x").fails(69, "SEMQ-1313")
