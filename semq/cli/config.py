@@ -1,15 +1,13 @@
 """``semq config``: try a configuration without starting anything, and show every setting with its origin."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from semq.cli.desk import JsonOption, read_config
+from semq.cli.desk import FileOption, JsonOption, read_config
 from semq.cli.output import Output
 
 group = typer.Typer()
-FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
 
 
 @group.command()

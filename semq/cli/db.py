@@ -10,12 +10,11 @@ from typing import Annotated
 
 import typer
 
-from semq.cli.desk import JsonOption, read_config
+from semq.cli.desk import FileOption, JsonOption, read_config
 from semq.cli.errors import NothingGranted
 from semq.cli.output import Output
 
 group = typer.Typer()
-FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
 
 
 @group.command()

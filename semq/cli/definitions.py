@@ -47,6 +47,8 @@ async def import_(
 ) -> None:
     """Put a file in force, at the hub and at all nodes that are online; the others hear of it when they come."""
     compared = await desk.ask("definitions.diff", document=_read(file))
+    for line in _stops(compared):
+        desk.out.talk(line)
     if compared["stops"] and not yes:
         _agree(desk, compared)
     expect = compared["version"] if expect is None else expect
@@ -56,8 +58,6 @@ async def import_(
 
 def _agree(desk: Desk, compared: dict[str, Any]) -> None:
     """Ask whether pairs may be stopped that work now. Raises PairsStop where nobody can be asked."""
-    for line in _stops(compared):
-        desk.out.talk(line)
     if desk.out.as_json or not sys.stdin.isatty():
         raise PairsStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import all the same?", abort=True, err=True)

@@ -36,6 +36,10 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's own file.", show_envvar=False),
 ]
+FileOption = Annotated[
+    Path,
+    typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's TOML file.", show_envvar=False),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait, in seconds.")]
 

@@ -6,12 +6,11 @@ For the first hour on a new machine, and for the first minute of a bad night. It
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from semq.cli.desk import CONFIG_VARIABLE, JsonOption, read_config
+from semq.cli.desk import FileOption, JsonOption, read_config
 from semq.cli.output import Output
 
 if TYPE_CHECKING:
@@ -23,10 +22,7 @@ MARK = {"ok": "ok", "warning": "look", "failing": "FAILS"}
 
 
 def doctor(
-    config: Annotated[
-        Path,
-        typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's file.", show_envvar=False),
-    ],
+    config: FileOption,
     json: JsonOption = False,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait for a node.")] = 5.0,
 ) -> None:

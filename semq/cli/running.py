@@ -1,17 +1,11 @@
 """``semq platform run`` and ``semq local run``: a node in the foreground, in this very process."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from semq.cli.desk import CONFIG_VARIABLE
+from semq.cli.desk import FileOption
 
 platform = typer.Typer()
 local = typer.Typer()
-FileOption = Annotated[
-    Path, typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's TOML file.")
-]
 
 
 @platform.callback()

@@ -13,6 +13,12 @@ def test_the_examples_are_right() -> None:
         assert "nothing wrong" in semq("config", "check", "--config", str(file)).out
 
 
+def test_the_file_may_be_named_by_the_environment() -> None:
+    file = str(EXAMPLES / "a.toml")
+    assert semq("config", "check", "--json", SEMQ_CONFIG=file).data["ok"]
+    assert "hub.url" in semq("config", "show", SEMQ_CONFIG=file).out
+
+
 def test_every_fault_is_named(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('[node]\nkind = "local"\nid = "1"\n[hub]\nurl = "x"\npasword = "hidden"\n')

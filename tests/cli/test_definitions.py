@@ -38,7 +38,9 @@ def test_a_first_agreement_that_stops_pairs_is_asked_about(network: Network, tmp
     assert "!   56001 -> 10008" in refused.err
     assert semq("definitions", "export", *at_hub, "--json").data == before
     try:
-        assert semq("definitions", "import", str(file), "--yes", *at_hub).status == 0
+        done = semq("definitions", "import", str(file), "--yes", *at_hub)
+        assert done.status == 0
+        assert "!   56001 -> 10008" in done.err
     finally:
         file.write_text(before["document"])
         assert semq("definitions", "import", str(file), *at_hub).status == 0
