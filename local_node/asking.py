@@ -38,6 +38,8 @@ class Traces:
         told = await self._reading.trace(arguments)
         if not arguments.get("parties"):
             return told
+        if all((line["side"], line["event"]) == ("sender", Event.REFUSED.name) for line in told["events"]):
+            return told | {"unheard": []}  # a submission that was never accepted: nobody else can know it
         own: Events = [{"node": str(self._node.address), **event} for event in told["events"]]
         others, unheard = await self._others(told["lk0"], told["events"])
         # By their times, which are those of several clocks; of equals ours first.

@@ -36,6 +36,8 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
         assert (await ask(admin, "msg.show", {"id": name}))["result"]["stuck"]["cause"] == "SUBMISSION_REFUSED"
     (line,) = (await ask(admin, "msg.trace", {"id": "S9"}))["result"]["events"]
     assert (line["event"], line["side"], line["detail"][:9]) == ("REFUSED", "sender", "SEMQ-1201")
+    told = (await ask(admin, "msg.trace", {"id": "S9", "parties": True}))["result"]
+    assert (told["events"], told["unheard"]) == ([line], [])  # it never left, so nobody is asked
     assert (await ask(admin, "msg.body", {"id": "S9"}))["result"]["body_base64"] == "a2VwdA=="
     assert [one["lk0"] for one in (await ask(admin, "stuck.list"))["result"]] == [row["lk0"]]
     assert [one["lk0"] for one in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]] == [row["lk0"]]
