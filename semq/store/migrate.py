@@ -3,7 +3,8 @@
 ``upgrade`` is called by ``semq db upgrade`` and by nodes that start their own Postgres; ``check`` by every node
 before it opens its store. The revisions lie in the package ``migrations``."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -12,7 +13,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.pool import NullPool
 
 import migrations
@@ -32,7 +33,7 @@ def upgrade(url: str) -> str:
 
     Raises SchemaTooNew if a newer version was here before, StoreUnavailable if the database cannot be reached.
     """
-    with closing(_connect(url)) as connection, connection.begin():
+    with _connected(url) as connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
         _refuse_newer(_revision(connection))
         command.upgrade(_config(connection), "head")
@@ -50,7 +51,7 @@ def check(url: str) -> None:
 
 def current(url: str) -> str | None:
     """The revision of the tables in the database; None if there are none. Raises StoreUnavailable."""
-    with closing(_connect(url)) as connection:
+    with _connected(url) as connection:
         return _revision(connection)
 
 
@@ -61,10 +62,13 @@ def head() -> str:
     return revision
 
 
-def _connect(url: str) -> Connection:
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    """A connection; StoreUnavailable if there is none, or it is lost while it is used."""
     try:
-        return engine_of(url).connect()
-    except (psycopg.Error, DBAPIError) as error:
+        with closing(engine_of(url).connect()) as connection:
+            yield connection
+    except (psycopg.OperationalError, OperationalError, InterfaceError) as error:
         raise StoreUnavailable(fault=str(error).strip()) from error
 
 

@@ -186,8 +186,6 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fault = str(error)[:200]
         raise BadRecord("The records of the packet cannot be read.", function=function.value, fault=fault) from error
-    if len(records) > RECORDS_MAX:
-        raise PacketTooLarge("The packet holds too many records.", count=len(records), allowed=RECORDS_MAX)
     floors = sum(len(record.floors) for record in records if record.floors) if function is Function.RECEIPTS else 0
     if floors > FLOORS_MAX:
         raise PacketTooLarge("The packet holds too many floors.", count=floors, allowed=FLOORS_MAX)

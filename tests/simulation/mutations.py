@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from semq.engine import copies, handing, noting, outbound, receiving, sending
+from semq.engine import copies, noting, order, outbound, receiving, sending
 from semq.engine.accepting import _Accept
 from semq.engine.copies import HearAcks
 from semq.engine.holding import Holding
@@ -322,7 +322,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         cell(SENDER_12, Standing.SS_SENT, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
         cell(SENDER_12, Standing.SS_ACK_FWD, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
     ),
-    "order": (swap(handing, "_may_follow", lambda may: lambda unit, row: True),),
+    "order": (swap(order, "_may_follow", lambda may: lambda unit, row: True),),
     "order_skip": (swap(_Record, "_insert", done_at_once),),
     "returned_marker": (
         cell(SENDER, Standing.SS_SENT, Heard.returned, Standing.REJECTED),
@@ -335,7 +335,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "copy_number": (swap(copies.AnswerCustody, "decide", custody_by_number),),
     "own_store": (swap(Stores, "hear_acks", note_elsewhere),),
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
-    "order_unit": (swap(handing, "_is_overtaking", lambda is_overtaking: lambda unit, row: False),),
+    "order_unit": (swap(order, "_is_overtaking", lambda is_overtaking: lambda unit, row: False),),
     "order_accept": (swap(_Accept, "decide", backwards),),
     "late_read": (swap(Holding, "refusal", told_from_the_row),),
     "told_late": (swap(Holding, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
