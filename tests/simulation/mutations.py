@@ -369,10 +369,10 @@ own_number       R6    100  rumours,offline                             a row th
 copy_number      R13   100  wipe_hub,restore_hub,offline                custody of another message under the same number
 own_store        H6    100  other_store,cut,half_open,offline           an acknowledgement noted by the wrong store
 retired          H9    100  lose_store,offline                          rows that wait for a lost store for ever
-order_unit       R23    60  hold,slow_disk,half_open,stall              overtaken within one unit
+order_unit       R23  1000  hold,slow_disk,half_open,stall              overtaken within one unit
 order_accept     R23    60  offline                                     accepted in another order than handed over
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
-told_late        H16   400  act_on_copies,offline,cancel,stall          a refusal that is told as that of a marker
+told_late        H16  2500  act_on_copies,offline,cancel,stall          a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 """
 

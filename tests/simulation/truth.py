@@ -49,8 +49,8 @@ def is_correction(message: Message, row: Outbound) -> bool:
 
 def was_corrected(message: Message, told: str) -> bool:
     """Whether an end that is told was corrected in the same unit: the store keeps the last one only."""
-    lied = (Outcome.REJECTED.name, Outcome.DROPPED.name)  # what the platform alone says
-    return message.lied and told in lied and message.outcome is Outcome.DELIVERED
+    told_by_platform = told == Outcome.DROPPED.name or (message.lied and told == Outcome.REJECTED.name)
+    return told_by_platform and message.outcome is Outcome.DELIVERED
 
 
 def delivered_and_gone(unit: Unit) -> Iterator[LK0]:
