@@ -338,7 +338,6 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "order_unit": (swap(order, "_is_overtaking", lambda is_overtaking: lambda unit, row: False),),
     "order_accept": (swap(_Accept, "decide", backwards),),
     "late_read": (swap(Holding, "refusal", told_from_the_row),),
-    "told_late": (swap(Holding, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
@@ -372,7 +371,6 @@ retired          H9    100  lose_store,offline                          rows tha
 order_unit       R23  1000  hold,slow_disk,half_open,stall              overtaken within one unit
 order_accept     R23    60  offline                                     accepted in another order than handed over
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
-told_late        H16  2500  act_on_copies,offline,cancel,stall          a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 """
 
