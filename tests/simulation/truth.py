@@ -49,7 +49,8 @@ def is_correction(message: Message, row: Outbound) -> bool:
 
 def was_corrected(message: Message, told: str) -> bool:
     """Whether an end that is told was corrected in the same unit: the store keeps the last one only."""
-    told_by_platform = told == Outcome.DROPPED.name or (message.lied and told == Outcome.REJECTED.name)
+    dropped = message.save_fwd is SaveFwd.DROP and told == Outcome.DROPPED.name
+    told_by_platform = dropped or (message.lied and told == Outcome.REJECTED.name)
     return told_by_platform and message.outcome is Outcome.DELIVERED
 
 
