@@ -46,8 +46,8 @@ from bench.errors import FloorFailed
 from bench.floor_script import KEYS, Plan, run, steps
 from bench.network import HUB
 from bench.reference import Work
-from semq.store import ledger
-from semq.store.migrate import upgrade
+from semq.store.postgres import ledger_partitions
+from semq.store.postgres.migration import upgrade
 
 BEST_BATCH = 500
 DATABASE = "floor"
@@ -128,5 +128,5 @@ def _fresh(url: str) -> str:
 async def _prepare(url: str) -> None:
     """Today's partition of the ledger; what earlier phases have left in memory goes to the disk now."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        await ledger.make_ahead(connection, datetime.now(UTC).date(), days=1)
+        await ledger_partitions.make_ahead(connection, datetime.now(UTC).date(), days=1)
         await connection.execute("CHECKPOINT")

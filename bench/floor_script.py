@@ -20,8 +20,8 @@ from bench.reference import Work
 from bench.rows import Changes
 from semq.engine.bodies import encode_envelope
 from semq.store import tables
-from semq.store.postgres_sql import copy_in
-from semq.store.postgres_wire import OPTIONS
+from semq.store.postgres.pipeline import OPTIONS
+from semq.store.postgres.statements import copy_in
 from semq.store.rows import Event, Side
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey

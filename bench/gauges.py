@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from bench.network import Network
-from semq.store.embedded import EmbeddedPostgres
-from semq.store.embedded_process import postmaster_of
+from semq.store.embedded.process import postmaster_of
+from semq.store.embedded.server import EmbeddedPostgres
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""A node by itself as a process (``local_node.broker``), for measurements and tests from outside."""
+"""A node by itself as a process (``local_node.plain_broker``), for measurements and tests from outside."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ from pathlib import Path
 @contextmanager
 def life(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     """A node that keeps its data below ``folder``, and its port; killed at the end if it still runs."""
-    command = [sys.executable, "-P", "-m", "local_node.broker", "--port", "0", "--data", str(folder / "broker")]
+    command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", "--data", str(folder / "broker")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

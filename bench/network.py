@@ -23,7 +23,7 @@ from semq.clock import SystemClock
 from semq.pki.authority import read_authority
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.files import write_safely
 from semq.umx_t.address import Address, NodeType
 

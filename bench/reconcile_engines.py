@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from bench.cli import end_in_order
 from bench.reconcile_sql import DUCKDB, POSTGRES, facts_sql, situation_sql
 from semq.clock import SystemClock
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 from spark_reconcile.days import Calendar
 from spark_reconcile.job import Request, run
 from spark_reconcile.progress import Progress

@@ -9,40 +9,40 @@ from typing import Any
 
 import structlog
 
-from local_node.admin import LocalOperations
-from local_node.answers import Answers
-from local_node.asking import Traces
-from local_node.certificates import certificate_handlers
-from local_node.enrolling import HubAddress
-from local_node.events import EVENTS, EventExchange
-from local_node.failing import FailedOperations
-from local_node.inbox import Inboxes, QueuesWithInboxes
-from local_node.renewing import LOOK_S, Renewing
-from local_node.submissions import SqlSubmissions
-from local_node.submitting import SubmitExchange
-from local_node.uplink import UMX, Uplink, UplinkSettings, link_limits, way_to_hub
+from local_node.doors.events import EVENTS, EventExchange
+from local_node.doors.inbox import Inboxes, QueuesWithInboxes
+from local_node.doors.sql_submissions import SqlSubmissions
+from local_node.doors.submission import SubmitExchange
+from local_node.enrolment import HubAddress
+from local_node.link.answers import Answers
+from local_node.link.uplink import UMX, Uplink, UplinkSettings, link_limits, way_to_hub
+from local_node.operations.certificates import certificate_handlers
+from local_node.operations.failed import FailedOperations
+from local_node.operations.messages import LocalOperations
+from local_node.operations.trace import Traces
+from local_node.renewal import LOOK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.config.settings import Settings
-from semq.engine.local import LocalEngine
+from semq.engine.local_engine import LocalEngine
 from semq.engine.misconduct import SHOWN_MS
+from semq.engine.people.stuck import Surroundings
 from semq.engine.ports import ClearOpener
-from semq.engine.schedule import Schedule
-from semq.engine.sealing import Sealing
-from semq.engine.stuck import Surroundings
+from semq.engine.secrecy.sealing import Sealing
+from semq.engine.time.schedule import Schedule
 from semq.errors import Misconfigured, SemqError
 from semq.service.admin import Handler
-from semq.service.brokerage import broker_handlers
 from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity, ring_of
-from semq.service.inquiring import inquire_handler
 from semq.service.node import APPLICATIONS, Node
-from semq.service.proving import proving_handlers
-from semq.service.reading import reading_handlers
+from semq.service.operations.broker import broker_handlers
+from semq.service.operations.inquiry import inquire_handler
+from semq.service.operations.messages import reading_handlers
+from semq.service.operations.proofs import proving_handlers
 from semq.service.secrecy import sealing_of
-from semq.store import submissions
-from semq.store.reading import certificates, waiting_for
 from semq.store.unit import Recovered
+from semq.store.views import submissions
+from semq.store.views.messages import certificates, waiting_for
 
 log = structlog.get_logger("semq.local")
 DISK_LOOK_S = 10.0

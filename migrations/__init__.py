@@ -1,2 +1,2 @@
-"""The history of the schema, as Alembic revisions. Run by ``semq.store.migrate``; what it ends with is
+"""The history of the schema, as Alembic revisions. Run by ``semq.store.postgres.migration``; what it ends with is
 ``semq.store.tables``."""

@@ -1,8 +1,9 @@
-"""How Alembic runs the revisions: on the connection and in the transaction that ``semq.store.migrate`` gives."""
+"""How Alembic runs the revisions: on the connection and in the transaction that ``semq.store.postgres.migration``
+gives."""
 
 from alembic import context
 
-from semq.store.migrate import VERSION_TABLE
+from semq.store.postgres.migration import VERSION_TABLE
 from semq.store.tables import metadata
 
 context.configure(

@@ -6,7 +6,7 @@ both speak. One object for the whole life of the process, so that an import chan
 
 from collections.abc import Callable, Mapping, Sequence
 
-from platform_node.certificates import KnownCertificates
+from platform_node.certificate_directory import KnownCertificates
 from platform_node.definitions import Definitions
 from semq.clock import Clock
 from semq.config.sections import Account

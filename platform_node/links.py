@@ -16,7 +16,7 @@ from platform_node.errors import LifeUnreadable
 from platform_node.logins import UMX
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, AmqpError, NotAllowed, ResourceLocked
-from semq.broker.queue import Disposition
+from semq.broker.queues.queue import Disposition
 from semq.broker.services import (
     CONFIRMED,
     NACKED,
@@ -27,8 +27,8 @@ from semq.broker.services import (
     Settle,
 )
 from semq.engine.errors import NotYours
-from semq.engine.framing import read_frame, write_frame
-from semq.engine.hub import HubEngine
+from semq.engine.frames import read_frame, write_frame
+from semq.engine.hub_engine import HubEngine
 from semq.errors import SemqError
 from semq.service.intake import Intake
 from semq.transport.turn import Turn

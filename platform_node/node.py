@@ -8,39 +8,39 @@ from typing import Any
 
 import structlog
 
-from platform_node.asked import Asked
-from platform_node.certificates import NEVER, KnownCertificates
-from platform_node.defining import FOLLOW_S, Defining
+from platform_node.ask_exchange import Asked
+from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.directory import HubDirectory
-from platform_node.enrolling import Enrolling
-from platform_node.guard import REVOCATION_S, Guard
-from platform_node.held import HeldOperations
+from platform_node.enrolment import Enrolling
 from platform_node.links import Links
 from platform_node.logins import ENROLL, UMX, HubLogins
+from platform_node.operations.definitions import FOLLOW_S, Defining
+from platform_node.operations.held import HeldOperations
+from platform_node.operations.registration import registry_handlers
+from platform_node.operations.stores import StoreOperations
 from platform_node.questions import Questions
-from platform_node.registering import registry_handlers
 from platform_node.registry import Registry, prepare_authority, sign_own
-from platform_node.stores import StoreOperations
+from platform_node.session_guard import REVOCATION_S, Guard
 from semq.amqp.errors import AccessRefused, ConnectionForced
 from semq.broker.users import Authenticator, User
 from semq.broker.vhost import SessionHooks
 from semq.config.settings import Settings
-from semq.engine.hub import HubEngine
+from semq.engine.hub_engine import HubEngine
 from semq.engine.misconduct import SHOWN_MS
-from semq.engine.schedule import Schedule
-from semq.engine.stuck import Surroundings
+from semq.engine.people.stuck import Surroundings
+from semq.engine.time.schedule import Schedule
 from semq.pki.errors import NoAuthority
 from semq.service.admin import AskedHandler, Handler
-from semq.service.brokerage import broker_handlers
 from semq.service.clockwork import Job
 from semq.service.identity import NodeIdentity
-from semq.service.inquiring import inquire_handler
 from semq.service.keyring import split
 from semq.service.node import APPLICATIONS, Node
-from semq.service.proving import ledger_handlers
-from semq.service.reading import reading_handlers
-from semq.store.reading import certificates, held_by_pair
+from semq.service.operations.broker import broker_handlers
+from semq.service.operations.inquiry import inquire_handler
+from semq.service.operations.messages import reading_handlers
+from semq.service.operations.proofs import ledger_handlers
 from semq.store.unit import Recovered
+from semq.store.views.messages import certificates, held_by_pair
 from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")

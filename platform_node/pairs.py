@@ -1,4 +1,5 @@
-"""Pairs of institutions that may send now and may not once other definitions are in force. Pure; used by ``defining``.
+"""Pairs of institutions that may send now and may not once other definitions are in force. Pure; used by
+``operations.definitions``.
 
 With one agreement, what is not agreed is not allowed: the first one stops every pair that it does not name.
 """

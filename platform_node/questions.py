@@ -5,7 +5,8 @@
 | queue ``node.ID.asked`` | that node reads  | a question: JSON, with a correlation id; never kept               |
 | exchange ``semq.answer``| that node writes | its answer, with the same correlation id                          |
 
-A node of an older version reads no such queue and cannot be asked. Used by ``asked`` and for the hub's own operators.
+A node of an older version reads no such queue and cannot be asked. Used by ``ask_exchange`` and for the hub's own
+operators.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ import msgspec
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
-from semq.broker.queue import Disposition
+from semq.broker.queues.queue import Disposition
 from semq.broker.services import CONFIRMED, ServiceConsumer, ServiceExchange, ServiceQueue, SessionInfo, Settle
 from semq.errors import Unavailable
 from semq.service.story import STORY_BYTES_MAX

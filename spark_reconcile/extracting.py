@@ -22,7 +22,7 @@ from semq import __version__
 from semq.app import Client
 from semq.clock import Clock
 from semq.config import Settings as NodeSettings
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 from spark_reconcile.days import Calendar, which_date
 from spark_reconcile.delivery import PIECE_BYTES, Collector, deliver
 from spark_reconcile.errors import BadExtract, BadRequest, BadSettings, LedgerAway

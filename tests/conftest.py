@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 from tests.service.inprocess import InProcess, in_process
 
 # No test asserts a duration, so none has a deadline. A failure prints the blob that replays it. A commit is judged by
@@ -67,7 +67,7 @@ async def inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIte
 @pytest.fixture(scope="session")
 def migrated_template(postgres: EmbeddedPostgres) -> str:
     """The name of a database that the migrations have been run on once."""
-    from semq.store.migrate import upgrade
+    from semq.store.postgres.migration import upgrade
 
     _admin(postgres, sql.SQL("CREATE DATABASE migrated TEMPLATE template0"))
     upgrade(postgres.url_of("migrated"))

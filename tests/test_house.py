@@ -60,11 +60,14 @@ DICE = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
 NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burandom\(")
 # module | may use | because
 OWN_CLOCK: dict[str, tuple[set[str], str]] = {
-    "semq.store.embedded": ({"time"}, "waits for a server process; nothing in the protocol depends on it"),
-    "semq.store.embedded_process": ({"time"}, "the same"),
-    "semq.store.writer": ({"time"}, "measures its batches and renews its lease; the simulator has a store of its own"),
-    "semq.store.embedded_cluster": ({"secrets"}, "draws the password of a new database cluster"),
-    "semq.store.roles": ({"secrets"}, "draws the password of a new role"),
+    "semq.store.embedded.server": ({"time"}, "waits for a server process; nothing in the protocol depends on it"),
+    "semq.store.embedded.process": ({"time"}, "the same"),
+    "semq.store.postgres.writer": (
+        {"time"},
+        "measures its batches and renews its lease; the simulator has a store of its own",
+    ),
+    "semq.store.embedded.cluster": ({"secrets"}, "draws the password of a new database cluster"),
+    "semq.store.postgres.roles": ({"secrets"}, "draws the password of a new role"),
 }
 
 # package | modules of it that write to a stream: they pass what others wrote through semq.foreign_text
@@ -80,7 +83,7 @@ LINES_MAX = 500
 # Files past the mark, as they were when it was drawn: they may shrink, never grow.
 LONG: dict[str, int] = {
     "tests/store/test_memory.py": 610,
-    "tests/store/test_writer.py": 560,
+    "tests/store/postgres/test_writer.py": 560,
 }
 
 # Tests that stand opposite no module, and why.

@@ -1,7 +1,7 @@
 """What the receiver remembers of a message of class 1 or 2: also that it was refused, and why.
 
-The second row that older nodes keep of a refused message becomes the status of the first in ``semq.store.recover``, at
-each start: an older node may go on to write such rows beside this schema.
+The second row that older nodes keep of a refused message becomes the status of the first in
+``semq.store.postgres.recovery``, at each start: an older node may go on to write such rows beside this schema.
 """
 
 from alembic import op

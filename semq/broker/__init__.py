@@ -12,8 +12,8 @@ itself.
     server.block_publishers("low on disk")        # connection.blocked to publishers; None: they may go on
     await server.stop(drain_s=5.0)                # connection.close 320 to all, waits, store idle
 
-``store``: a ``persist.MessageStore``; None keeps durable things in memory only. ``turn`` may be shared with dialled
-links.
+``store``: a ``MessageStore`` of ``semq.store.broker.operations``; None keeps durable things in memory only. ``turn``
+may be shared with dialled links.
 
 **Users** (``users``): ``UserTable([User(name, hash_password(password, salt), {vhost: Permissions(configure, write,
 read)}, loopback_only=False)])`` or any ``Authenticator`` (``mechanisms``, ``async authenticate(mechanism,
@@ -49,21 +49,20 @@ and ended.
     prepared.ops          # list[StoreOp] to write in the caller's own transaction
     prepared.commit()     # after that commit: consumers see it now; without it the message was never there
 
-**Storage** (``persist``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)``,
+**Storage** (``semq.store.broker.operations``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)``,
 ``read_messages(queue_id, positions, done)`` and ``async load() -> StoredState``; the operations are dataclasses there.
 ``memory_store`` has ``MemoryStore`` (remembers, for tests) and ``NoStore``. Bodies larger than
 ``BrokerLimits.spill_from`` pass through the store in chunks and are never in memory whole; of a queue longer than
 ``BrokerLimits.window`` the messages behind are in the store (``pages``).
 
-| files                                                                  | subject                              |
-|------------------------------------------------------------------------|--------------------------------------|
-| server, limits, users                                                  | one endpoint, its bounds, who may    |
-| session, login, allowance, gathered                                    | one connection                       |
-| channel, consumer, confirms, arrival, feeder                           | one channel                          |
-| commands, consuming, publishing, transaction, refusals                 | what clients ask for, and hear       |
-| vhost, definitions, exchanges, topic, headers_match, routing           | names, and the way of a message      |
-| queue, ready, entry, consumers, arguments, message, deadletter, timers | one queue                            |
-| pages, chores, environment                                             | out of memory; in slices; shared     |
-| persist, journal, owed, bodies, restore, memory_store                  | what survives                        |
-| services                                                               | where the node's own code takes part |
+| rooms                                   | subject                                         |
+|-----------------------------------------|-------------------------------------------------|
+| server, limits, users                   | one endpoint, its bounds, who may               |
+| session, login, allowance               | one connection                                  |
+| channel                                 | one channel: what clients ask for, and hear     |
+| vhost, definitions, routing             | names, and the way of a message                 |
+| queues, arguments, timers               | one queue                                       |
+| chores, environment, naming, refusals   | what queues and channels share                  |
+| durable                                 | what survives                                   |
+| services                                | where the node's own code takes part            |
 """

@@ -13,10 +13,10 @@ from semq.amqp.wire import encode_table
 from semq.broker import refusals
 from semq.broker.arguments import BadArgumentError, first_difference, read_queue_arguments
 from semq.broker.environment import Environment
-from semq.broker.exchanges import EXCHANGE_TYPES, PREDECLARED, Binding, Exchange
-from semq.broker.persist import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
-from semq.broker.queue import Queue
+from semq.broker.queues.queue import Queue
+from semq.broker.routing.exchanges import EXCHANGE_TYPES, PREDECLARED, Binding, Exchange
 from semq.broker.services import ServiceExchange, ServiceQueue
+from semq.store.broker.operations import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 
 AnyQueue: TypeAlias = Queue | ServiceQueue
 

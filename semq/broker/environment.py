@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Any
 
 from semq.broker.chores import Chores
-from semq.broker.journal import Journal
-from semq.broker.message import Message
-from semq.broker.pages import Pager
+from semq.broker.durable.journal import Journal
+from semq.broker.queues.message import Message
+from semq.broker.queues.pages import Pager
 from semq.broker.timers import Timers
 from semq.clock import Clock
 

@@ -1,7 +1,7 @@
 """Names that the server gives out where a client left the choice to it, in the forms that RabbitMQ's have.
 
-Clients match on these forms. Used by ``commands`` (queues), ``consuming`` (consumer tags) and ``server`` (addresses of
-direct replies).
+Clients match on these forms. Used by ``commands`` (queues), ``channel.consumption`` (consumer tags) and ``server``
+(addresses of direct replies).
 """
 
 import base64

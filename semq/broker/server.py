@@ -19,23 +19,23 @@ from semq.amqp.limits import ANY_SIZE, Limits
 from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
-from semq.broker.bodies import Bodies
-from semq.broker.channel import Channel
+from semq.broker.channel.channel import Channel
 from semq.broker.chores import Chores
+from semq.broker.durable.journal import Journal
+from semq.broker.durable.memory_store import NoStore
+from semq.broker.durable.restore import restore
 from semq.broker.environment import Environment, MemoryGauge
-from semq.broker.journal import Journal
 from semq.broker.limits import BrokerLimits
-from semq.broker.memory_store import NoStore
 from semq.broker.naming import reply_address
-from semq.broker.pages import Pager
-from semq.broker.persist import EndLife, MessageStore
-from semq.broker.queue import Queue
-from semq.broker.restore import restore
+from semq.broker.queues.bodies import Bodies
+from semq.broker.queues.pages import Pager
+from semq.broker.queues.queue import Queue
 from semq.broker.session import Session
 from semq.broker.timers import Timers
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.clock import Clock
+from semq.store.broker.operations import EndLife, MessageStore
 from semq.transport.link import AmqpMachine
 from semq.transport.listener import Drainable, Listener, ListenerConfig
 from semq.transport.turn import Turn

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
-from semq.broker.exchanges import Binding, Destination, Exchange, Headers
-from semq.broker.queue import Disposition
+from semq.broker.queues.queue import Disposition
+from semq.broker.routing.exchanges import Binding, Destination, Exchange, Headers
 from semq.transport.peer import PeerInfo
 
 

@@ -17,16 +17,16 @@ from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, Inte
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.allowance import Allowance
-from semq.broker.arrival import Arrival
-from semq.broker.bodies import release
-from semq.broker.channel import Channel
-from semq.broker.commands import DEFINITIONS
-from semq.broker.consumer import Consumer
-from semq.broker.consuming import MESSAGES
-from semq.broker.gathered import Gathered
+from semq.broker.channel.arrival import Arrival
+from semq.broker.channel.channel import Channel
+from semq.broker.channel.commands import DEFINITIONS
+from semq.broker.channel.consumer import Consumer
+from semq.broker.channel.consumption import MESSAGES
+from semq.broker.channel.gathered import Gathered
+from semq.broker.channel.publication import REPLY_PREFIX, publish
 from semq.broker.login import Login
-from semq.broker.publishing import REPLY_PREFIX, publish
-from semq.broker.queue import Disposition, Queue
+from semq.broker.queues.bodies import release
+from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import SessionInfo
 from semq.broker.users import Permissions, Right
 from semq.broker.vhost import VirtualHost

@@ -1,7 +1,8 @@
 """A virtual host: what is defined in it, the services of the node, and the way of a message through it.
 
-Pure state, like ``definitions`` on which it stands. ``publishing`` and the node itself put messages in; what dies in a
-queue waits until the queue has finished what it did, and then goes to its dead-letter exchange (``bury_dead``).
+Pure state, like ``definitions`` on which it stands. ``channel.publication`` and the node itself put messages in; what
+dies in a queue waits until the queue has finished what it did, and then goes to its dead-letter exchange
+(``bury_dead``).
 """
 
 from collections import deque
@@ -10,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from semq.amqp.content import ContentHeader
-from semq.broker.bodies import release, retain
-from semq.broker.deadletter import after_death, goes_in_circles
 from semq.broker.definitions import Definitions, VhostLimits
-from semq.broker.entry import Entry
 from semq.broker.environment import DeathReason, Environment
-from semq.broker.exchanges import Exchange
-from semq.broker.message import Message
-from semq.broker.persist import StoreOp
-from semq.broker.queue import Queue
-from semq.broker.routing import route
+from semq.broker.queues.bodies import release, retain
+from semq.broker.queues.deadletter import after_death, goes_in_circles
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.message import Message
+from semq.broker.queues.queue import Queue
+from semq.broker.routing.exchanges import Exchange
+from semq.broker.routing.routes import route
 from semq.broker.services import ServiceExchange, ServiceQueue, SessionInfo
+from semq.store.broker.operations import StoreOp
 
 
 @dataclass(slots=True)

@@ -20,32 +20,34 @@ group = typer.Typer()
 @group.command()
 def upgrade(config: FileOption, json: JsonOption = False) -> None:
     """Bring the tables to this version of SEMQ; safe to repeat, one at a time whoever starts it."""
-    from semq.store import migrate
+    from semq.store.postgres import migration
 
     with _database(config) as url:
-        before = migrate.current(url)
-        revision = migrate.upgrade(url)
+        before = migration.current(url)
+        revision = migration.upgrade(url)
     _tell(json, {"before": before, "revision": revision}, f"tables: {before or 'none'} before, {revision} now")
 
 
 @group.command()
 def check(config: FileOption, json: JsonOption = False) -> None:
     """Whether the tables are those of this version; exit status 78 if not."""
-    from semq.store import migrate
+    from semq.store.postgres import migration
 
     with _database(config) as url:
-        migrate.check(url)
-    _tell(json, {"ok": True, "revision": migrate.head()}, f"tables: {migrate.head()}, as this version needs them")
+        migration.check(url)
+    _tell(json, {"ok": True, "revision": migration.head()}, f"tables: {migration.head()}, as this version needs them")
 
 
 @group.command()
 def current(config: FileOption, json: JsonOption = False) -> None:
     """The version of the tables, and the one that this version of SEMQ needs."""
-    from semq.store import migrate
+    from semq.store.postgres import migration
 
     with _database(config) as url:
-        found = migrate.current(url)
-    _tell(json, {"revision": found, "needed": migrate.head()}, f"tables: {found or 'none'}, needed: {migrate.head()}")
+        found = migration.current(url)
+    _tell(
+        json, {"revision": found, "needed": migration.head()}, f"tables: {found or 'none'}, needed: {migration.head()}"
+    )
 
 
 @group.command()
@@ -59,7 +61,7 @@ def grant(
     json: JsonOption = False,
 ) -> None:
     """Make a role for an application that may call these functions and see nothing else, or change its rights."""
-    from semq.store import roles
+    from semq.store.postgres import roles
 
     rights = [name for name, is_meant in (("send", send), ("receive", receive), ("read", read)) if is_meant]
     out, data_dir = Output(as_json=json), read_config(config).data_dir
@@ -89,7 +91,7 @@ def url(
     json: JsonOption = False,
 ) -> None:
     """The URL of the node's database with its password: of a role for applications, or of its owner."""
-    from semq.store import roles
+    from semq.store.postgres import roles
 
     settings = read_config(config)
     with _database(config) as found:
@@ -119,7 +121,7 @@ def _database(config: Path) -> Iterator[str]:
     if settings.database.dsn is not None:
         yield settings.database.dsn
         return
-    from semq.store.embedded import EmbeddedPostgres
+    from semq.store.embedded.server import EmbeddedPostgres
 
     embedded = EmbeddedPostgres(settings.data_dir)
     running = embedded.running_url() if settings.data_dir.exists() else None

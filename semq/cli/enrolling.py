@@ -31,7 +31,7 @@ def enroll(
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Make a key here, have the hub sign it, and believe the hub's authority from now on."""
-    from local_node.enrolling import HubAddress, enrol
+    from local_node.enrolment import HubAddress, enrol
     from semq.clock import SystemClock
     from semq.service.identity import ring_of
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from semq.demo.errors import WillNotStart
 from semq.demo.stage import Place
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 
 MODULES = {"platform": "platform_node", "local": "local_node"}
 RESTART_S_MIN, RESTART_S_MAX = 0.2, 2.0

@@ -3,7 +3,7 @@
 Used by ``play`` with ``--secure``, after the hub has started and before the institutions do.
 """
 
-from local_node.enrolling import HubAddress, enrol
+from local_node.enrolment import HubAddress, enrol
 from semq.app import Client
 from semq.clock import SystemClock
 from semq.config import load

@@ -1,8 +1,8 @@
 """Agreements applied to a document: its type, its size, its seal, and how many there have been of late.
 
-Used by ``accepting`` at the sender's node and by the hub's directory. Rates are counted in buckets that fill evenly:
-a minute's worth at the sender, a day's worth at the hub, since a node that was cut off sends what it has accepted
-meanwhile, and a refusal there would be final.
+Used by ``sender.submission`` at the sender's node and by the hub's directory. Rates are counted in buckets that fill
+evenly: a minute's worth at the sender, a day's worth at the hub, since a node that was cut off sends what it has
+accepted meanwhile, and a refusal there would be final.
 """
 
 from collections.abc import Sequence

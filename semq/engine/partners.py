@@ -1,6 +1,6 @@
 """The directory of partners at a local node, as its platform tells it: bounded, whatever the platform says.
 
-Heard by ``local``; asked by ``accepting`` before a document is accepted.
+Heard by ``local_engine``; asked by ``sender.submission`` before a document is accepted.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Rows that wait for one destination, or for one user: by source and priority, each track behind a cursor of its own.
 
 Sources take turns, so that a flood of one keeps no other waiting; within a source the highest priority goes first.
-Volatile: rebuilt from the store when the process starts. Used by ``pump`` for what leaves, by ``shelf`` for what is
-given to applications.
+Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for what leaves, by
+``receiver.user_queue`` for what is given to applications.
 """
 
 from collections.abc import Sequence

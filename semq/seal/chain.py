@@ -9,7 +9,7 @@ What the chain cannot show by itself is that its end was cut off, or that somebo
 anew. Against that stands what others hold: the head that the running node has in memory and logs, the heads that
 ``semq ledger verify`` printed earlier, and the signed receipts of partners.
 
-Used by ``semq.store.chaining`` for each commit and each check.
+Used by ``semq.store.postgres.chain`` for each commit and each check.
 """
 
 from collections.abc import Iterable

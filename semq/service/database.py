@@ -3,8 +3,8 @@
 import asyncio
 
 from semq.config.settings import Settings
-from semq.store import migrate
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres import migration
 
 
 class NodeDatabase:
@@ -15,7 +15,8 @@ class NodeDatabase:
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """The URL of a database whose schema fits this program. Raises SemqError (see ``embedded``, ``migrate``)."""
+        """The URL of a database whose schema fits this program. Raises SemqError (see ``semq.store.embedded``,
+        ``semq.store.postgres.migration``)."""
         url = self._settings.database.dsn
         if url is None:
             embedded = EmbeddedPostgres(self._settings.data_dir)
@@ -23,9 +24,9 @@ class NodeDatabase:
             # Ours from here on: a start that was refused must not stop the server of whoever owns the folder.
             self._embedded = embedded
         if self._settings.database.migrate:
-            await asyncio.to_thread(migrate.upgrade, url)
+            await asyncio.to_thread(migration.upgrade, url)
         else:
-            await asyncio.to_thread(migrate.check, url)
+            await asyncio.to_thread(migration.check, url)
         return url
 
     async def revive(self) -> None:

@@ -62,7 +62,7 @@ DELETES: dict[str, Callable[[Unit], int]] = {
     "S13": lambda unit: len(unit.deleted_outbound),
     "R9": lambda unit: len(unit.deleted_pending),
 }
-BOOT = "boot"  # the transaction of ``recover``: a new incarnation, the lease taken over
+BOOT = "boot"  # the transaction of ``recovery``: a new incarnation, the lease taken over
 
 
 def _receipts(frame: Frame, primitive: Primitive, fits: Callable[[Any], bool]) -> bool:

@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from semq.amqp.limits import Limits
-from semq.broker import persist
 from semq.broker.definitions import VhostLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
@@ -30,18 +29,18 @@ from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange, AskedHandler, Handler
-from semq.service.alerting import Alerts
+from semq.service.alerts import Alerts
 from semq.service.clockwork import Clockwork, Engine, Job
 from semq.service.database import NodeDatabase
 from semq.service.health import FAILING, Check, checks, health, metrics
-from semq.service.nightly import DATABASE_VARIABLE, Nightly
-from semq.service.reloading import Reloading
+from semq.service.housekeeping import Tidying
+from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
+from semq.service.operations.reload import Reloading
 from semq.service.secrecy import vault_of
 from semq.service.standby import Claim
-from semq.service.tidying import Tidying
-from semq.store.broker import PostgresMessageStore
-from semq.store.postgres import PostgresStore
-from semq.store.postgres_errors import LeaseHeld, StoreFenced
+from semq.store.broker.store import PostgresMessageStore
+from semq.store.postgres.errors import LeaseHeld, StoreFenced
+from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
 from semq.transport.turn import Turn
@@ -134,7 +133,8 @@ class Node(Generic[E]):
         """The node stops: end sessions, accept nothing more."""
 
     def settled_anew(self, before: Settings) -> None:
-        """``settings`` are others than ``before``, by ``reloading``: whatever was made of them follows. Never fails."""
+        """``settings`` are others than ``before``, by ``operations.reload``: whatever was made of them follows. Never
+        fails."""
         raise NotImplementedError
 
     def reload_soon(self) -> None:
@@ -176,7 +176,7 @@ class Node(Generic[E]):
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
         self.store.told = self.clockwork.look
         self._build()
-        self.message_store = PostgresMessageStore(self.store, persist)
+        self.message_store = PostgresMessageStore(self.store)
         self.users = UserTable(self.users_of(self.settings))
         self.server = AmqpServer(
             self._server_config(),

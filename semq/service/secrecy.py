@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from semq.clock import Clock, draw_secret
 from semq.config.settings import Settings
-from semq.engine.sealing import Policy, Sealing
+from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Passphrase
 from semq.seal.session import Limits
 from semq.seal.vault import SALT_LENGTH, Vault

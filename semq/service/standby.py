@@ -1,8 +1,8 @@
 """The claim of this process on its node's store, and waiting for it while another process of the same node has it.
 
 A node that starts while another owns its store stands by: it listens nowhere, looks every two seconds, and serves as
-soon as the lease has run out or was given back (PROTOCOL.md section 10). Who is who is ``semq.store.owner``. Used by
-``node`` alone.
+soon as the lease has run out or was given back (PROTOCOL.md section 10). Who is who is ``semq.store.postgres.owner``.
+Used by ``node`` alone.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ import structlog
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.errors import Unavailable
-from semq.store.owner import EMBEDDED, Owner, PlaceLock
-from semq.store.postgres import PostgresStore
-from semq.store.postgres_errors import LeaseHeld
+from semq.store.postgres.errors import LeaseHeld
+from semq.store.postgres.owner import EMBEDDED, Owner, PlaceLock
+from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
 from semq.umx_t.locator import Store
 

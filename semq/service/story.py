@@ -1,8 +1,8 @@
 """What a node tells the other parties of a message about it: when what happened, and nothing that is its own affair.
 
-A question comes from another party by way of the hub (``platform_node.questions``, ``local_node.answers``). Its subject
-is a message between asker and asked: anything else is unknown to the asked. Told are the events of the protocol with
-their times; details, which may hold tracebacks and words of operators, stay here, but for the reason of a refusal,
+A question comes from another party by way of the hub (``platform_node.questions``, ``local_node.link.answers``). Its
+subject is a message between asker and asked: anything else is unknown to the asked. Told are the events of the protocol
+with their times; details, which may hold tracebacks and words of operators, stay here, but for the reason of a refusal,
 which the other end was told before. A node with a certificate signs its story for the asker's nonce, so that a hub can
 withhold it, and neither alter nor invent it.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from semq.engine.errors import NotThere
-from semq.engine.sealing import KeyHolder
+from semq.engine.secrecy.sealing import KeyHolder
 from semq.seal.canonical import canonical
 from semq.seal.errors import ReceiptForged
 from semq.seal.keys import verify

@@ -3,8 +3,7 @@
 ``Tables`` is what would lie on disk; ``MemoryStore`` is one process's writer on it: queue, one transaction at a time,
 and what follows the commit. Its three phases can be taken one by one (``begin``, ``commit``, ``deliver``), so that a
 simulated process dies between any two of them, or never learns what became of its commit. What Postgres refuses, this
-refuses: compare-and-set, primary keys, checks, and a writer whose store was taken over. Also the quick store of tests.
-It promises no durability.
+refuses: compare-and-set, primary keys, checks, and a writer whose store was taken over. It promises no durability.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,9 +14,10 @@ from typing import Any, TypeVar, assert_never
 
 from semq.errors import SemqError
 from semq.store import unit as u
+from semq.store.broker.operations import StoreOp
 from semq.store.ended import Row as AnyRow
 from semq.store.ended import end, rows_of
-from semq.store.postgres_errors import DecisionFailed, StoreFenced, StoreUnavailable
+from semq.store.postgres.errors import DecisionFailed, StoreFenced, StoreUnavailable
 from semq.store.rows import (
     CORRECTED,
     InStream,
@@ -93,7 +93,7 @@ class Tables:
     #: What applications finished in their own transaction, or set aside: brefs to None, or why.
     done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)
-    broker: list[Any] = field(default_factory=list)
+    broker: list[StoreOp] = field(default_factory=list)
     rare: list[Rare] = field(default_factory=list)
 
     def snapshot(self) -> "Tables":

@@ -1,6 +1,7 @@
 """The second page of the schema: what secrecy and proof need beside the queues. Few rows, written by few units.
 
-Joined to ``tables.metadata``; read by ``reading`` and ``proving``, written by ``postgres_write`` and the writer.
+Joined to ``tables.metadata``; read by ``views.messages`` and the operations that prove, written by ``postgres.changes``
+and the writer.
 """
 
 from sqlalchemy import BigInteger, CheckConstraint, Date, Index, LargeBinary, Table, Text

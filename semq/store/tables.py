@@ -1,9 +1,10 @@
 """The whole schema on one page: what each table holds, which facts Postgres itself guards, and how it is kept fast.
 
-SQLAlchemy Core tables. ``reading`` and ``recover`` build statements from them, ``postgres_sql`` takes its column
-names from them, and a test compares them with what the migrations make. Three rules of thumb: bodies lie apart, so
-that a change of status rewrites tens of bytes; no index on anything that changes, so that every change of status is a
-heap-only update; times are ``timestamptz``, for people and for SQL, although the program counts milliseconds."""
+SQLAlchemy Core tables. ``views`` and ``postgres.recovery`` build statements from them, ``postgres.statements`` takes
+its column names from them, and a test compares them with what the migrations make. Three rules of thumb: bodies lie
+apart, so that a change of status rewrites tens of bytes; no index on anything that changes, so that every change of
+status is a heap-only update; times are ``timestamptz``, for people and for SQL, although the program counts
+milliseconds."""
 
 from collections.abc import Iterable
 from typing import Any

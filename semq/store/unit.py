@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from semq.store.broker.operations import StoreOp
 from semq.store.rows import (
     InStream,
     InStreamKey,
@@ -259,7 +260,7 @@ class Unit:
     submissions_wait: dict[str, Reason] | None = None  #: why, by target: replaces all that was said before
     taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
-    broker: list[Any] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
+    broker: list[StoreOp] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
     rare: list[Rare] = field(default_factory=list)  #: rows of tables that few units write
 
     # --- what queries found, as earlier work of the same unit has left it

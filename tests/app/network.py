@@ -10,7 +10,7 @@ from pathlib import Path
 
 from semq.demo.actor import holder
 from semq.demo.stage import Place, free_ports
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 
 ABSENT = "77001"  # known to the hub, never online
 STRANGER = "88001"  # known to the hub; 10008 has no agreement with it

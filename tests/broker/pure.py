@@ -7,14 +7,14 @@ from typing import Any
 from uuid import UUID
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.broker.bodies import Bodies
-from semq.broker.entry import Entry
+from semq.broker.durable.journal import Journal
+from semq.broker.durable.memory_store import MemoryStore
 from semq.broker.environment import Environment, MemoryGauge
-from semq.broker.journal import Journal
-from semq.broker.memory_store import MemoryStore
-from semq.broker.message import Message
-from semq.broker.pages import Pager
-from semq.broker.queue import Disposition, Queue
+from semq.broker.queues.bodies import Bodies
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.message import Message
+from semq.broker.queues.pages import Pager
+from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.timers import Timers
 from semq.broker.vhost import VirtualHost
 

@@ -10,10 +10,10 @@ import pika
 
 from semq.amqp.limits import Limits
 from semq.broker.limits import BrokerLimits
-from semq.broker.persist import MessageStore
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Permissions, User, UserTable, hash_password
 from semq.clock import SystemClock
+from semq.store.broker.operations import MessageStore
 from semq.transport.listener import ListenerConfig
 from tests.broker.raw import RawClient
 

@@ -7,8 +7,8 @@ import pytest
 from semq.amqp import methods as m
 from semq.amqp.events import Acked, Delivered
 from semq.broker.chores import SLICE, Chores
-from semq.broker.memory_store import MemoryStore
-from semq.broker.persist import Done, DropMessages, MarkDelivered, StoreOp
+from semq.broker.durable.memory_store import MemoryStore
+from semq.store.broker.operations import Done, DropMessages, MarkDelivered, StoreOp
 from tests.broker.raw import RawClient
 from tests.broker.served import served
 

@@ -11,8 +11,8 @@ from semq.amqp.errors import ConnectionForced
 from semq.amqp.events import Delivered
 from semq.amqp.limits import Limits
 from semq.amqp.sasl import Credentials
+from semq.broker.durable.memory_store import MemoryStore
 from semq.broker.limits import BrokerLimits
-from semq.broker.memory_store import MemoryStore
 from semq.broker.server import AmqpServer
 from semq.broker.users import Permissions
 from semq.transport.peer import PeerInfo

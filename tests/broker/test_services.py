@@ -11,7 +11,7 @@ from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, AmqpError, ContentTooLarge, NotAllowed, NotFound
 from semq.amqp.events import Delivered
 from semq.broker.limits import BrokerLimits
-from semq.broker.queue import Disposition
+from semq.broker.queues.queue import Disposition
 from semq.broker.server import AmqpServer
 from semq.broker.services import (
     CONFIRMED,

@@ -4,9 +4,9 @@ import pytest
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import NotFound
-from semq.broker.persist import AddMessage
-from semq.broker.queue import Disposition
+from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceExchange, ServiceQueue
+from semq.store.broker.operations import AddMessage
 from tests.broker.pure import Model, Notes, bodies, message_of
 
 HEADER = ContentHeader.build(4, Properties(delivery_mode=2))

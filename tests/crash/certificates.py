@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from local_node.enrolling import HubAddress, enrol
+from local_node.enrolment import HubAddress, enrol
 from semq.app import Client
 from semq.clock import SystemClock
 from semq.errors import SemqError

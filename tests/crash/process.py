@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from semq.service.failpoints import VARIABLE
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
 READY_S = 180.0  # from start to serving, on a machine that may be busy with other things

@@ -7,7 +7,7 @@ from typing import Any
 from platform_node.node import PlatformNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
-from semq.engine.framing import read_frame, write_frame
+from semq.engine.frames import read_frame, write_frame
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.address import Address

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from semq.engine.sealing import Policy, Sealing
+from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive

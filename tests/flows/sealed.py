@@ -4,8 +4,8 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-from semq.engine.framing import read_frame, write_frame
-from semq.engine.sealing import Policy, Sealing
+from semq.engine.frames import read_frame, write_frame
+from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Identity
 from semq.pki.authority import Authority, create_authority
 from semq.pki.keys import PrivateKey, key_id, new_key

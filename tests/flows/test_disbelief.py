@@ -5,7 +5,7 @@ from hashlib import sha256
 import pytest
 from msgspec.structs import replace
 
-from semq.engine.sealing import Policy
+from semq.engine.secrecy.sealing import Policy
 from semq.pki.keys import key_id
 from semq.seal.errors import SignatureWrong
 from semq.store.rows import Event

@@ -22,7 +22,7 @@ def test_what_needs_no_receipt_is_told_to_be_stored(save_fwd: int) -> None:
 
 
 def test_documents_without_a_row_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semq.engine.outbound.UNKEPT_MAX", 2)
+    monkeypatch.setattr("semq.engine.sender.outbound.UNKEPT_MAX", 2)
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame)
     trio.a.send(b"1", b"2", b"3", save_fwd=2, ack2=False)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from semq.engine.errors import Expired
-from semq.engine.operating import _FindExpired
+from semq.engine.people.acts import _FindExpired
 from semq.store.rows import Event
 from semq.store.unit import Work
 from semq.umx_t.envelope import Data, Frame

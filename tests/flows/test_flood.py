@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
-from semq.engine.framing import write_frame
+from semq.engine.frames import write_frame
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive

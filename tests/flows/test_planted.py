@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 
-from semq.store.embedded import EmbeddedPostgres
+from semq.store.embedded.server import EmbeddedPostgres
 from tests.cli.command import semq
 from tests.service.test_secrecy import command_lines
 

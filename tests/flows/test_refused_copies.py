@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from semq.engine.errors import Cancelled, Returned, UnknownTarget
-from semq.engine.refusing import Act
+from semq.engine.hub.refusals import Act
 from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive

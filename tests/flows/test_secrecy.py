@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from semq.engine.sealing import Policy, Sealing
+from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Identity
 from semq.pki.authority import create_authority
 from semq.pki.trust import TrustStore

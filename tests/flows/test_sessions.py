@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from semq.engine.stuck import SILENT_AFTER
+from semq.engine.people.stuck import SILENT_AFTER
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Packet, Primitive
 from tests.flows.trio import SETTINGS, Trio, is_message

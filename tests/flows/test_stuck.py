@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
 from semq.engine.errors import QuotaReached
-from semq.engine.stuck import Cause
+from semq.engine.people.stuck import Cause
 from semq.seal.errors import KeyUnknown
 from semq.transport.client import ClientLink
 from semq.umx_t.address import Address

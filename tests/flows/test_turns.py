@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from semq.engine.order import FindNext
 from semq.engine.ports import Submission
+from semq.engine.receiver.order import FindNext
 from semq.store.unit import Unsent, Waiting, Work
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Attributes, Data, Envelope

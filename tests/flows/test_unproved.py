@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 from msgspec.structs import replace
 
-from semq.engine.sealing import Policy
+from semq.engine.secrecy.sealing import Policy
 from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Packet

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from semq.engine.sealing import Policy, Sealing
+from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Receipt

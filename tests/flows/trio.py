@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from semq.engine.hub import HubEngine
-from semq.engine.local import LocalEngine
+from semq.engine.hub_engine import HubEngine
+from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, ClearOpener, Delivery, Submission
-from semq.engine.sealing import Sealing
+from semq.engine.secrecy.sealing import Sealing
 from semq.engine.settings import EngineSettings
 from semq.store.memory import MemoryStore
 from semq.store.rows import Event, Reason

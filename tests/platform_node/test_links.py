@@ -16,7 +16,7 @@ from platform_node.node import PlatformNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
-from semq.engine.framing import write_frame
+from semq.engine.frames import write_frame
 from semq.pki.tls import client_context
 from semq.service.identity import ring_of, trust_of
 from semq.transport.client import ClientLink

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from local_node.enrolling import HubAddress, enrol
+from local_node.enrolment import HubAddress, enrol
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
 from semq.amqp.content import ContentHeader, Properties

@@ -12,8 +12,8 @@ import pytest
 from semq.clock import SystemClock
 from semq.service import failpoints
 from semq.service.failpoints import AFTER, AMID, BEFORE, Failpoint, NoSuchFailpoint, armed
-from semq.store.owner import Owner
-from semq.store.postgres import PostgresStore
+from semq.store.postgres.owner import Owner
+from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Needs, Unit
 from semq.umx_t.address import Address

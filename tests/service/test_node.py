@@ -14,10 +14,10 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.clock import SystemClock
 from semq.config import load
-from semq.store.embedded import EmbeddedPostgres
-from semq.store.embedded_errors import ServerFailed
-from semq.store.postgres_errors import StoreUnavailable
-from semq.store.reading import held_by_pair
+from semq.store.embedded.errors import ServerFailed
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.views.messages import held_by_pair
 from tests.service.inprocess import PLATFORM, InProcess, ask, until
 
 

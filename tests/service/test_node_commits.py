@@ -7,7 +7,7 @@ import pytest
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
 from semq.amqp.events import Delivered
-from semq.store import writer
+from semq.store.postgres import writer
 from tests.local_node.test_node import confirming, publish, put
 from tests.service.inprocess import InProcess, linked
 

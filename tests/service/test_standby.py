@@ -17,7 +17,7 @@ from platform_node.node import PlatformNode
 from semq.clock import SystemClock
 from semq.config import load
 from semq.service.process import EXIT_UNAVAILABLE
-from semq.store.postgres_errors import StoreFenced
+from semq.store.postgres.errors import StoreFenced
 from tests.service.inprocess import PLATFORM, InProcess, until
 
 ROOT = Path(__file__).parents[2]

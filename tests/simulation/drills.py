@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import UnknownTarget
-from semq.engine.sending import is_given_up
+from semq.engine.sender.receipts import is_given_up
 from semq.store.rows import Outbound
 from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing

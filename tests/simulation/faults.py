@@ -8,7 +8,7 @@ back, platform stores lost.
 from random import Random
 from typing import TYPE_CHECKING
 
-from semq.engine.refusing import Act
+from semq.engine.hub.refusals import Act
 from semq.store.memory import Fault, Tables
 from semq.umx_t.envelope import Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from semq.engine.errors import UnknownTarget
-from semq.engine.hub import HubEngine
-from semq.engine.local import LocalEngine
+from semq.engine.hub_engine import HubEngine
+from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Submission
-from semq.engine.pump import Lane
+from semq.engine.sender.lanes import Lane
 from semq.store.memory import Fault, MemoryStore, Tables
 from semq.store.rows import Reason
 from semq.store.unit import Unit, Work

@@ -10,17 +10,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from semq.engine import copies, noting, order, outbound, receiving, sending
-from semq.engine.accepting import _Accept
-from semq.engine.copies import HearAcks
-from semq.engine.holding import Holding
-from semq.engine.outbound import OutboundRows
-from semq.engine.pump import _Claim
-from semq.engine.receiving import Receiver, _Record
-from semq.engine.refusing import _Refuse
-from semq.engine.relaying import Relay
-from semq.engine.sending import _HearAnswers, _OwnRows, _ReAck2
-from semq.engine.stores import Stores
+from semq.engine.hub import copies
+from semq.engine.hub.copies import HearAcks
+from semq.engine.hub.custody import Holding
+from semq.engine.hub.forwarding import Relay
+from semq.engine.hub.refusals import _Refuse
+from semq.engine.hub.stores import Stores
+from semq.engine.receiver import order, reacks, recording
+from semq.engine.receiver.recording import Receiver, _Record
+from semq.engine.sender import outbound, receipts
+from semq.engine.sender.lanes import _Claim
+from semq.engine.sender.outbound import OutboundRows
+from semq.engine.sender.receipts import _HearAnswers, _OwnRows, _ReAck2
+from semq.engine.sender.submission import _Accept
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
 from semq.umx_t.grid import Grid, Rule
@@ -155,7 +157,7 @@ def ack_first(decide: Any) -> Any:
     def decided(work: _Record, unit: Any) -> None:
         decide(work, unit)
         for envelope, entry, bref in work._acks:
-            receiving.ack(work._core, work._receiver.platform, envelope, entry, bref, work._at)
+            recording.ack(work._core, work._receiver.platform, envelope, entry, bref, work._at)
 
     return decided
 
@@ -298,14 +300,14 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "inc": (swap(SimClock, "incarnation", lambda draw: lambda clock: 7),),
     "full_key": (
         swap(SimClock, "incarnation", lambda draw: lambda clock: 7),
-        *(swap(module, "InStreamKey", without_the_node) for module in (receiving, noting, rows)),
+        *(swap(module, "InStreamKey", without_the_node) for module in (recording, reacks, rows)),
     ),
     "lattice": (
         cell(SENDER, Standing.FINAL, Heard.save, Standing.SS_ACK, SenderDeed.custody),
         cell(SENDER, Standing.FINAL, Heard.fwd, Standing.SS_ACK_FWD),
     ),
     "sent_first": (swap(_Claim, "decide", send_first),),
-    "hub_not_final": (swap(sending, "custody", believe_the_platform),),
+    "hub_not_final": (swap(receipts, "custody", believe_the_platform),),
     "custody": (
         cell(SENDER, Standing.SS_ACK, Heard.ask, Standing.SS_ACK, SenderDeed.ask_target),
         cell(SENDER, Standing.SS_ACK, Heard.not_here_bare, Standing.SS_INIT, SenderDeed.give_up),

@@ -10,9 +10,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import Expired
+from semq.engine.hub.refusals import NOBODY
 from semq.engine.ports import AppEvent, Delivery
-from semq.engine.refusing import NOBODY
-from semq.engine.returned import says_returned
+from semq.engine.sender.refused_copies import says_returned
 from semq.errors import BadInput
 from semq.store.memory import Tables
 from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side

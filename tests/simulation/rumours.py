@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import Returned
-from semq.engine.noting import ANSWER
+from semq.engine.receiver.reacks import ANSWER
 from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from semq.engine.errors import Expired, UnknownTarget
-from semq.engine.returned import says_returned
-from semq.engine.sending import NOBODY_KNOWS
+from semq.engine.sender.receipts import NOBODY_KNOWS
+from semq.engine.sender.refused_copies import says_returned
 from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Unit
 from semq.umx_t.locator import LK0, parse_lk0

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from semq.store import identities as store
 from semq.store.identities import Issued, Life, Ticket
-from semq.store.migrate import engine_of
+from semq.store.postgres.migration import engine_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

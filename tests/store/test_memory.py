@@ -9,8 +9,9 @@ import pytest
 
 from semq.errors import BadInput
 from semq.store import memory
+from semq.store.broker.operations import EndLife
 from semq.store.memory import Fault, MemoryStore, Tables
-from semq.store.postgres_errors import DecisionFailed, StoreFenced, StoreUnavailable
+from semq.store.postgres.errors import DecisionFailed, StoreFenced, StoreUnavailable
 from semq.store.rows import (
     InStream,
     InStreamKey,
@@ -47,8 +48,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome,
 
 HERE, THERE = Store(1, "a"), Address(1, "b")
 SEEN, REFUSED = LK0(*HERE, 1, 1), Recorded(Arrival.REJ, reason=("SEMQ-5001", "cannot open"))
-STREAM = OutStreamKey("1.b", 7)
-IN = InStreamKey(Store(1, "c"), 9)
+STREAM, IN = OutStreamKey("1.b", 7), InStreamKey(Store(1, "c"), 9)
 
 
 class Job:
@@ -278,7 +278,7 @@ def test_keys_of_every_table(store: MemoryStore) -> None:
         unit.changed_in_streams.add(IN)
         unit.record(slot, Recorded(Arrival.VOID))
         unit.see(SEEN, REFUSED)
-        unit.broker.append("event")
+        unit.broker.append(EndLife())
 
     do(store, decide)
     wanted = {"tokens": {"t", "x"}, "last_pos": {order, OrderKey("", "")}, "in_streams": {IN}, "recorded": {slot}}
@@ -288,7 +288,7 @@ def test_keys_of_every_table(store: MemoryStore) -> None:
     assert unit.in_streams == {IN: InStream(IN, 4)}
     assert unit.recorded == {slot: Recorded(Arrival.VOID)}
     assert unit.seen == {str(SEEN): REFUSED}
-    assert store.tables.broker == ["event"]
+    assert store.tables.broker == [EndLife()]
 
 
 def test_a_relayed_row_is_one_object_however_it_is_found(store: MemoryStore) -> None:

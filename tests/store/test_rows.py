@@ -10,7 +10,7 @@ from semq.store.unit import Needs, Unit
 from semq.umx_t.status import Arrival, Outcome, SendStatus
 from tests.store.jobs import INC, SOURCES, Job, body_of, own
 from tests.store.jobs import _pending as pending_row
-from tests.store.test_postgres import do, opened
+from tests.store.postgres.test_store import do, opened
 
 SLOT = Slot(SOURCES[0], 3)
 NEEDS = Needs(in_streams={SOURCES[0]}, recorded={SLOT}, outbound={1, 2})

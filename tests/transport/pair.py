@@ -7,10 +7,10 @@ from typing import Any
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.limits import Limits
 from semq.broker.limits import BrokerLimits
-from semq.broker.persist import MessageStore
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Permissions, User, UserTable, hash_password
 from semq.clock import SystemClock
+from semq.store.broker.operations import MessageStore
 from semq.transport.client import ClientLink
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.listener import ListenerConfig

@@ -10,10 +10,10 @@ from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.cli.checkup.ground import is_there
 from semq.config.settings import Settings
 from semq.errors import SemqError
-from semq.store import migrate
-from semq.store.durability import verify_settings
-from semq.store.embedded import EmbeddedPostgres
-from semq.store.postgres_errors import SchemaTooOld
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres import migration
+from semq.store.postgres.durability import verify_settings
+from semq.store.postgres.errors import SchemaTooOld
 
 CONNECT_S = 5
 SKEW_S_MAX = 2.0
@@ -78,11 +78,11 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
 
 def _tables(url: str, settings: Settings) -> Finding:
     try:
-        migrate.check(url)
+        migration.check(url)
     except SchemaTooOld as error:
         if settings.database.migrate:
-            return Finding("tables", OK, f"{error.facts['found']}; the next start brings them to {migrate.head()}")
+            return Finding("tables", OK, f"{error.facts['found']}; the next start brings them to {migration.head()}")
         return failing("tables", error)
     except SemqError as error:
         return failing("tables", error)
-    return Finding("tables", OK, migrate.head())
+    return Finding("tables", OK, migration.head())

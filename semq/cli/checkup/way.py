@@ -7,8 +7,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 
-from local_node.requesting import VIRTUAL_HOST
-from local_node.uplink import way_to_hub
+from local_node.link.hub_request import VIRTUAL_HOST
+from local_node.link.uplink import way_to_hub
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing
 from semq.clock import SystemClock

@@ -1,0 +1,9 @@
+"""The doors for applications.
+
+| module                                | subject                                                     |
+|---------------------------------------|-------------------------------------------------------------|
+| submission, properties, nacks         | exchange ``semq``; AMQP properties; what was not taken      |
+| sql_submissions, refused_submissions  | documents handed over through SQL                           |
+| inbox, backlog                        | queue ``semq.inbox``; its message count                     |
+| events                                | exchange ``semq.events``                                    |
+"""

@@ -1,0 +1,261 @@
+"""Queue ``semq.inbox`` (and ``semq.inbox.<user>``): received documents, with manual acknowledgements.
+
+An ack means that the application has the document for good (tb_0030 app_status DONE); a requeue gives it again,
+flagged; a reject without requeue parks it for a person. A lost connection gives back what it had. Whoever polls with
+basic.get is a consumer of one document: it is answered when one was given, or when all that waits has been looked at.
+"""
+
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from local_node.doors.backlog import Backlog
+from local_node.doors.properties import restored
+from semq.amqp.content import ContentHeader, Properties
+from semq.broker.definitions import AnyQueue
+from semq.broker.queues.queue import Disposition
+from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceGetter, ServiceQueue
+from semq.engine.local_engine import LocalEngine
+from semq.engine.ports import Delivery
+from semq.engine.receiver.handover import Told
+from semq.errors import Unavailable
+from semq.service.access import INBOX, inbox_name
+from semq.transport.turn import Turn
+
+USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
+USERS_MAX = 10_000
+PERSISTENT = 2
+LOOKS_MAX = 10  # at orders, before a getter hears that nothing is there: others' orders are looked at all the time
+
+Count = Callable[[str, int], Awaitable[int]]  # how many documents of a user wait in the store, at most so many
+
+
+class InboxQueue(ServiceQueue):
+    """The consumers of one user, fed fairly: the one with credit that has waited longest is next."""
+
+    def __init__(self, user: str, engine: Callable[[], LocalEngine], turn: Turn, count: Count) -> None:
+        super().__init__(inbox_name(user))
+        self.user = user
+        self._engine = engine
+        self._turn = turn
+        self._consumers: deque[ServiceConsumer] = deque()
+        self._early: deque[Delivery] = deque()  #: given when no consumer had credit any more
+        self._getters: deque[ServiceGetter] = deque()
+        self._backlog = Backlog(lambda at_most: count(user, at_most), self._out, lambda: engine().core.now())
+        self._feeding = False
+        self._is_behind = False  #: told when all that was posted is committed
+        self._looks = 0
+        self._is_settling = False  #: answers are on their way, after which more may be found
+
+    # --- for the engine
+    def free(self) -> int:
+        """How many documents the consumers can take now."""
+        room = sum(consumer.credit for consumer in self._consumers)
+        return max(room + sum(getter.is_waiting for getter in self._getters) - len(self._early), 0)
+
+    def give(self, delivery: Delivery) -> None:
+        """Hand a document to whoever polls, else to the next consumer that can take it."""
+        while self._getters:
+            getter = self._getters.popleft()
+            if getter.is_waiting:
+                self._answer(getter, delivery)
+                return
+        for _ in range(len(self._consumers)):
+            consumer = self._consumers[0]
+            self._consumers.rotate(-1)
+            if consumer.credit > 0:
+                header, body = present(delivery)
+                consumer.deliver(
+                    "semq", str(delivery.envelope.target), header, body, delivery.redelivered, delivery.bref
+                )
+                self._backlog.given()
+                return
+        self._early.append(delivery)
+
+    # --- for the broker
+    def attach(self, consumer: ServiceConsumer) -> None:
+        self._consumers.append(consumer)
+        self._feed_soon()
+
+    def detach(self, consumer: ServiceConsumer) -> None:
+        self._consumers.remove(consumer)
+        if not self._consumers and self._early:
+            early, self._early = self._early, deque()
+            self._engine().handing.give_back([delivery.bref for delivery in early])
+
+    def wake(self, consumer: ServiceConsumer) -> None:
+        self._feed_soon()
+
+    def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
+        handing = self._engine().handing
+        self._is_settling = True
+        if disposition is Disposition.ACK:
+            handing.finish(tokens)
+        elif disposition is Disposition.REJECT:
+            handing.fail(tokens, "rejected by the application")
+        else:
+            handing.give_back(tokens)
+        self._feed_soon()
+
+    def get(self, getter: ServiceGetter) -> None:
+        early = self._next_early()
+        if early is not None:
+            self._answer(getter, early)
+            return
+        self._getters.append(getter)
+        self._looks = 0
+        self._engine().handing.feed(self.user)
+        self._look()
+
+    def counts(self, answer: Callable[[int, int], None]) -> None:
+        self._backlog.tell(lambda waiting: answer(waiting + len(self._early), len(self._consumers)))
+
+    # --- inside
+    def begin(self) -> None:
+        """A new engine is in place: whoever waits goes on waiting there."""
+        self._engine().handing.feed(self.user)
+        self._is_behind = False
+        self._look()
+
+    def _look(self) -> None:
+        """Let those who poll wait while something may still be found for them; then they hear that nothing is there."""
+        if self._is_behind or not self._getters:
+            return
+        handing = self._engine().handing
+        self._looks += 1
+        is_looking = self._is_settling or (handing.is_looking and self._looks <= LOOKS_MAX)
+        if is_looking or handing.is_feeding(self.user):
+            self._is_behind, self._is_settling = True, False
+            handing.behind(Told(lambda _: self._looked(), self._not_looked))
+        else:
+            self._tell_empty()
+
+    def _looked(self) -> None:
+        self._is_behind = False
+        self._look()
+
+    def _not_looked(self, error: Exception) -> None:
+        self._is_behind = False
+        if not isinstance(error, Unavailable):  # else the next engine begins: ``begin``
+            self._tell_empty()
+
+    def _tell_empty(self) -> None:
+        getters, self._getters = self._getters, deque()
+        for getter in getters:
+            getter.answer(None, 0)
+
+    def _answer(self, getter: ServiceGetter, delivery: Delivery) -> None:
+        header, body = present(delivery)
+        target = str(delivery.envelope.target)
+        found = ServiceDelivery("semq", target, header, body, delivery.redelivered, delivery.bref)
+        self._backlog.given()
+        self._backlog.tell_about(lambda left: getter.answer(found, left + len(self._early)))
+
+    def _out(self) -> int:
+        return sum(user == self.user for user in self._engine().handing.out.values())
+
+    def _next_early(self) -> Delivery | None:
+        while self._early:
+            delivery = self._early.popleft()
+            if delivery.bref in self._engine().handing.out:  # else it was finished by other ways, or is given anew
+                return delivery
+        return None
+
+    def _feed_soon(self) -> None:
+        if not self._feeding:
+            self._feeding = True
+            self._turn.before_flush(self._feed)
+
+    def _feed(self) -> None:
+        self._feeding = False
+        while self._early and any(consumer.credit > 0 for consumer in self._consumers):
+            early = self._next_early()
+            if early is None:
+                break
+            self.give(early)
+        self._engine().handing.feed(self.user)
+
+
+class Inboxes:
+    """The engine's ``Inbox``: one queue for each user of the node, made when somebody asks for it."""
+
+    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn, count: Count) -> None:
+        self.queues: dict[str, InboxQueue] = {}
+        self._engine = engine
+        self._turn = turn
+        self._count = count
+
+    def queue(self, user: str) -> InboxQueue:
+        """The queue of a user."""
+        found = self.queues.get(user)
+        if found is None:
+            found = self.queues[user] = InboxQueue(user, self._engine, self._turn, self._count)
+        return found
+
+    def named(self, name: str) -> InboxQueue | None:
+        """The queue of that name; None if it is no name of an inbox, or of more inboxes than a node has users."""
+        user = name.removeprefix(f"{INBOX}.")
+        if name != INBOX and (user == name or USER.fullmatch(user) is None):
+            return None
+        known = self.queues.get("" if name == INBOX else user)
+        if known is None and len(self.queues) < USERS_MAX:
+            known = self.queue("" if name == INBOX else user)
+        return known
+
+    def free(self, user: str) -> int:
+        """How many documents the consumers of this user can take now."""
+        queue = self.queues.get(user)
+        return queue.free() if queue is not None else 0
+
+    def give(self, user: str, delivery: Delivery) -> None:
+        """Hand over a document."""
+        self.queues[user].give(delivery)
+
+
+class QueuesWithInboxes(dict[str, AnyQueue]):
+    """The queues of a virtual host, in which every inbox is there as soon as somebody names it."""
+
+    def __init__(self, queues: Mapping[str, AnyQueue], inboxes: Inboxes) -> None:
+        super().__init__(queues)
+        self._inboxes = inboxes
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and self.get(name) is not None)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = super().get(name)
+        if found is None and (found := self._inboxes.named(name)) is not None:
+            self[name] = found
+        return default if found is None else found
+
+
+def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:
+    """A document as an application sees it: its attributes as headers, its payload as body."""
+    envelope, a = delivery.envelope, delivery.envelope.attributes
+    headers: dict[str, Any] = {
+        **a.user_headers,
+        "@LK0": envelope.ident,
+        "@Source": f"{envelope.lk0.node}/{envelope.sender}" if envelope.sender else str(envelope.lk0.node),
+        "@SaveFwd": int(a.save_fwd),
+        "@Deliveries": delivery.deliveries,
+        "@SubmittedAt": envelope.submitted_at,
+        "@Digest": envelope.digest.hex(),
+        "@OriginProved": int(envelope.proved),
+    }
+    if any(a.app_key):
+        headers["@AppKey"] = "/".join(a.app_key)
+    if a.order_key:
+        headers["@OrderKey"] = a.order_key
+    properties = Properties(
+        headers=headers,
+        content_type=a.content_type or None,
+        content_encoding=a.content_encoding or None,
+        delivery_mode=PERSISTENT,
+        priority=a.priority or None,
+        message_id=envelope.ident,
+        timestamp=envelope.submitted_at // 1000,
+        app_id=str(envelope.lk0.node),
+        **(restored(a.user_headers) if a.user_headers else {}),
+    )
+    return ContentHeader.build(len(delivery.payload), properties), delivery.payload

@@ -1,0 +1,95 @@
+"""Documents that a node did not take and that may be handed over again: why, in the log and as events ``refused``.
+
+The publisher hears a bare basic.nack, which has no room for a reason. Whoever sets ``reply_to`` is told there instead.
+Both are bounded: a line of the log for each reason and target every ``QUIET_S`` seconds, ``EVENTS_MAX`` events a turn.
+Used by ``submission``.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import structlog
+
+from semq.engine.core import Core, Step
+from semq.engine.local_engine import LocalEngine
+from semq.engine.ports import AppEvent
+from semq.errors import SemqError, Unavailable
+from semq.store.unit import Unit
+from semq.transport.turn import Turn
+from semq.umx_t.address import Address
+from semq.umx_t.app_key import AppKey
+
+EVENTS_MAX = 1000
+REASONS_MAX = 1000  # reasons and targets of which the log was told
+QUIET_S = 10.0
+log = structlog.get_logger("semq.submit")
+
+
+class Name(NamedTuple):
+    """What is said of a document that was not taken."""
+
+    target: Address
+    app_key: AppKey
+    token: str
+
+
+class Nacks:
+    """What was nacked in this turn."""
+
+    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn) -> None:
+        self._engine = engine
+        self._turn = turn
+        self._waiting: list[tuple[Name, SemqError]] = []
+        self._count = 0
+        self._logged: dict[tuple[str, Address], float] = {}
+
+    def note(self, name: Name, error: Exception) -> None:
+        """A document was nacked."""
+        known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
+        if not self._count:
+            self._turn.before_flush(self._tell)
+        self._count += 1
+        if len(self._waiting) < EVENTS_MAX:
+            self._waiting.append((name, known))
+
+    def _tell(self) -> None:
+        core = self._engine().core
+        waiting, self._waiting = self._waiting, []
+        count, self._count = self._count, 0
+        core.count("nacked", count)
+        for name, error in waiting:
+            self._log(core.now(), name, error)
+        at = core.now_ms()
+        events = [
+            AppEvent("refused", None, name.target, name.app_key, at, reason=(error.code, error.text), token=name.token)
+            for name, error in waiting
+        ]
+        core.post(_Tell(core, events))
+
+    def _log(self, now: float, name: Name, error: SemqError) -> None:
+        reason = (error.code, name.target.node)
+        if now - self._logged.get(reason, now - QUIET_S) < QUIET_S:
+            return
+        if len(self._logged) >= REASONS_MAX:
+            self._logged.clear()
+        self._logged[reason] = now
+        log.warning(
+            "document_not_taken", target=str(name.target), app_key=str(name.app_key), token=name.token,
+            error=error.advice(),
+        )  # fmt: skip
+
+
+class _Tell(Step):
+    def __init__(self, core: Core, events: list[AppEvent]) -> None:
+        super().__init__()
+        self._core = core
+        self._to_tell = events
+
+    def decide(self, unit: Unit) -> None:
+        self._events: list[Any] = []
+        for event in self._to_tell:
+            self._core.tell_event(unit, event, self._events)
+
+    def committed(self) -> None:
+        if self._events:
+            self._core.events.publish(self._events)

@@ -1,0 +1,53 @@
+"""What becomes of the AMQP properties that an application gives a document beside the UMX-T attributes.
+
+Between nodes the properties belong to the nodes. So ``correlation_id``, ``type`` and ``message_id`` of an application
+travel as headers of its own, bound like all headers; the first two are properties again where the document is given to
+its receiver, whose ``message_id`` is the LK0. ``expiration`` becomes ``@ExpiresAt``. Used by ``submission`` and
+``inbox``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from semq.amqp.content import ContentHeader
+from semq.broker.queues.message import read_expiration
+
+# property | header that carries it
+CARRIED = {"correlation_id": "x-correlation-id", "type": "x-type", "message_id": "x-message-id"}
+RESTORED = ("correlation_id", "type")
+SHORT_MAX = 255  # octets of a short string (AMQP 0-9-1 section 4.2.5.3)
+
+
+def own_headers(header: ContentHeader) -> dict[str, Any]:
+    """The headers of a document, with those that carry properties; a header that is set by hand counts.
+
+    Who waits for an answer (``reply_to``) keeps its ``correlation_id`` for that. Raises FrameError.
+    """
+    headers = header.headers or {}
+    given = header.locate() if header.spans is None else header.spans
+    if given.keys().isdisjoint(CARRIED):
+        return headers
+    carried = {name: getattr(header, property_) for property_, name in CARRIED.items() if property_ in given}
+    if header.reply_to:
+        carried.pop(CARRIED["correlation_id"], None)
+    return carried | headers
+
+
+def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -> int | None:
+    """When a document ends that says so by ``expiration`` (milliseconds from now) and not by ``@ExpiresAt``.
+
+    Raises PreconditionFailed unless it is a number.
+    """
+    if header.expiration is None or headers.get("@ExpiresAt") is not None:
+        return None
+    return now_ms + (read_expiration(header.expiration) or 0)
+
+
+def restored(headers: Mapping[str, Any]) -> dict[str, str]:
+    """The properties that a received document gets back from its headers."""
+    found = {name: headers.get(CARRIED[name]) for name in RESTORED}
+    return {name: value for name, value in found.items() if isinstance(value, str) and _is_short(value)}
+
+
+def _is_short(text: str) -> bool:
+    return len(text.encode()) <= SHORT_MAX and "\0" not in text

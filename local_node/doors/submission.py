@@ -1,0 +1,144 @@
+"""Exchange ``semq``: an application publishes a document; its confirm means that it is committed in tb_0031.
+
+Routing key is the target's address, UMX-T attributes are headers. What is published in one turn is committed
+together. A document that cannot be accepted ends the channel with the reply code that fits, the SEMQ code and what to
+do. What may be handed over again is nacked: ``nacks`` tells why. Who sets ``reply_to`` is told there instead, in the
+form of ``semq.admin``: the locator, or why not (the document is then nacked, the channel lives).
+"""
+
+from collections.abc import Callable
+
+from local_node.doors.nacks import Nacks, Name
+from local_node.doors.properties import expires_at, own_headers
+from semq.amqp import errors as amqp
+from semq.amqp.content import ContentHeader
+from semq.broker.services import CONFIRMED, NACKED, Outcome, Refused, ServiceExchange, SessionInfo, Settle
+from semq.broker.vhost import VirtualHost
+from semq.engine import errors
+from semq.engine.frames import document_properties
+from semq.engine.local_engine import LocalEngine
+from semq.engine.ports import Accepted, Submission
+from semq.errors import BadInput, SemqError, Unavailable
+from semq.service.admin import answer, describe
+from semq.transport.turn import Turn
+from semq.umx_t.address import parse_address
+from semq.umx_t.headers import read_submission
+
+SEMQ = "semq"
+
+# Which reply code an application hears; everything else is 406.
+REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
+    errors.UnknownTarget: amqp.NotFound,
+    errors.TargetNotAllowed: amqp.AccessRefused,
+    errors.DocumentTooLarge: amqp.ContentTooLarge,
+}
+
+
+class SubmitExchange(ServiceExchange):
+    """The door for documents, in any language that speaks AMQP."""
+
+    __slots__ = ("_engine", "_nacks", "_turn", "_vhost", "_waiting")
+
+    def __init__(self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, body_max: int) -> None:
+        super().__init__(SEMQ, "x-semq", body_max)
+        self._vhost = vhost
+        self._engine = engine
+        self._turn = turn
+        self._waiting: list[Submission] = []
+        self._nacks = Nacks(engine, turn)
+
+    def publish(
+        self,
+        session: SessionInfo,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes,
+        mandatory: bool,
+        settle: Settle,
+    ) -> None:
+        """Take one document; the confirm follows its commit."""
+        told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
+        try:
+            submission = self._read(routing_key, header, body)
+        except SemqError as error:
+            if isinstance(error, amqp.AmqpError):
+                raise
+            told.failed(error)
+            return
+        # Methods of ``told``, which must not refer to the submission: such a cycle would keep the body.
+        told.name = Name(submission.target, submission.attributes.app_key, submission.token)
+        submission.done = told.done
+        submission.failed = told.failed
+        if not self._waiting:
+            self._turn.before_flush(self._submit)
+        self._waiting.append(submission)
+
+    def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
+        headers = own_headers(header)
+        # Few say so: the clock is read for those alone.
+        if (
+            header.expiration is not None
+            and (end := expires_at(header, headers, self._engine().core.now_ms())) is not None
+        ):
+            headers = headers | {"@ExpiresAt": end}
+        attributes, token = read_submission(headers, document_properties(header))
+        return Submission(
+            target=parse_address(routing_key),
+            attributes=attributes,
+            body=body,
+            done=lambda accepted: None,
+            failed=lambda error: None,
+            token=token,
+        )
+
+    def _submit(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._engine().submit(waiting)
+
+
+class _Confirmed:
+    """Tells a publisher by confirm, nack, or the end of its channel."""
+
+    name: Name | None = None  #: when the document has been read
+
+    def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
+        self._settle = settle
+        self._nacks = nacks
+
+    def done(self, accepted: Accepted) -> None:
+        """The document is committed."""
+        self._settle(CONFIRMED)
+
+    def failed(self, error: Exception) -> None:
+        """It is not, or nobody knows."""
+        outcome = refusal(error)
+        self._settle(outcome)
+        if outcome is NACKED and self._nacks is not None and self.name is not None:
+            self._nacks.note(self.name, error)
+
+
+class _Told(_Confirmed):
+    """Tells a publisher who waits for a message at ``reply_to``; the confirm or nack comes beside it."""
+
+    def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:
+        super().__init__(settle)
+        self._vhost = vhost
+        self._header = header
+
+    def done(self, accepted: Accepted) -> None:
+        result = {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": accepted.digest.hex()}
+        answer(self._vhost, self._header, {"ok": True, "result": result})
+        self._settle(CONFIRMED)
+
+    def failed(self, error: Exception) -> None:
+        known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
+        answer(self._vhost, self._header, {"ok": False, "error": describe(known)})
+        self._settle(NACKED)
+
+
+def refusal(error: Exception) -> Outcome:
+    """What an application hears: bad input ends its channel, anything else is a nack and may be repeated."""
+    if not isinstance(error, BadInput):
+        return NACKED
+    kind = REPLY.get(type(error), amqp.PreconditionFailed)
+    return Refused(kind(error.advice()[:250]))

@@ -1,0 +1,179 @@
+"""A node's way to its certificates: the first for a token, later ones for the one before (``platform_node.enrolment``).
+
+Enrolment is pinned: the operator is told the fingerprint of the hub's authority together with the token. The
+certificate of the authority comes from the hub itself, in the greeting of a connection that proves nothing and on which
+nothing is said; if its fingerprint fits, a second connection believes this authority alone, and only there the token is
+shown. Used by ``semq node enroll`` and, for renewals, by the running node.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from local_node.errors import NoSuchFingerprint, RefusedByHub
+from local_node.link.hub_request import PATIENCE_S, VIRTUAL_HOST, request
+from semq.amqp.client import ClientConnection
+from semq.amqp.errors import AmqpError
+from semq.amqp.limits import Limits
+from semq.clock import Clock
+from semq.errors import BadInput
+from semq.pki.authority import new_request
+from semq.pki.certificate import NodeCertificate
+from semq.pki.errors import KeyRevoked
+from semq.pki.slots import KeyRing
+from semq.pki.tls import VERSIONS, client_context, load_pair
+from semq.pki.trust import TrustStore, plain_fingerprint
+from semq.service.identity import must_be_hub
+from semq.store.files import write_safely
+from semq.transport.dialer import PRODUCT, DialConfig
+from semq.transport.errors import DialFailed
+
+AUTHORITY = "authority"  # of the server properties in the greeting
+GREETING_MAX = 64 * 1024
+
+
+class HubAddress(msgspec.Struct, frozen=True):
+    """Where the hub is, and the oldest TLS to speak with it."""
+
+    host: str
+    port: int
+    minimum: str = "1.3"
+
+    @classmethod
+    def of(cls, text: str, minimum: str = "1.3") -> "HubAddress":
+        """From ``host:port`` or a URL. Raises BadInput."""
+        try:
+            parts = urlsplit(text if "//" in text else f"//{text}")
+            if not parts.hostname:
+                raise ValueError("no host")
+            return cls(parts.hostname, parts.port or 5671, minimum)
+        except ValueError as error:
+            raise BadInput("The address of the hub is not HOST:PORT.", fault=str(error)) from None
+
+
+async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, clock: Clock) -> NodeCertificate:
+    """The first certificate, into slot active. Raises NoSuchFingerprint, RefusedByHub, DialFailed, KeyRefused.
+
+    Safe to be interrupted and repeated with the same token: the key waits in slot next, and the hub gives the same
+    certificate for the same key.
+    """
+    trust = await _authority(hub, fingerprint)
+    context, user = client_context(trust, None, hub.minimum), f"enroll/{ring.node}"
+
+    async def ask(request: str) -> Mapping[str, Any]:
+        return await _ask(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
+
+    told = await _signed(ring, clock, ask)
+    trust = TrustStore.from_pem(str(told["trust"]).encode())
+    made = ring.receive(str(told["certificate"]).encode(), trust, clock.wall())
+    write_safely(ring.trust_path, trust.pem)
+    await _try(ring, hub, trust, made, clock)
+    return ring.rotate(clock.wall())
+
+
+async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock) -> NodeCertificate:
+    """The next certificate, into slot next, and tried; to be rotated by the caller. Repeated after a crash it goes on
+    where it was.
+
+    Raises RefusedByHub, DialFailed, Untrusted, KeyRefused.
+    """
+    waiting = ring.slots().next
+    made = ring.certificate(waiting) if waiting else None
+    if made is not None and made.not_after > clock.wall():
+        try:
+            await _try(ring, hub, trust, made, clock)
+        except RefusedByHub:
+            pass  # it may have been revoked since: the hub will say so when it is asked to sign the key again
+        else:
+            return made
+
+    async def ask(request: str) -> Mapping[str, Any]:
+        return await _ask(hub, client_context(trust, ring, hub.minimum), clock, "renew", {"request": request})
+
+    told = await _signed(ring, clock, ask)
+    made = ring.receive(str(told["certificate"]).encode(), trust, clock.wall())
+    await _try(ring, hub, trust, made, clock)
+    return made
+
+
+async def _signed(ring: KeyRing, clock: Clock, ask: Callable[[str], Awaitable[Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """The hub's answer for the key in slot next; for a new one, if the one that waited there was revoked meanwhile."""
+    try:
+        return await ask(new_request(ring.begin(), ring.node).decode("ascii"))
+    except RefusedByHub as error:
+        if error.facts.get("reason") != KeyRevoked.code:
+            raise
+    ring.set_aside(clock.wall())
+    return await ask(new_request(ring.begin(), ring.node).decode("ascii"))
+
+
+async def _try(ring: KeyRing, hub: HubAddress, trust: TrustStore, made: NodeCertificate, clock: Clock) -> None:
+    """Show the certificate to the hub before anything depends on it."""
+    context = client_context(trust, None, hub.minimum)
+    name = made.key_id
+    load_pair(context, ring.certificate_path(name), ring.key_path(name), ring.passphrase())
+    told = await _ask(hub, context, clock, "who", {})
+    if told.get("node") != str(ring.node):
+        raise RefusedByHub("The hub takes this certificate for another node's.", found=str(told.get("node"))[:80])
+
+
+# ------------------------------------------------------------------------------------------------- the two connections
+
+
+async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
+    """The hub's authority, if it is the one that the operator was told of."""
+    greeting = await _greeting(hub)
+    shown = greeting.get(AUTHORITY)
+    trust = TrustStore.from_pem(shown.encode() if isinstance(shown, str) else b"")
+    wanted = plain_fingerprint(fingerprint)
+    if len(trust.authorities) != 1 or trust.fingerprints != [wanted]:
+        raise NoSuchFingerprint(wanted=wanted[:80], found=trust.fingerprints[:3])
+    return trust
+
+
+async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
+    """The server properties of connection.start, over a connection that proves nothing and is left without a word."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = VERSIONS[hub.minimum]
+    machine = ClientConnection(Limits())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            reader, writer = await asyncio.open_connection(hub.host, hub.port, ssl=context, server_hostname=hub.host)
+            try:
+                machine.start(0.0)
+                for piece in machine.take_output():  # the protocol header, and nothing after it
+                    writer.write(bytes(piece))
+                heard = 0
+                while not machine.peer_properties and heard < GREETING_MAX:
+                    octets = await reader.read(4096)
+                    if not octets:
+                        break
+                    heard += len(octets)
+                    machine.receive(octets, 0.0)
+            finally:
+                writer.transport.abort()
+    except (OSError, TimeoutError, AmqpError) as error:
+        raise DialFailed(host=hub.host, port=hub.port, cause=repr(error)) from error
+    return machine.peer_properties
+
+
+async def _ask(
+    hub: HubAddress,
+    context: ssl.SSLContext,
+    clock: Clock,
+    operation: str,
+    arguments: Mapping[str, Any],
+    user: str = "",
+    password: str | None = None,
+) -> Mapping[str, Any]:
+    config = DialConfig(
+        hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=Limits(heartbeat=10), only=PRODUCT,
+        check=must_be_hub,
+    )  # fmt: skip
+    return await request(config, clock, "semq.enroll", operation, arguments)

@@ -1,0 +1,115 @@
+"""Answers of a local node to questions that its hub passes on: what has become here of a message of the asker's.
+
+Questions come over the link, as queue ``node.ID.asked`` (``platform_node.questions``); ``hub.answer_partners = false``
+answers none. What is told, to whom, is decided by ``semq.service.story``, from this node's own ledger.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import structlog
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError
+from semq.amqp.events import Delivered
+from semq.engine.errors import NotThere
+from semq.errors import BadInput, SemqError, Unavailable
+from semq.service import story
+from semq.service.admin import describe
+from semq.store.views import messages
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.umx_t.locator import parse_lk0
+
+if TYPE_CHECKING:
+    from local_node.node import LocalNode
+
+EXCHANGE = "semq.answer"
+AT_ONCE = 4
+IN_A_SECOND = 20  # questions of all partners together: each is a look into the ledger
+log = structlog.get_logger("semq.answers")
+
+
+class NotTold(BadInput):
+    """This institution does not tell its partners what becomes of their documents here."""
+
+    code = "SEMQ-1281"
+    remedy = "Ask its operator, or ask for hub.answer_partners = true there."
+
+
+class Question(msgspec.Struct):
+    """What the hub passes on."""
+
+    lk0: str
+    asker: str  #: as the hub says; a story is signed for it
+    nonce: str = ""
+
+
+class Answers:
+    """Answers questions on each session of the uplink."""
+
+    def __init__(self, node: "LocalNode") -> None:
+        self._node = node
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._second = 0  #: of the clock, in which ``_asked_in_it`` questions have come
+        self._asked_in_it = 0
+
+    async def listen(self, client: ClientLink) -> None:
+        """Read questions on a channel of their own: a hub of an older version has no such queue, and closes it."""
+        channel = await client.open_channel()
+        try:
+            queue = f"node.{self._node.address}.asked"
+            await channel.consume(queue, lambda batch: self._asked(channel, batch), no_ack=True)
+        except AmqpError as error:
+            log.info("hub_asks_nothing", error=str(error))
+
+    def _asked(self, channel: ClientChannel, batch: list[Delivered]) -> None:
+        for delivered in batch:
+            correlation_id = delivered.header.correlation_id or ""
+            if self._is_too_much():
+                _answer(channel, correlation_id, {"ok": False, "error": describe(Unavailable("It is busy."))})
+                continue
+            task = asyncio.get_running_loop().create_task(
+                self._answered(channel, correlation_id, bytes(delivered.body))
+            )
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _is_too_much(self) -> bool:
+        second = int(self._node.clock.monotonic())
+        self._asked_in_it = self._asked_in_it + 1 if second == self._second else 1
+        self._second = second
+        return len(self._tasks) >= AT_ONCE or self._asked_in_it > IN_A_SECOND
+
+    async def _answered(self, channel: ClientChannel, correlation_id: str, body: bytes) -> None:
+        try:
+            told = {"ok": True, "result": await self._told(msgspec.json.decode(body, type=Question))}
+        except SemqError as error:
+            told = {"ok": False, "error": describe(error)}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            told = {"ok": False, "error": describe(BadInput("The question cannot be read.", fault=str(error)))}
+        _answer(channel, correlation_id, told)
+
+    async def _told(self, question: Question) -> Mapping[str, Any]:
+        if self._node.settings.hub is None or not self._node.settings.hub.answer_partners:
+            raise NotTold
+        lk0, me = str(parse_lk0(question.lk0)), str(self._node.address)
+        link = self._node.uplink.link
+        if link is None:
+            raise NotThere(id=lk0)
+        events = await self._node.store.read(messages.trace, lk0)
+        said = story.told(events, lk0, me, question.asker, str(link.peer))
+        keys = self._node.sealing.keys if self._node.sealing is not None else None
+        signature = story.signed(keys, me, question.asker, question.nonce, lk0, said)
+        return {"node": me, "story": said.decode(), "signature": signature}
+
+
+def _answer(channel: ClientChannel, correlation_id: str, told: Mapping[str, Any]) -> None:
+    body = msgspec.json.encode(told)
+    properties = Properties(content_type="application/json", correlation_id=correlation_id)
+    try:
+        channel.publish(EXCHANGE, "", ContentHeader.build(len(body), properties), body)
+    except SemqError as error:  # the session ended meanwhile: whoever asked hears of that
+        log.info("not_answered", error=str(error))

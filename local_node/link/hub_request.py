@@ -1,0 +1,62 @@
+"""One request of a node to its hub, over a connection of its own that ends with the answer.
+
+In the virtual host of enrolment, so that it neither disturbs the link nor waits for it. Used by ``enrolment``, and by
+``operations.trace`` for what the hub knows of our messages.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from local_node.errors import RefusedByHub
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError
+from semq.clock import Clock
+from semq.errors import Unavailable
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.errors import LinkLost
+from semq.transport.turn import Turn
+
+VIRTUAL_HOST = "enroll"
+PATIENCE_S = 30.0
+
+
+async def request(
+    config: DialConfig, clock: Clock, exchange: str, operation: str, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Ask, and give the result. Raises DialFailed, RefusedByHub, Unavailable."""
+    try:
+        link = await dial(config, clock, Turn())
+    except AmqpError as error:
+        raise RefusedByHub("The hub refused the login.", fault=error.text) from error
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            channel = await link.open_channel()
+            queue = (await channel.declare_queue(exclusive=True)).queue
+            answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            await channel.consume(queue, lambda batch: answer.set_result(bytes(batch[0].body)), no_ack=True)
+            body = msgspec.json.encode(arguments)
+            header = ContentHeader.build(len(body), Properties(content_type="application/json", reply_to=queue))
+            channel.on_closed = lambda error: _give_up(answer, error)
+            channel.publish(exchange, operation, header, body)
+            told = msgspec.json.decode(await answer, type=dict[str, Any])
+    except AmqpError as error:
+        raise RefusedByHub("The hub does not take this request.", operation=operation, fault=error.text) from error
+    except (TimeoutError, LinkLost, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unavailable("The hub did not answer.", host=config.host, cause=repr(error)) from error
+    finally:
+        await link.close(1.0)
+    if not told.get("ok"):
+        why = told.get("error") or {}
+        text = f"The hub refused: {why.get('code')} {why.get('text')}"
+        raise RefusedByHub(text, operation=operation, reason=str(why.get("code")))
+    result = told.get("result")
+    return result if isinstance(result, dict) else {}
+
+
+def _give_up(answer: "asyncio.Future[bytes]", error: Exception | None) -> None:
+    """The channel is closed: no answer will come any more."""
+    if not answer.done():
+        answer.set_exception(error or LinkLost("the channel was closed"))

@@ -1,0 +1,377 @@
+"""The link to the platform: dialled, kept up, and dialled again (PROTOCOL.md section 10; ARCHITECTURE.md).
+
+Documents and packets travel on channels of their own, so that bulk never delays an acknowledgement. Confirms and acks
+of AMQP are flow control here: they bound what is under way, and say nothing of custody or receipt.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+from msgspec.structs import replace as replace_packet
+
+from semq.amqp.errors import AmqpError
+from semq.amqp.events import Delivered
+from semq.amqp.limits import ANY_SIZE, Limits
+from semq.clock import Clock
+from semq.config.sections import Hub
+from semq.engine.core import Step
+from semq.engine.frames import read_frame, write_frame
+from semq.engine.local_engine import LocalEngine
+from semq.errors import SemqError
+from semq.pki.errors import WrongName
+from semq.service.identity import certificate_of, must_be_hub
+from semq.service.intake import Intake
+from semq.store.unit import Unit
+from semq.transport.client import ClientLink
+from semq.transport.client_channel import ClientChannel
+from semq.transport.dialer import PRODUCT, DialConfig, dial
+from semq.transport.turn import Turn
+from semq.umx_t import retry
+from semq.umx_t.address import Address, NodeType, parse_address
+from semq.umx_t.envelope import Data, Frame, Function, Packet
+from semq.umx_t.errors import TooMuchWaits
+from semq.umx_t.version import PROPERTY, agree
+
+UMX = "umx"
+HEARTBEAT_S = 10
+WAITING = "packets wait"
+PRESENCE_PER_TURN = 16  # records
+PRESENCE_PARTS_MAX = 4  # of PRESENCE_PER_TURN records that wait, before no more is taken from the intake
+PARTNER_OCTETS_MAX = 2 << 20  # of packets of one partner that wait for their turn; what comes beyond is dropped
+PACKETS_OCTETS_MAX = 32 << 20  # of all packets that wait, before nothing more is read from the platform
+log = structlog.get_logger("semq.uplink")
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkSettings:
+    """How to reach the platform, and how much may be under way."""
+
+    dial: DialConfig
+    reconnect_s_min: float = 0.5
+    reconnect_s_max: float = 10.0
+    unconfirmed_max: int = 1024
+    prefetch: int = 1024
+
+
+def link_limits(bytes_max: int) -> Limits:
+    """What a session may cost us: a content of more octets is drained, whatever its sender thinks is agreed, and
+    reaches the engine without its body. A limit that closed the channel would end the session again and again."""
+    return Limits(heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1)
+
+
+def way_to_hub(hub: Hub, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
+    """How a node reaches its hub; ``tls``: where hub.url says so, and then a peer that is no hub is hung up on."""
+    url = urlsplit(hub.url)
+    return DialConfig(
+        only=PRODUCT,
+        host=url.hostname or "127.0.0.1",
+        port=url.port or (5671 if tls else 5672),
+        virtual_host=virtual_host,
+        user=str(address),
+        # With TLS we are who our certificate says; a password would only be one more secret to lose.
+        password=hub.password.get_secret_value() if hub.password and tls is None else None,
+        tls=tls,
+        check=must_be_hub if tls else lambda _: None,
+    )
+
+
+class PlatformLink:
+    """One session with the platform, as the engine sees it."""
+
+    def __init__(self, peer: Address, data: ClientChannel, control: ClientChannel, unconfirmed_max: int) -> None:
+        self.peer = peer
+        self._data = data
+        self._control = control
+        self._unconfirmed_max = unconfirmed_max
+        self.is_up = True
+
+    @property
+    def room(self) -> int:
+        """How many messages may be sent now."""
+        if not self.is_up or not self._data.may_publish:
+            return 0
+        return self._unconfirmed_max - self._data.unconfirmed
+
+    def send(self, frame: Frame) -> None:
+        """Publish a frame; nothing once the session is over."""
+        if not self.is_up:
+            return
+        channel = self._data if isinstance(frame, Data) else self._control
+        try:
+            routing_key, header, body = write_frame(frame)
+            channel.publish(UMX, routing_key, header, body)
+        except SemqError as error:
+            # The socket was lost in this very turn, and we are told in the next one. Whoever sends has just committed
+            # something and must go on: its application waits for the confirm. The rows and their timers repair it.
+            log.warning("not_sent", error=str(error))
+
+
+async def _nothing_more(client: ClientLink) -> None:
+    """A session carries frames, and no questions."""
+
+
+class Uplink:
+    """Keeps a session with the platform, for ever, until stopped."""
+
+    def __init__(
+        self,
+        address: Address,
+        settings: UplinkSettings,
+        engine: Callable[[], LocalEngine],
+        identity: Callable[[], Mapping[str, Any]],
+        clock: Clock,
+        turn: Turn,
+        linked: Callable[[ClientLink], Awaitable[None]] = _nothing_more,
+    ) -> None:
+        """``linked``: what else begins with each session, when it is up."""
+        self._linked = linked
+        self._address = address
+        self._settings = settings
+        self._engine = engine
+        self._identity = identity  #: what this life of the node says of itself (PROTOCOL.md section 10, login)
+        self._clock = clock
+        self._turn = turn
+        self._task: asyncio.Task[None] | None = None
+        self._client: ClientLink | None = None
+        self.link: PlatformLink | None = None
+        self.last_error = ""
+        self._heard: list[Frame] = []
+        self._presence: deque[Packet] = deque()
+        self.intake: Intake[str, Delivered] = Intake(
+            self._hear_packets, lambda work, later: engine().core.post(work, later=later), turn
+        )
+        self._last: tuple[ClientChannel, int] | None = None
+
+    def start(self) -> None:
+        """Begin to dial."""
+        self._task = asyncio.create_task(self._run(), name="uplink")
+
+    async def stop(self) -> None:
+        """End the session in order, and dial no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._end()
+
+    def use(self, tls: ssl.SSLContext) -> None:
+        """Dial by this context from now on."""
+        self._settings = replace(self._settings, dial=replace(self._settings.dial, tls=tls))
+
+    def way_to(self, virtual_host: str) -> DialConfig:
+        """How to reach another virtual host of the platform, as ourselves."""
+        return replace(self._settings.dial, virtual_host=virtual_host, limits=Limits(heartbeat=HEARTBEAT_S))
+
+    async def restart(self) -> None:
+        """End the session; the dialling goes on by itself (the engine has started anew)."""
+        if self._client is not None:
+            await self._client.close(1.0)
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._session()
+                failures = 0
+            except (SemqError, OSError) as error:
+                failures += 1
+                self.last_error = str(error)
+                log.warning("uplink_down", error=str(error), failures=failures)
+            except Exception as error:  # a defect must not end the dialling for ever
+                failures += 1
+                self.last_error = repr(error)
+                log.exception("uplink_failed")
+            finally:
+                self._down()
+            s = self._settings
+            await asyncio.sleep(
+                retry.backoff(max(failures, 1), s.reconnect_s_min, s.reconnect_s_max, self._clock.random())
+            )
+
+    async def _session(self) -> None:
+        """One session from dialling to its end. Raises what made it fail before it was up."""
+        config = replace(self._settings.dial, client_properties=self._identity())
+        client = self._client = await dial(config, self._clock, self._turn)
+        try:
+            agree(client.machine.peer_properties.get(PROPERTY))
+            data, control = await client.open_channel(), await client.open_channel()
+            await data.confirm_select()
+            await data.qos(self._settings.prefetch)
+            data.on_settled = lambda settled: self._room()
+            data.on_ready = self._room
+            queue = f"node.{self._address}"
+            await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
+            peer = self._peer(client)
+            link = self.link = PlatformLink(peer, data, control, self._settings.unconfirmed_max)
+            self._engine().link_up(link)
+            await data.consume(queue, lambda batch: self._on_messages(data, batch))
+            log.info("uplink_up", platform=str(peer))
+            self.last_error = ""
+            ended: asyncio.Future[AmqpError | Exception | None] = asyncio.get_running_loop().create_future()
+
+            def note_end(error: AmqpError | Exception | None) -> None:
+                if not ended.done():
+                    ended.set_result(error)
+
+            data.on_closed = control.on_closed = note_end
+            listening = asyncio.ensure_future(self._linked(client))  # a hub that is slow to it delays nothing
+            try:
+                error = await ended
+            finally:
+                listening.cancel()
+                [fault] = await asyncio.gather(listening, return_exceptions=True)
+                if isinstance(fault, Exception):
+                    log.warning("no_questions_heard", error=str(fault))
+            self.last_error = str(error or "closed")
+            log.warning("uplink_lost", error=self.last_error)
+        finally:
+            self._down()
+            await client.close(1.0)
+
+    @staticmethod
+    def _peer(client: ClientLink) -> Address:
+        """The hub: by its certificate where it has shown one, else by what it says of itself."""
+        says = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
+        if client.link.peer.certificate is None:
+            return says
+        proven = certificate_of(client.link.peer).node
+        if proven != says:
+            raise WrongName("The hub calls itself otherwise than its certificate.", says=str(says), proven=str(proven))
+        return proven
+
+    def _down(self) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            self._hear()
+            self.intake.turn()
+            self.intake.forget()
+            self._presence.clear()
+            link.is_up = False
+            self._engine().link_down(link)
+
+    async def _end(self) -> None:
+        self._down()
+        if self._client is not None:
+            await self._client.close(2.0)
+
+    def _room(self) -> None:
+        if self.link is not None:
+            self._engine().room()
+
+    # --- what the platform delivers
+    def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
+        self._heard += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
+        self._last = (channel, batch[-1].delivery_tag)
+        # Also where nothing could be read: what is not acknowledged takes the session's credit for ever.
+        self._turn.before_flush(self._hear)
+
+    def _on_packets(self, batch: list[Delivered]) -> None:
+        """Packets wait for the turn of their speaker, each partner within its own bound.
+
+        What the platform itself says is never dropped: it is read no faster than it is worked off.
+        """
+        link = self.link
+        for delivered in batch:
+            source, size = _source_of(delivered), len(delivered.header.raw) + len(delivered.body)
+            if self.intake.waiting(source) > PARTNER_OCTETS_MAX and link is not None and source != str(link.peer):
+                waiting = self.intake.waiting(source)
+                self._note(source, TooMuchWaits(source=source, waiting=waiting, allowed=PARTNER_OCTETS_MAX))
+                continue
+            self.intake.put(source, delivered, size)
+        if self.intake.octets > PACKETS_OCTETS_MAX and self._client is not None:
+            self._client.link.pause_reading(WAITING)
+
+    def _hear_packets(self, source: str, batch: list[Delivered]) -> None:
+        frames = [frame for delivered in batch if (frame := self._read(delivered)) is not None]
+        now = [frame for frame in frames if not self._put_off(frame)]
+        if len(self._presence) > PRESENCE_PARTS_MAX:
+            self.intake.hold(source)
+        if self.link is not None and now:
+            self._engine().hear(self.link, now)
+        if self.intake.octets <= PACKETS_OCTETS_MAX // 2 and self._client is not None:
+            self._client.link.resume_reading(WAITING)
+
+    def _put_off(self, frame: Frame) -> bool:
+        """Presence is heard a few records a turn: each certificate in it costs signatures.
+
+        That of others than the platform is not put off: the engine refuses it, and only the platform is held back.
+        """
+        if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
+            return False
+        if self.link is None or frame.source.node != self.link.peer:
+            return False
+        for start in range(0, len(frame.records), PRESENCE_PER_TURN):
+            part = replace_packet(frame, records=frame.records[start : start + PRESENCE_PER_TURN])
+            if not self._presence:
+                self._turn.in_next(self._hear_presence)
+            self._presence.append(part)
+        return True
+
+    def _hear_presence(self) -> None:
+        if not self._presence or self.link is None:
+            return
+        part = self._presence.popleft()
+        if self._presence:
+            self._turn.in_next(self._hear_presence)
+        else:
+            self.intake.release()
+        self._engine().hear(self.link, [part])
+
+    def _read(self, delivered: Delivered) -> Frame | None:
+        try:
+            return read_frame(delivered.routing_key, delivered.header, delivered.body)
+        except SemqError as error:
+            self._note(_source_of(delivered), error)
+            return None
+
+    def _note(self, source: str, error: SemqError) -> None:
+        """A frame is not heard: in the ledger under the name that it bears, or that of the platform."""
+        try:
+            node = parse_address(source).node
+        except SemqError:
+            node = self.link.peer if self.link is not None else self._address
+        self._engine().note_violation(node, error)
+
+    def _hear(self) -> None:
+        heard, self._heard = self._heard, []
+        last, self._last = self._last, None
+        if self.link is None:
+            return
+        if heard:
+            self._engine().hear(self.link, heard)
+        if last is not None:
+            # Behind the work that records the messages: the platform's credit comes back as fast as we commit.
+            self._engine().core.post(_GiveCredit(*last))
+
+
+def _source_of(delivered: Delivered) -> str:
+    """The node that a frame names as its speaker, whatever user and spelling; empty if nothing can be read."""
+    try:
+        name = (delivered.header.app_id or "")[:140]
+    except SemqError:
+        return ""
+    try:
+        return str(parse_address(name).node)
+    except SemqError:
+        return name
+
+
+class _GiveCredit(Step):
+    """Acknowledges deliveries when all work posted before is committed."""
+
+    def __init__(self, channel: ClientChannel, delivery_tag: int) -> None:
+        super().__init__()
+        self._channel = channel
+        self._delivery_tag = delivery_tag
+
+    def decide(self, unit: Unit) -> None:
+        """Nothing to decide."""
+
+    def committed(self) -> None:
+        if self._channel.is_open:
+            self._channel.ack(self._delivery_tag, multiple=True)

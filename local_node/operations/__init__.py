@@ -1,0 +1,1 @@
+"""Operations of ``semq.admin``: ``messages``, ``trace`` over all parties, ``failed``, ``certificates``."""

@@ -1,0 +1,176 @@
+"""Operations on a local node's own messages, for administrators: submit, cancel, hold, release, drain."""
+
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from local_node.doors.refused_submissions import Mended
+from semq.engine.frames import check_carried
+from semq.engine.ports import Accepted, Submission
+from semq.engine.receiver.handover import Told
+from semq.service.admin import BadArguments, Handler, committed
+from semq.service.message_names import find_open
+from semq.store.views.names import find_messages
+from semq.umx_t.address import parse_address
+from semq.umx_t.headers import OF_TRANSPORT, PROPERTIES, read_submission
+from semq.umx_t.locator import LK0, parse_lk0
+from semq.umx_t.short_name import short_name
+
+if TYPE_CHECKING:
+    from local_node.node import LocalNode
+
+# The arguments of msg.submit and the attributes that they set.
+ATTRIBUTES = {
+    "save_fwd": "@SaveFwd",
+    "ack2": "@Ack2",
+    "reliable": "@Reliable",
+    "encrypt": "@Encrypt",
+    "fixed": "@Fixed",
+    "app_key": "@AppKey",
+    "order_key": "@OrderKey",
+    "token": "@Token",
+    "expires_at": "@ExpiresAt",
+}
+DRAIN_S_MAX = 24 * 3600
+ARGUMENTS = frozenset({*ATTRIBUTES, *PROPERTIES, "target", "body_base64", "headers", "sender"})
+
+
+class LocalOperations:
+    """The handlers, by name."""
+
+    def __init__(self, node: "LocalNode") -> None:
+        self._node = node
+
+    def table(self) -> dict[str, Handler]:
+        """Operation | handler."""
+        return {
+            "msg.submit": self.submit,
+            "msg.cancel": self.cancel,
+            "msg.hold": self.hold,
+            "msg.release": self.release,
+            "msg.resend": self.resend,
+            "failed.requeue": self.requeue,
+            "failed.remove": self.remove,
+            "node.drain": self.drain,
+        }
+
+    async def submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Accept a document; answers when it is committed."""
+        for name in arguments:
+            if name not in ARGUMENTS:
+                raise BadArguments(f"msg.submit has no argument {name}.")
+        headers = {ATTRIBUTES[name]: value for name, value in arguments.items() if name in ATTRIBUTES}
+        headers = {name: int(value) if isinstance(value, bool) else value for name, value in headers.items()}
+        properties = {name: arguments.get(name) for name in PROPERTIES}
+        attributes, token = read_submission({**arguments.get("headers", {}), **headers}, properties)
+        check_carried(attributes)
+        body = b64decode(arguments.get("body_base64", ""), validate=True)
+        target = parse_address(arguments["target"])
+        sender = OF_TRANSPORT["@Sender"][1]("sender", arguments.get("sender", ""))
+
+        def post(done: Callable[[Accepted], None], failed: Callable[[Exception], None]) -> None:
+            submission = Submission(target, attributes, body, done, failed, token=token, sender=sender)
+            self._node.engine.submit([submission])
+
+        accepted = await committed(post)
+        name, digest = short_name(str(accepted.lk0)), accepted.digest.hex()
+        return {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
+
+    async def cancel(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a void marker to take the place of a message."""
+        operating = self._node.engine.operating
+        lk0, why = await self._open(arguments), str(arguments.get("why") or "cancelled")
+        await _act(lambda done, failed: operating.cancel(lk0, done, failed, why))
+        return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
+
+    async def hold(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep a message from being sent."""
+        return await self._hold(arguments, held=True)
+
+    async def release(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Let a held message go."""
+        return await self._hold(arguments, held=False)
+
+    async def resend(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Send another copy of a message that has not ended."""
+        operating = self._node.engine.operating
+        lk0, why = await self._open(arguments), str(arguments.get("why") or "")
+        await _act(lambda done, failed: operating.resend(lk0, why, done, failed))
+        return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
+
+    async def requeue(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Give parked documents to the application again, try refused submissions again.
+
+        ``ids``: record ids of tb_0030, or the locators of refusals."""
+        why = str(arguments.get("why") or "")
+        names = [str(one) for one in arguments["ids"]]
+        brefs = [record_id(name) for name in names if name.isdecimal()]
+        requeued = await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told)) if brefs else 0
+        if refused := [str(parse_lk0(name)) for name in names if not name.isdecimal()]:
+            requeued += await self._mend(refused, True, why)
+            self._node.submissions.poll()
+        return {"requeued": requeued}
+
+    async def remove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Let go what a person has dealt with: parked documents by record id, refused ones by LK0."""
+        why = str(arguments.get("why") or "")
+        names = [str(one) for one in arguments["ids"]]
+        operating = self._node.engine.operating
+        brefs = [record_id(name) for name in names if name.isdecimal()]
+        removed = await counted(lambda told: self._node.engine.handing.remove(brefs, why, told)) if brefs else 0
+        for name in names:
+            if not name.isdecimal():
+                lk0 = parse_lk0(name)
+                if "submission" in await self._row_of(name):
+                    removed += await self._mend([str(lk0)], False, why)
+                    continue
+                await _act(lambda done, failed, lk0=lk0: operating.remove(lk0, why, done, failed))  # type: ignore[misc]
+                removed += 1
+        return {"removed": removed}
+
+    async def _row_of(self, name: str) -> dict[str, Any]:
+        found = await self._node.store.read(find_messages, name, 1)
+        return found[0] if found else {}
+
+    async def _mend(self, lk0s: list[str], again: bool, why: str) -> int:
+        """Try refused submissions again, or let them go; how many there were. Raises NotThere."""
+        core = self._node.engine.core
+        return await committed(lambda done, failed: core.post(Mended(core, lk0s, again, why, done, failed)))
+
+    async def _hold(self, arguments: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
+        operating = self._node.engine.operating
+        lk0 = await self._open(arguments)
+        await _act(lambda done, failed: operating.hold(lk0, held, str(arguments.get("why") or ""), done, failed))
+        return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
+
+    async def _open(self, arguments: Mapping[str, Any]) -> LK0:
+        """The own message that is named and has not ended. Raises NotThere, TooLate, BadArguments."""
+        return parse_lk0((await find_open(self._node.store, str(arguments["id"])))["lk0"])
+
+    async def drain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Accept nothing more and wait until nothing is under way."""
+        timeout_s = float(arguments.get("timeout_s", 30.0))
+        if not 0 <= timeout_s <= DRAIN_S_MAX:
+            raise BadArguments(f"node.drain waits for up to {DRAIN_S_MAX} seconds.", timeout_s=timeout_s)
+        self._node.engine.accepting.stopping = True
+        return {"drained": await self._node.drained(timeout_s)}
+
+
+def record_id(name: Any) -> int:
+    """The number of a row of tb_0030. Raises BadArguments, TypeError, ValueError."""
+    number = int(name)
+    if not 0 < number < 1 << 63:
+        raise BadArguments("This is no number of a row.", id=str(name)[:80])
+    return number
+
+
+async def counted(post: Callable[[Told], None]) -> int:
+    """Do something to documents; how many it met, once that is committed. Raises what the store raises."""
+    return await committed(lambda done, failed: post(Told(done, failed)))
+
+
+async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:
+    def to(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
+        post(lambda: done(None), failed)
+
+    await committed(to)

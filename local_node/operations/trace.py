@@ -1,0 +1,92 @@
+"""Operation ``msg.trace`` of a local node: with ``parties`` the story of a message as all three parties tell it.
+
+The node asks its hub as itself (``platform_node.ask_exchange``), and the hub passes the question on to the node at the
+other end. Each line names who said it. What the other end says comes by way of the hub: with a certificate it is signed
+for this very question (``proved``), and what should be signed and is not is left out and named. Whoever does not answer
+is named too (``unheard``), never left out silently.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from local_node.link.hub_request import VIRTUAL_HOST, request
+from semq.errors import SemqError
+from semq.service import story
+from semq.service.operations.messages import Reading
+from semq.store.rows import Event
+
+if TYPE_CHECKING:
+    from local_node.node import LocalNode
+
+EXCHANGE = "semq.ask"
+PATIENCE_S = 6.0  # less than a command waits for its answer
+Events = list[dict[str, Any]]
+
+
+class Traces:
+    """The handler."""
+
+    def __init__(self, node: "LocalNode") -> None:
+        self._node = node
+        self._reading = Reading(node)
+
+    async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Every line about one message: of this node's ledger, with ``parties`` of the hub's and the other end's."""
+        told = await self._reading.trace(arguments)
+        if not arguments.get("parties"):
+            return told
+        if all((line["side"], line["event"]) == ("sender", Event.REFUSED.name) for line in told["events"]):
+            return told | {"unheard": []}  # a submission that was never accepted: nobody else can know it
+        own: Events = [{"node": str(self._node.address), **event} for event in told["events"]]
+        others, unheard = await self._others(told["lk0"], told["events"])
+        # By their times, which are those of several clocks; of equals ours first.
+        return told | {"events": sorted(own + others, key=lambda event: event["at"]), "unheard": unheard}
+
+    async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
+        """The lines of hub and other end, and who of them was not heard, and why."""
+        nonce = self._node.clock.uuid().hex
+        target = next((story.node_of(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
+        asked = {"lk0": lk0, "nonce": nonce, "target": target}
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                config = self._node.uplink.way_to(VIRTUAL_HOST)
+                theirs = await request(config, self._node.clock, EXCHANGE, "trace", asked)
+        except TimeoutError:
+            return [], _unheard("hub", f"it did not answer within {PATIENCE_S:.0f} s", target)
+        except SemqError as error:
+            return [], _unheard("hub", str(error), target)
+        link = self._node.uplink.link
+        hub = str(link.peer) if link is not None else "hub"  # not who it says that it is
+        try:
+            lines: Events = [{**story.read_line(event), "node": hub} for event in theirs.get("events") or []]
+        except (TypeError, ValueError) as error:
+            return [], _unheard(hub, f"its answer cannot be read: {error}", target)
+        return self._merged(lines, hub, theirs.get("other"), lk0, nonce, target)
+
+    def _merged(
+        self, lines: Events, hub: str, other: Any, lk0: str, nonce: str, target: str
+    ) -> tuple[Events, list[dict[str, str]]]:
+        me = str(self._node.address)
+        source = ".".join(lk0.split(".")[:2])
+        teller = target if source == me else source  # not who the hub says that it is
+        if teller == me:
+            return lines, []
+        if not isinstance(other, dict):
+            return lines, [{"node": teller, "why": "the hub is of a version that passes no questions on"}]
+        if "unheard" in other:
+            return lines, [{"node": teller, "why": f"says {hub}: {other['unheard']}"}]
+        keys = self._node.sealing.keys if self._node.sealing is not None else None
+        said = str(other.get("story")).encode("utf-8", "surrogatepass")
+        try:
+            proved = story.is_proved(keys, teller, me, nonce, lk0, said, str(other.get("signature") or ""))
+            theirs = story.read(said)
+        except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return lines, [{"node": teller, "why": f"{hub} passed on what is not {teller}'s word: {error}"}]
+        return [*lines, *({"node": teller, "via": hub, "proved": proved, **line} for line in theirs)], []
+
+
+def _unheard(hub: str, why: str, target: str) -> list[dict[str, str]]:
+    return [{"node": hub, "why": why}, {"node": target or "the other end", "why": "it is asked by way of the hub"}]

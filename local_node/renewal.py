@@ -1,0 +1,55 @@
+"""A local node's certificate, kept in time: renewed at two thirds of its life, tried, then shown on a new link.
+
+A job looks every few seconds whether it is time; a renewal that fails is tried again with a growing pause, and the old
+certificate serves meanwhile.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from local_node.enrolment import HubAddress, renew
+from semq.clock import Clock
+from semq.errors import SemqError
+from semq.service.identity import NodeIdentity
+from semq.umx_t import retry
+
+LOOK_S = 5.0
+RETRY_S_MIN, RETRY_S_MAX = 10.0, 3600.0
+log = structlog.get_logger("semq.renewing")
+
+
+class Renewing:
+    """Renews one identity at one hub. ``renewed`` is called when there is a new certificate to show."""
+
+    def __init__(
+        self, who: NodeIdentity, hub: HubAddress, clock: Clock, renewed: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._who = who
+        self._hub = hub
+        self._clock = clock
+        self._renewed = renewed
+        self._failures = 0
+        self._not_before = 0.0
+        self._busy = asyncio.Lock()
+
+    async def look(self) -> None:
+        """The job."""
+        self._who.look_after()
+        if self._who.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
+            try:
+                await self.now()
+            except (SemqError, OSError) as error:
+                self._failures += 1
+                pause_s = retry.backoff(self._failures, RETRY_S_MIN, RETRY_S_MAX, self._clock.random())
+                self._not_before = self._clock.monotonic() + pause_s
+                log.warning("not_renewed", error=str(error), state=self._who.state, again_in_s=round(pause_s))
+
+    async def now(self) -> None:
+        """Renew whether or not it is time. Raises what the hub or the way to it says."""
+        async with self._busy:
+            await renew(self._who.ring, self._hub, self._who.trust, self._clock)
+            self._who.rotate()
+            self._failures = 0
+            await self._renewed()

@@ -1,0 +1,112 @@
+"""Exchange ``semq.ask`` in virtual host ``enroll``: what institutions may ask their hub about their own messages.
+
+| operation | who              | takes              | gives                                                     |
+|-----------|------------------|--------------------|-----------------------------------------------------------|
+| trace     | sender or target | lk0; nonce, target | node, events: the hub's ledger of a message; with a nonce |
+|           |                  |                    | ``other``: what the node at the other end says            |
+
+To others a message is one that the hub has never heard of: who may not know of it learns nothing. Whether the other end
+tells the asker anything is its own decision, by its own ledger (``semq.service.story``); its answer is passed on as it
+came, with its signature.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from platform_node.logins import ENROLLING
+from semq.broker.services import SessionInfo
+from semq.broker.vhost import VirtualHost
+from semq.errors import SemqError
+from semq.pki.errors import TokenRefused
+from semq.service import story
+from semq.service.admin import AskedExchange
+from semq.service.operations.messages import Reading
+from semq.store.rows import Event
+from semq.store.views import messages
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.locator import LK0, parse_lk0
+
+if TYPE_CHECKING:
+    from platform_node.node import PlatformNode
+
+ASK_EXCHANGE = "semq.ask"
+AT_ONCE = 4  # requests of one node
+REQUEST_BYTES_MAX = 4 * 1024
+NONCE_MAX = 64  # characters
+# Lines whose target is the message's own: those of violations bear what an impostor said.
+TOLD_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
+Events = Sequence[Mapping[str, Any]]
+
+
+class Asked:
+    """The handlers."""
+
+    def __init__(self, node: "PlatformNode") -> None:
+        self._node = node
+
+    def exchange(self, vhost: VirtualHost) -> AskedExchange:
+        """What to register in the virtual host."""
+        return AskedExchange(ASK_EXCHANGE, vhost, {"trace": self.trace}, AT_ONCE, REQUEST_BYTES_MAX)
+
+    async def trace(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Every line of the hub's ledger about one message. Raises BadLocator."""
+        asker, lk0 = _asker(session), parse_lk0(str(arguments["lk0"]))
+        events = await self._node.store.read(messages.trace, str(lk0))
+        targets = _targets(events)
+        is_theirs = asker == lk0.node or str(asker) in targets
+        told = {"node": str(self._node.address), "events": events if is_theirs else []}
+        nonce = str(arguments.get("nonce") or "")[:NONCE_MAX]
+        if not nonce:
+            return told
+        other = str(lk0.node) if asker != lk0.node else str(arguments.get("target") or "").partition("/")[0]
+        return told | {"other": await self._ask(other, str(asker), lk0, nonce)}
+
+    async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
+        """What another node answers, as it came: ``story`` and ``signature``, or why there is none (``unheard``)."""
+        question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
+        try:
+            told = await self._node.questions.ask(other, question)
+        except SemqError as error:
+            return {"node": other, "unheard": str(error)}
+        result = told.get("result") if told.get("ok") else None
+        if not isinstance(result, dict):
+            error_told = told.get("error")
+            why = error_told if isinstance(error_told, dict) else {}
+            return {"node": other, "unheard": f"{why.get('code')} {why.get('text')}"[:300]}
+        return {"node": other, "story": str(result.get("story")), "signature": str(result.get("signature"))}
+
+    async def trace_all(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Operation ``msg.trace`` of the hub's administrators; with ``parties`` sender and receiver are asked, too."""
+        told = await Reading(self._node).trace(arguments)
+        if not arguments.get("parties"):
+            return told
+        me, lk0 = str(self._node.address), parse_lk0(told["lk0"])
+        own = [{"node": me, **event} for event in told["events"]]
+        parties = [str(lk0.node), *sorted(_targets(told["events"]) - {str(lk0.node)})]
+        asked = await asyncio.gather(*(self._ask(party, me, lk0, "hub") for party in parties))
+        heard, unheard = list(own), list[dict[str, str]]()
+        for answer in asked:
+            try:
+                if "unheard" in answer:
+                    raise ValueError(answer["unheard"])
+                # It came over the node's own session, which its certificate, or its password, has opened.
+                lines = story.read(answer["story"].encode())
+                heard += [{"node": answer["node"], "proved": True, **line} for line in lines]
+            except (ValueError, msgspec.DecodeError, RecursionError) as error:
+                unheard.append({"node": answer["node"], "why": str(error)})
+        return told | {"events": sorted(heard, key=lambda event: event["at"]), "unheard": unheard}
+
+
+def _asker(session: SessionInfo) -> Address:
+    """The institution whose link this is. Raises TokenRefused."""
+    if session.user.startswith(ENROLLING):
+        raise TokenRefused("A token is for enrolment only.")
+    return parse_address(session.user)
+
+
+def _targets(events: Events) -> set[str]:
+    """The institutions to which the hub has passed the message on, or holds it for; without their users."""
+    return {story.node_of(event) for event in events if event["event"] in TOLD_TARGETS}

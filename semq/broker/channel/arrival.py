@@ -1,0 +1,100 @@
+"""A large message that is arriving on a channel: its octets go to the store as they come, or to a service in one piece.
+
+Strategy: what can be refused is refused at the content header, before the body. For queues the chunks are written as
+they fill up, and reading from the client pauses when the store falls behind; when the body is complete and safe, it is
+published like any other message. A service gets its messages whole, so it says how large they may be, and what
+becomes of larger ones: refused, or drained, so that it hears of them. Owned by ``channel``.
+"""
+
+from typing import TYPE_CHECKING
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.events import Published
+from semq.amqp.methods import BasicPublish
+from semq.broker import refusals
+from semq.broker.channel.publication import check, publish
+from semq.broker.queues.bodies import CHUNK, Body, StoredBody
+from semq.broker.services import ServiceExchange
+
+if TYPE_CHECKING:
+    from semq.broker.channel.channel import Channel
+
+
+class Arrival:
+    """One body on its way in."""
+
+    def __init__(self, channel: "Channel", method: BasicPublish, header: ContentHeader) -> None:
+        """Raises AmqpError if the message may not be published there."""
+        self._channel = channel
+        self._method = method
+        self._header = header
+        self._pieces: list[bytes] = []
+        self._gathered = 0
+        self._index = 0
+        self._body_id = 0
+        self._is_drained = False
+        exchange, most = check(channel, self._event(b"")), channel.session.server.message_max
+        if isinstance(exchange, ServiceExchange):
+            most = exchange.body_max if exchange.drains else most
+            self._is_drained = exchange.drains and header.body_size > most
+        if header.body_size > most and not self._is_drained:
+            raise refusals.body_too_large(header.body_size, most, exchange.name)
+        if not isinstance(exchange, ServiceExchange):
+            self._body_id = channel.session.server.bodies.new_id()
+
+    def add(self, data: bytes) -> None:
+        """The next octets."""
+        if self._is_drained:
+            return
+        self._pieces.append(data)
+        self._gathered += len(data)
+        while self._body_id and self._gathered >= CHUNK:
+            whole = b"".join(self._pieces)
+            self._write(whole[:CHUNK])
+            self._pieces = [whole[CHUNK:]]
+            self._gathered -= CHUNK
+
+    def finish(self) -> None:
+        """The body is complete: publish it, as soon as it is safe."""
+        if not self._body_id:
+            publish(self._channel, self._event(b"".join(self._pieces)))
+            return
+        if self._gathered:
+            self._write(b"".join(self._pieces))
+        self._channel.hold()
+        self._channel.session.journal.when_saved(self._saved)
+
+    def abandon(self) -> None:
+        """The channel is gone."""
+        if self._body_id:
+            self._channel.session.server.bodies.drop(self._body_id)
+
+    def _write(self, chunk: bytes) -> None:
+        session = self._channel.session
+        session.server.bodies.add(self._body_id, self._index, chunk)
+        self._index += 1
+        session.allowance.take_in_hand(len(chunk))
+        session.journal.confirm(self._channel, 0, len(chunk))
+
+    def _saved(self, error: BaseException | None) -> None:
+        channel = self._channel
+        if not channel.is_open or error is not None:
+            self.abandon()
+            if channel.is_open:
+                channel.session.fail_channel(channel, refusals.not_stored())
+            return
+        body = StoredBody(channel.session.server.bodies, self._body_id, self._header.body_size)
+        channel.session.serve(channel, self._event(body))
+        channel.release()
+
+    def _event(self, body: Body) -> Published:
+        method = self._method
+        return Published(
+            self._channel.number,
+            method.exchange,
+            method.routing_key,
+            method.mandatory,
+            method.immediate,
+            self._header,
+            body,  # type: ignore[arg-type]  # the machine knows only bodies in memory
+        )

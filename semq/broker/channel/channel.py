@@ -1,0 +1,440 @@
+"""One channel of one client: its consumers, what was delivered on it and not yet settled, its confirms, its
+transaction.
+
+State and the small steps on it; the methods a client sends are read in ``commands`` (definitions), ``consumption`` and
+``publication``, which call in here. Output goes straight to the connection's state machine. Owned by ``session``.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import LocalMisuse, ResourceError
+from semq.amqp.events import Event
+from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicReturn, Method
+from semq.broker import refusals
+from semq.broker.channel.confirms import Confirms
+from semq.broker.channel.consumer import Consumer, Source, counted
+from semq.broker.channel.feeder import Feeder
+from semq.broker.chores import SLICE
+from semq.broker.queues.bodies import Body, StoredBody
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.queue import Disposition
+from semq.broker.services import ServiceQueue
+
+if TYPE_CHECKING:
+    from semq.broker.channel.arrival import Arrival
+    from semq.broker.channel.transaction import Transaction
+    from semq.broker.session import Session
+
+
+class Delivery:
+    """Something delivered and not yet settled. ``consumer`` is None for basic.get."""
+
+    __slots__ = ("consumer", "item", "size", "source")
+
+    def __init__(self, source: Source, consumer: Consumer | None, item: Any, size: int) -> None:
+        self.source = source
+        self.consumer = consumer
+        self.item = item
+        self.size = size
+
+
+class Channel:
+    """One channel. ``held`` is a list of events while the channel waits for the store, else None."""
+
+    __slots__ = (
+        "_holds",
+        "arrival",
+        "confirms",
+        "consumers",
+        "counted",
+        "feeder",
+        "held",
+        "is_flowing",
+        "is_open",
+        "last_queue",
+        "lowest_tag",
+        "next_tag",
+        "number",
+        "prefetch",
+        "prefetch_global",
+        "reply_consumer",
+        "session",
+        "transaction",
+        "unacked",
+    )
+
+    def __init__(self, session: "Session", number: int) -> None:
+        self.session = session
+        self.number = number
+        self.is_open = True
+        self.is_flowing = True
+        self.last_queue = ""
+        self.prefetch = 0
+        self.prefetch_global = 0
+        self.consumers: dict[str, Consumer] = {}
+        self.unacked: dict[int, Delivery] = {}
+        self.counted = 0  # unacknowledged deliveries to consumers; those of basic.get do not count for prefetch
+        self.next_tag = 1
+        self.lowest_tag = 1
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.reply_consumer: Consumer | None = None
+        self.held: deque[Event] | None = None
+        self._holds = 0
+        self.arrival: Arrival | None = None
+        self.feeder: Feeder | None = None
+
+    # Output.
+
+    def send(self, method: Method) -> None:
+        """Queue a method for the client."""
+        try:
+            self.session.machine.send(self.number, method)
+        except LocalMisuse:
+            return  # the peer has closed the channel; the news stands behind what we are serving
+        self.session.touch()
+
+    def send_content(self, method: BasicReturn | BasicGetOk | BasicDeliver, header: ContentHeader, body: Body) -> None:
+        """Queue a method with its content; a large body follows as the client takes it."""
+        if not self._fits(header):
+            return
+        try:
+            if isinstance(body, StoredBody):
+                self.session.machine.start_content(self.number, method, header)
+                self.feeder = Feeder(self, body)
+            else:
+                self.session.machine.send_content(self.number, method, header, body)
+        except LocalMisuse:
+            return
+        self.session.wrote()
+        if self.feeder is not None:
+            self.hold()
+            self.session.feeding[self] = None
+            self.feeder.go_on()
+
+    def fed(self, then: Callable[[], None]) -> None:
+        """The large body is out: everything else may go on."""
+        self.feeder = None
+        self.session.feeding.pop(self, None)
+        then()
+        self.release()
+        self.wake(self.consumers.values())
+
+    def _deliver(
+        self,
+        tag: str,
+        number: int,
+        redelivered: bool,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: Body,
+    ) -> None:
+        session = self.session
+        if isinstance(body, StoredBody):
+            self.send_content(BasicDeliver(tag, number, redelivered, exchange, routing_key), header, body)
+            return
+        if not self._fits(header):
+            return
+        try:
+            session.machine.deliver(self.number, tag, number, redelivered, exchange, routing_key, header, body)
+        except LocalMisuse:
+            return
+        session.wrote()
+
+    def _fits(self, header: ContentHeader) -> bool:
+        """A content header is never cut: a client that agreed to frames smaller than that cannot be served."""
+        session = self.session
+        if len(header.raw) <= session.machine.body_frame_max:
+            return True
+        error = ResourceError(f"a content header of {len(header.raw)} octets does not fit the negotiated frame-max")
+        session.is_writable = False
+        session.server.turn.before_flush(lambda: session.close(error))
+        return False
+
+    def reply(self, method: Method, no_wait: bool) -> None:
+        """Answer a request, unless it asked for none."""
+        if not no_wait:
+            self.send(method)
+
+    def reply_when_saved(
+        self, method: Method, no_wait: bool, must_wait: bool, then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Answer when what the request changed is in the store, then call ``then``; until then the channel rests."""
+        if not must_wait:
+            self.reply(method, no_wait)
+            then()
+            return
+        self.hold()
+        self.session.journal.when_saved(lambda error: self._saved(method, no_wait, then, error))
+
+    def _saved(self, method: Method, no_wait: bool, then: Callable[[], None], error: BaseException | None) -> None:
+        if self.is_open and error is not None:
+            self.session.fail_channel(self, refusals.not_stored())
+        elif self.is_open:
+            self.reply(method, no_wait)
+        then()
+        self.release()
+
+    def hold(self) -> None:
+        """Events of this channel wait from here on, until ``release`` was called as often."""
+        self._holds += 1
+        if self.held is None:
+            self.held = deque()
+
+    def release(self) -> None:
+        """Go on with the events that have waited, until one of them makes the channel wait again."""
+        self._holds -= 1
+        if self._holds or not self.is_open:
+            return
+        waiting, self.held = self.held, None
+        if waiting:
+            self.session.resume_events(self, waiting)
+
+    # Deliveries.
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the channel's own prefetch is used up."""
+        return bool(self.prefetch_global) and self.counted >= self.prefetch_global
+
+    def deliver(
+        self,
+        consumer: Consumer,
+        item: Any,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: Body,
+        redelivered: bool,
+    ) -> None:
+        """Send a message to a consumer."""
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        session = self.session
+        if not consumer.no_ack:
+            size = len(body)
+            self.unacked[tag] = Delivery(consumer.source, consumer, item, size)
+            consumer.unacked += 1
+            self.counted += 1
+            session.allowance.deliver(size)
+        session.delivered += 1
+        self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
+
+    def hand_over(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
+        """Give a delivery tag to what basic.get took."""
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        if not no_ack:
+            self.unacked[tag] = Delivery(source, None, item, size)
+            self.session.allowance.deliver(size)
+        self.session.delivered += 1
+        return tag
+
+    # What became of them.
+
+    def settle(self, tag: int, multiple: bool, disposition: Disposition) -> None:
+        """basic.ack, nack and reject. Raises PreconditionFailed for a tag that is not outstanding here."""
+        if not multiple:
+            delivery = self.unacked.pop(tag, None)
+            if delivery is None:
+                raise refusals.unknown_tag(tag)
+            if self.transaction is None:
+                self._apply_one(delivery, disposition)
+            else:
+                self.transaction.settle([(tag, delivery)], disposition)
+        else:
+            self._settle(self._take_up_to(tag), disposition)
+
+    def _take_up_to(self, tag: int) -> list[tuple[int, Delivery]]:
+        if tag and tag not in self.unacked:
+            raise refusals.unknown_tag(tag)
+        last = tag or self.next_tag - 1
+        # Tags are dense: starting where the last multiple stopped visits each of them once in the channel's life. But
+        # whoever settled a hundred million one by one must not have them all visited by the first multiple.
+        tags: Iterable[int] = range(self.lowest_tag, last + 1)
+        if last - self.lowest_tag > 2 * len(self.unacked):
+            tags = sorted(number for number in self.unacked if number <= last)
+        taken = [(number, self.unacked.pop(number)) for number in tags if number in self.unacked]
+        self.lowest_tag = max(self.lowest_tag, last + 1)
+        return taken
+
+    def _settle(self, taken: list[tuple[int, Delivery]], disposition: Disposition) -> None:
+        if self.transaction is not None:
+            self.transaction.settle(taken, disposition)
+        else:
+            self.apply_in_slices([delivery for _, delivery in taken], disposition)
+
+    def take_back(self, taken: Iterable[tuple[int, Delivery]]) -> None:
+        """Make settled deliveries outstanding again (tx.rollback)."""
+        for tag, delivery in taken:
+            self.unacked[tag] = delivery
+            self.lowest_tag = min(self.lowest_tag, tag)
+
+    def _apply_one(self, delivery: Delivery, disposition: Disposition) -> None:
+        """The same as ``apply`` for what is nearly always asked."""
+        consumer, source, session = delivery.consumer, delivery.source, self.session
+        session.allowance.settle(delivery.size)
+        if consumer is not None:
+            consumer.unacked -= 1
+            self.counted -= 1
+        if isinstance(source, ServiceQueue):
+            session.gathered.add(source, consumer, delivery.item, disposition)
+        else:
+            source.settle(consumer, (delivery.item,), disposition)
+        self._make_room((consumer,) if consumer is not None else ())
+
+    def apply_in_slices(self, deliveries: list[Delivery], disposition: Disposition) -> None:
+        """The same as ``apply``; with many deliveries others are served in between, and the channel rests meanwhile."""
+        if len(deliveries) <= SLICE:
+            self.apply(deliveries, disposition)
+            return
+        self.hold()
+        self.session.vhost.env.chores.do(self._slices(deliveries, disposition))
+
+    def _slices(self, deliveries: list[Delivery], disposition: Disposition) -> Iterator[None]:
+        for start in range(0, len(deliveries), SLICE):
+            self.apply(deliveries[start : start + SLICE], disposition)
+            yield
+        self.release()
+
+    def apply(self, deliveries: list[Delivery], disposition: Disposition) -> None:
+        """Tell the queues and services, then let the consumers have more."""
+        session = self.session
+        roomy: dict[Consumer, None] = {}
+        for delivery in deliveries:
+            consumer = delivery.consumer
+            session.allowance.settle(delivery.size)
+            if consumer is not None:
+                consumer.unacked -= 1
+                self.counted -= 1
+                roomy[consumer] = None
+        for source, consumer, items in _runs(deliveries):
+            if isinstance(source, ServiceQueue):
+                for item in items:
+                    session.gathered.add(source, consumer, item, disposition)
+            else:
+                source.settle(consumer, items, disposition)
+        self._make_room(roomy)
+
+    def _make_room(self, consumers: Iterable[Consumer]) -> None:
+        if self.prefetch_global or self.session.allowance.was_full:
+            self.session.wake_consumers()
+        else:
+            self.wake(consumers)
+
+    def wake(self, consumers: Iterable[Consumer]) -> None:
+        """These consumers may have room again."""
+        for consumer in list(consumers):
+            if consumer.is_parked:
+                consumer.wake()
+
+    def recover(self, requeue: bool) -> None:
+        """basic.recover: back to the queues, or out again to the same consumers under new tags."""
+        outstanding = sorted(self.unacked.items())
+        self.unacked.clear()
+        back: list[Delivery] = []
+        for _, delivery in outstanding:
+            if requeue or not self._can_redeliver(delivery):
+                back.append(delivery)
+            else:
+                self._redeliver(delivery)
+        self.apply_in_slices(back, Disposition.REQUEUE)
+
+    def _can_redeliver(self, delivery: Delivery) -> bool:
+        consumer, item = delivery.consumer, delivery.item
+        if consumer is None or not consumer.is_attached or not isinstance(item, Entry):
+            return False
+        return self.feeder is None or not isinstance(item.message.body, StoredBody)  # one large body at a time
+
+    def _redeliver(self, delivery: Delivery) -> None:
+        consumer, entry = delivery.consumer, delivery.item
+        assert consumer is not None
+        entry.deliveries += 1
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        self.unacked[tag] = delivery
+        message = entry.message
+        header = counted(entry, self.session.machine.body_frame_max)
+        self._deliver(consumer.tag, tag, True, message.exchange, message.routing_key, header, message.body)
+
+    # Consumers.
+
+    def drop_consumer(self, consumer: Consumer) -> None:
+        """basic.cancel: no more deliveries; what is out stays out."""
+        self.consumers.pop(consumer.tag, None)
+        self.session.leave(consumer)
+        if self.reply_consumer is consumer:
+            self.reply_consumer = None
+            self.session.server.reply_targets.remove(self)
+            return
+        source = consumer.source
+        if isinstance(source, ServiceQueue):
+            source.detach(consumer)
+        elif source.unsubscribe(consumer):
+            self.session.vhost.remove_queue(source)
+
+    def lose(self, consumer: Consumer | None = None) -> None:
+        """Give back what is out, of one consumer or of all. What was settled in an open transaction is the client's to
+        commit, unless the channel ends."""
+        if self.transaction is not None and consumer is None:
+            self.take_back(self.transaction.give_back())
+        mine = [(tag, d) for tag, d in sorted(self.unacked.items()) if consumer is None or d.consumer is consumer]
+        for tag, _ in mine:
+            del self.unacked[tag]
+        self.apply_in_slices([delivery for _, delivery in mine], Disposition.LOST)
+
+    def end(self) -> None:
+        """The channel is closed, by whatever cause: consumers go first, so that nothing comes back to them."""
+        self.is_open = False
+        self.held = None
+        if self.arrival is not None:
+            self.arrival.abandon()
+        if self.feeder is not None:
+            self.session.feeding.pop(self, None)
+            self.feeder.cancel()
+        for consumer in list(self.consumers.values()):
+            self.drop_consumer(consumer)
+        self.lose()
+
+    # Confirms.
+
+    def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
+        """The store has, or has not, what was published under this number (0: not to be confirmed)."""
+        self.session.allowance.let_go(size)
+        self.confirm(sequence, error is None)
+
+    def confirm(self, sequence: int, is_safe: bool) -> None:
+        """One publish has its outcome; told to the client at the end of the turn."""
+        if sequence and self.confirms is not None:
+            self.confirms.settle(sequence, is_safe)
+            self.session.has_confirms(self)
+
+    def write_confirms(self) -> None:
+        """Send the confirms of this turn."""
+        if not self.is_open or self.confirms is None:
+            return
+        machine = self.session.machine
+        try:
+            for number, multiple, is_safe in self.confirms.take():
+                (machine.ack if is_safe else machine.nack)(self.number, number, multiple)
+        except LocalMisuse:
+            return
+        self.session.touch()
+
+
+def _runs(deliveries: list[Delivery]) -> Iterable[tuple[Source, Consumer | None, list[Any]]]:
+    """Neighbours of one source and consumer together, in order."""
+    start = 0
+    for at in range(1, len(deliveries) + 1):
+        first = deliveries[start]
+        if (
+            at == len(deliveries)
+            or deliveries[at].source is not first.source
+            or deliveries[at].consumer is not first.consumer
+        ):
+            yield first.source, first.consumer, [delivery.item for delivery in deliveries[start:at]]
+            start = at

@@ -1,0 +1,229 @@
+"""The methods that define things: exchanges, queues, bindings. One function per method, from the request to the answer.
+
+Each checks names, locks and permissions (RabbitMQ's table of who needs what), lets ``vhost`` do it, and answers when
+the store has it. ``DEFINITIONS`` maps methods to functions; ``session`` looks there. Consumers and messages are in
+``consumption``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from semq.amqp import methods as m
+from semq.amqp.errors import AmqpError, NotFound
+from semq.broker import refusals
+from semq.broker.channel.channel import Channel
+from semq.broker.channel.publication import REPLY_PREFIX, REPLY_TO
+from semq.broker.definitions import AnyQueue
+from semq.broker.naming import made_name
+from semq.broker.queues.queue import Queue
+from semq.broker.services import ServiceQueue
+from semq.broker.users import Right
+
+
+def named_queue(channel: Channel, name: str) -> str:
+    """An empty name means the queue that was declared last on this channel (AMQP 0-9-1, class queue)."""
+    if name:
+        return name
+    if not channel.last_queue:
+        raise refusals.no_last_queue()
+    return channel.last_queue
+
+
+def queue_for(channel: Channel, name: str) -> AnyQueue:
+    """A queue by name, if this connection may use it."""
+    return channel.session.vhost.find_queue(named_queue(channel, name), channel.session)
+
+
+def exchange_declare(channel: Channel, ask: m.ExchangeDeclare) -> None:
+    """exchange.declare: make an exchange, or check that it is there."""
+    session, name = channel.session, ask.exchange
+    if not name:
+        raise refusals.default_exchange()
+    must_wait = False
+    if ask.passive:
+        session.vhost.find_exchange(name)
+    else:
+        session.require(Right.CONFIGURE, "exchange", name)
+        alternate = ask.arguments.get("alternate-exchange")
+        if isinstance(alternate, str) and name not in session.vhost.exchanges:
+            session.require(Right.READ, "exchange", name)
+            session.require(Right.WRITE, "exchange", alternate)
+        must_wait = session.vhost.declare_exchange(
+            name, ask.type, ask.durable, ask.auto_delete, ask.internal, ask.arguments
+        )
+    channel.reply_when_saved(m.ExchangeDeclareOk(), ask.no_wait, must_wait)
+
+
+def exchange_delete(channel: Channel, ask: m.ExchangeDelete) -> None:
+    """exchange.delete; deleting what is not there is no error."""
+    session = channel.session
+    if not ask.exchange:
+        raise refusals.default_exchange()
+    session.require(Right.CONFIGURE, "exchange", ask.exchange)
+    must_wait = session.vhost.delete_exchange(ask.exchange, ask.if_unused)
+    channel.reply_when_saved(m.ExchangeDeleteOk(), ask.no_wait, must_wait)
+
+
+def exchange_bind(channel: Channel, ask: m.ExchangeBind) -> None:
+    """exchange.bind (RabbitMQ): write on the destination, read on the source."""
+    source, destination = _exchange_ends(channel, ask)
+    must_wait = channel.session.vhost.bind(source, destination, ask.routing_key, ask.arguments)
+    channel.reply_when_saved(m.ExchangeBindOk(), ask.no_wait, must_wait)
+
+
+def exchange_unbind(channel: Channel, ask: m.ExchangeUnbind) -> None:
+    """exchange.unbind; undoing what is not there is no error, whichever part of it is missing."""
+    try:
+        source, destination = _exchange_ends(channel, ask)
+    except NotFound:
+        must_wait = False
+    else:
+        must_wait = channel.session.vhost.unbind(source, destination, ask.routing_key, ask.arguments)
+    channel.reply_when_saved(m.ExchangeUnbindOk(), ask.no_wait, must_wait)
+
+
+def _exchange_ends(channel: Channel, ask: "m.ExchangeBind | m.ExchangeUnbind") -> tuple[Any, Any]:
+    session = channel.session
+    if not (ask.source and ask.destination):
+        raise refusals.default_exchange()
+    session.require(Right.WRITE, "exchange", ask.destination)
+    session.require(Right.READ, "exchange", ask.source)
+    return session.vhost.find_exchange(ask.source), session.vhost.find_exchange(ask.destination)
+
+
+def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
+    """queue.declare: make a queue, check one, or give one a name of the server's."""
+    session, name = channel.session, ask.queue
+    if name == REPLY_TO or name.startswith(REPLY_PREFIX):
+        _declare_reply_queue(channel, ask)
+        return
+    if ask.passive:
+        queue, must_wait = session.vhost.find_queue(name, session), False
+        if isinstance(queue, ServiceQueue):
+            session.require(Right.READ, "queue", name)  # what waits there is the business of whoever may take it
+    else:
+        name = name or made_name("amq.gen-", session.clock)
+        session.require(Right.CONFIGURE, "queue", name)
+        if name not in session.vhost.queues:
+            _require_dead_letter_rights(channel, name, ask)
+        owner = session if ask.exclusive else None
+        queue, must_wait = session.vhost.declare_queue(
+            name, ask.durable, ask.auto_delete, owner, ask.arguments, session
+        )
+        if isinstance(queue, Queue) and owner is not None:
+            session.exclusive_queues[queue] = None
+    channel.last_queue = queue.name
+    if isinstance(queue, Queue):
+        answer = m.QueueDeclareOk(queue.name, len(queue.ready), len(queue.consumers))
+        channel.reply_when_saved(answer, ask.no_wait, must_wait)
+    elif not ask.no_wait:
+        _count_service(channel, queue)
+
+
+def _require_dead_letter_rights(channel: Channel, name: str, ask: m.QueueDeclare) -> None:
+    target = ask.arguments.get("x-dead-letter-exchange")
+    if isinstance(target, str):
+        channel.session.require(Right.READ, "queue", name)
+        channel.session.require(Right.WRITE, "exchange", target)
+
+
+def _declare_reply_queue(channel: Channel, ask: m.QueueDeclare) -> None:
+    """Somebody asks whether whoever waits for a direct reply is still there."""
+    target = channel.session.find_reply_target(ask.queue)
+    if ask.queue != REPLY_TO and target is None:
+        raise refusals.no_queue(ask.queue, channel.session.vhost.name)
+    channel.last_queue = ask.queue
+    channel.reply(m.QueueDeclareOk(ask.queue, 0, 1), ask.no_wait)
+
+
+def _count_service(channel: Channel, queue: ServiceQueue) -> None:
+    """Answer when the service has counted; until then the channel rests."""
+
+    def counted(messages: int, consumers: int) -> None:
+        if channel.is_open:
+            channel.send(m.QueueDeclareOk(queue.name, messages, consumers))
+            channel.release()
+
+    channel.hold()
+    queue.counts(counted)
+
+
+def queue_bind(channel: Channel, ask: m.QueueBind) -> None:
+    """queue.bind: write on the queue, read on the exchange."""
+    exchange, queue, key = _queue_ends(channel, ask)
+    must_wait = channel.session.vhost.bind(exchange, queue, key, ask.arguments)
+    channel.reply_when_saved(m.QueueBindOk(), ask.no_wait, must_wait)
+
+
+def queue_unbind(channel: Channel, ask: m.QueueUnbind) -> None:
+    """queue.unbind; undoing what is not there is no error, whichever part of it is missing."""
+    try:
+        exchange, queue, key = _queue_ends(channel, ask)
+    except NotFound:
+        if not (ask.queue or channel.last_queue):
+            raise
+        must_wait = False
+    else:
+        must_wait = channel.session.vhost.unbind(exchange, queue, key, ask.arguments)
+    channel.reply_when_saved(m.QueueUnbindOk(), False, must_wait)
+
+
+def _queue_ends(channel: Channel, ask: "m.QueueBind | m.QueueUnbind") -> tuple[Any, AnyQueue, str]:
+    session = channel.session
+    name = named_queue(channel, ask.queue)
+    # A queue that was left out lends its name to a key that was left out.
+    key = name if not (ask.queue or ask.routing_key) else ask.routing_key
+    session.require(Right.WRITE, "queue", name)
+    session.require(Right.READ, "exchange", ask.exchange)
+    if not ask.exchange:
+        raise refusals.default_exchange()
+    exchange = session.vhost.find_exchange(ask.exchange)  # first, as RabbitMQ: when both are missing, it is named
+    return exchange, session.vhost.find_queue(name, session), key
+
+
+def queue_purge(channel: Channel, ask: m.QueuePurge) -> None:
+    """queue.purge: drop what waits; what is out and not yet acknowledged stays out."""
+    session = channel.session
+    session.require(Right.READ, "queue", named_queue(channel, ask.queue))
+    queue = queue_for(channel, ask.queue)
+    if isinstance(queue, ServiceQueue):
+        raise refusals.service("queue", queue.name, session.vhost.name, "it cannot be purged")
+    waited = len(queue.ready)
+
+    def purged() -> None:
+        channel.reply_when_saved(m.QueuePurgeOk(waited), ask.no_wait, queue.durable and waited > 0)
+        channel.release()
+
+    channel.hold()
+    queue.purge(purged)
+
+
+def queue_delete(channel: Channel, ask: m.QueueDelete) -> None:
+    """queue.delete, on condition if asked."""
+    session = channel.session
+    name = named_queue(channel, ask.queue)
+    session.require(Right.CONFIGURE, "queue", name)
+    if name not in session.vhost.queues:
+        channel.reply(m.QueueDeleteOk(0), ask.no_wait)  # as RabbitMQ: deleting what is not there is no error
+        return
+    queue = session.vhost.find_queue(name, session)
+    session.delay_notices()
+    try:
+        count, must_wait = session.vhost.delete_queue(queue, ask.if_unused, ask.if_empty)
+    except AmqpError:
+        session.tell_notices()
+        raise
+    channel.reply_when_saved(m.QueueDeleteOk(count), ask.no_wait, must_wait, session.tell_notices)
+
+
+DEFINITIONS: dict[type[m.Method], Callable[[Channel, Any], None]] = {
+    m.ExchangeDeclare: exchange_declare,
+    m.ExchangeDelete: exchange_delete,
+    m.ExchangeBind: exchange_bind,
+    m.ExchangeUnbind: exchange_unbind,
+    m.QueueDeclare: queue_declare,
+    m.QueueBind: queue_bind,
+    m.QueueUnbind: queue_unbind,
+    m.QueuePurge: queue_purge,
+    m.QueueDelete: queue_delete,
+}

@@ -1,0 +1,149 @@
+"""A consumer on a channel: when it has room, and how a message reaches it.
+
+A queue of the model sees it as ``consumers.Taker``, a service as ``services.ServiceConsumer``. Made by ``consumption``
+for basic.consume, owned by its ``channel``.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from semq.amqp.content import ContentHeader
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.queue import Disposition, Queue
+from semq.broker.services import ServiceQueue, SessionInfo
+
+if TYPE_CHECKING:
+    from semq.broker.channel.channel import Channel
+
+Source: TypeAlias = Queue | ServiceQueue
+
+
+class Consumer:
+    """A consumer on a channel, of a queue or of a service; both push into it through ``take`` or ``deliver``."""
+
+    __slots__ = (
+        "arguments",
+        "channel",
+        "exclusive",
+        "is_parked",
+        "no_ack",
+        "prefetch",
+        "priority",
+        "source",
+        "tag",
+        "unacked",
+    )
+
+    def __init__(
+        self,
+        channel: "Channel",
+        source: Source,
+        tag: str,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        self.channel = channel
+        self.source = source
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.arguments = arguments
+        self.prefetch = channel.prefetch
+        self.unacked = 0
+        self.is_parked = False
+
+    @property
+    def session(self) -> SessionInfo:
+        return self.channel.session.info
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it has neither been cancelled nor lost its channel."""
+        return self.channel.consumers.get(self.tag) is self
+
+    def wake(self) -> None:
+        """There may be room again: tell the source, if it was turned away before."""
+        if self.is_parked:
+            if isinstance(self.source, ServiceQueue):
+                self.is_parked = False
+            self.source.wake(self)
+
+    # As a queue sees it.
+
+    def can_take(self) -> bool:
+        channel = self.channel
+        if not (channel.is_flowing and channel.session.is_writable and channel.feeder is None):
+            return False
+        if self.no_ack:
+            return True
+        if (self.prefetch and self.unacked >= self.prefetch) or channel.is_full:
+            return False
+        return channel.session.allowance.has_room()
+
+    def take(self, queue: Queue, entry: Entry) -> None:
+        message = entry.message
+        header = message.header
+        if entry.deliveries:
+            header = counted(entry, self.channel.session.machine.body_frame_max)
+        self.channel.deliver(
+            self, entry, message.exchange, message.routing_key, header, message.body, entry.deliveries > 0
+        )
+
+    def cancelled(self) -> None:
+        """The queue is gone, or the service wants no consumer any more: tell the client if it understands."""
+        self.channel.consumers.pop(self.tag, None)
+        self.channel.session.leave(self)
+        self.channel.session.cancel_consumer(self.channel.number, self.tag)
+
+    # As a service sees it.
+
+    @property
+    def credit(self) -> int:
+        """How many messages may be delivered now. Unbounded consumers still get them in portions."""
+        if not self.can_take():
+            self.is_parked = True
+            return 0
+        channel = self.channel
+        if self.no_ack:
+            return _PORTION
+        room = self.prefetch - self.unacked if self.prefetch else _PORTION
+        if channel.prefetch_global:
+            room = min(room, channel.prefetch_global - channel.counted)
+        return room
+
+    def deliver(
+        self,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: bytes,
+        redelivered: bool,
+        token: Any,
+    ) -> None:
+        assert isinstance(self.source, ServiceQueue)
+        if not self.is_attached:
+            self.channel.session.gathered.add(self.source, self, token, Disposition.LOST)
+            return
+        self.channel.deliver(self, token, exchange, routing_key, header, body, redelivered)
+        if self.no_ack:
+            self.channel.session.gathered.add(self.source, self, token, Disposition.ACK)
+
+    def cancel(self) -> None:
+        if self.is_attached:
+            self.channel.drop_consumer(self)
+            self.cancelled()
+            self.channel.lose(self)
+
+
+_PORTION = 256  # what an unbounded consumer is offered at once
+
+
+def counted(entry: Entry, frame_max: int) -> ContentHeader:
+    """The header of a message that has been out before, with the number of times; without, if it would not fit a frame
+    any more (``frame_max``: octets of its payload), because a header is never cut."""
+    header = entry.message.header
+    with_count = header.amended(headers={"x-delivery-count": entry.deliveries})
+    return with_count if len(with_count.raw) <= frame_max else header

@@ -1,0 +1,242 @@
+"""The methods that take messages out and decide about them: qos, consume, cancel, get, recover, confirm and tx.
+
+One function per method; ``MESSAGES`` maps methods to functions, ``session`` looks there. Acks come as events of their
+own and go straight to ``channel.settle``; publishes are in ``publication``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from semq.amqp import methods as m
+from semq.amqp.wire import encode_table
+from semq.broker import refusals
+from semq.broker.arguments import QueueSettings
+from semq.broker.channel.channel import Channel
+from semq.broker.channel.commands import named_queue, queue_for
+from semq.broker.channel.confirms import Confirms
+from semq.broker.channel.consumer import Consumer, Source, counted
+from semq.broker.channel.publication import REPLY_TO, commit
+from semq.broker.channel.transaction import Commit, Transaction
+from semq.broker.naming import made_name
+from semq.broker.queues.queue import Disposition, Queue
+from semq.broker.services import ServiceDelivery, ServiceQueue
+from semq.broker.users import Right
+
+
+def basic_qos(channel: Channel, ask: m.BasicQos) -> None:
+    """basic.qos: how much may be out and not yet acknowledged."""
+    if ask.prefetch_size:
+        raise refusals.not_implemented(f"prefetch_size!=0 ({ask.prefetch_size})")
+    channel.send(m.BasicQosOk())
+    if ask.global_:
+        channel.prefetch_global = ask.prefetch_count
+        channel.wake(channel.consumers.values())
+    else:
+        channel.prefetch = ask.prefetch_count  # of consumers started from here on, as RabbitMQ has it
+
+
+def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
+    """basic.consume: start a consumer; deliveries follow consume-ok."""
+    session = channel.session
+    if ask.consumer_tag in channel.consumers:
+        raise refusals.reused_consumer_tag(ask.consumer_tag)
+    if len(encode_table(ask.arguments)) > session.limits.consumer_arguments_bytes:
+        raise refusals.bad_request("the arguments of the consumer are too large")
+    if len(channel.consumers) >= session.limits.consumers_per_channel:
+        raise refusals.too_many("consumer", session.limits.consumers_per_channel)
+    tag = ask.consumer_tag or made_name("amq.ctag-", session.clock)
+    if ask.queue == REPLY_TO:
+        _consume_replies(channel, ask, tag)
+        return
+    name = named_queue(channel, ask.queue)
+    session.require(Right.READ, "queue", name)
+    source = queue_for(channel, name)
+    _check_free(channel, source, ask.exclusive)
+    consumer = Consumer(channel, source, tag, ask.no_ack, ask.exclusive, _priority(ask), ask.arguments)
+    channel.consumers[tag] = consumer
+    session.enter(consumer)
+    channel.reply(m.BasicConsumeOk(tag), ask.no_wait)  # before the first delivery (AMQP 0-9-1, 4.6)
+    if isinstance(source, ServiceQueue):
+        source.attach(consumer)
+    else:
+        source.subscribe(consumer, ask.exclusive)
+        source.pump()
+
+
+def _check_free(channel: Channel, source: Source, exclusive: bool) -> None:
+    if isinstance(source, ServiceQueue):
+        refusal = source.may_attach(channel.session.info, exclusive)
+        if refusal is not None:
+            raise refusal
+    elif source.exclusive_consumer is not None or (exclusive and len(source.consumers)):
+        raise refusals.exclusive_use(source.name, channel.session.vhost.name)
+
+
+def _priority(ask: m.BasicConsume) -> int:
+    priority = ask.arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise refusals.bad_request(f"invalid arg 'x-priority': expected an integer, received {priority!r}")
+    return priority
+
+
+def _consume_replies(channel: Channel, ask: m.BasicConsume, tag: str) -> None:
+    """RabbitMQ's direct reply-to: replies come to this channel without a queue."""
+    if not ask.no_ack:
+        raise refusals.bad_request("reply consumer cannot acknowledge")
+    if channel.reply_consumer is not None:
+        raise refusals.bad_request("reply consumer already set")
+    session = channel.session
+    placeholder = Queue(REPLY_TO, 0, session.vhost.env, _NO_SETTINGS)
+    consumer = Consumer(channel, placeholder, tag, True, False, 0, ask.arguments)
+    channel.consumers[tag] = channel.reply_consumer = consumer
+    session.server.reply_targets.add(channel)
+    channel.reply(m.BasicConsumeOk(tag), ask.no_wait)
+
+
+def basic_cancel(channel: Channel, ask: m.BasicCancel) -> None:
+    """basic.cancel; a tag that is not known is no error."""
+    consumer = channel.consumers.get(ask.consumer_tag)
+    if consumer is not None:
+        channel.drop_consumer(consumer)
+    channel.reply(m.BasicCancelOk(ask.consumer_tag), ask.no_wait)
+
+
+def basic_get(channel: Channel, ask: m.BasicGet) -> None:
+    """basic.get: one message, whatever the prefetch."""
+    session = channel.session
+    session.require(Right.READ, "queue", named_queue(channel, ask.queue))
+    source = queue_for(channel, ask.queue)
+    if isinstance(source, ServiceQueue):
+        session.gathered.hand_over()  # what the client has given back before it asks is there again
+        source.get(Getter(channel, source, ask.no_ack))
+        return
+    _get(channel, source, ask.no_ack)
+
+
+def _get(channel: Channel, source: Queue, no_ack: bool) -> None:
+    session, entry = channel.session, source.get()
+    if entry is None and len(source.ready):
+        _get_later(channel, source, no_ack)
+        return
+    if entry is None:
+        channel.send(m.BasicGetEmpty())
+        return
+    message, again = entry.message, entry.deliveries > 0
+    tag = channel.hand_over(source, entry, message.size, no_ack)
+    method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
+    header = counted(entry, session.machine.body_frame_max) if again else message.header
+    channel.send_content(method, header, message.body)
+    if no_ack:
+        source.settle(None, [entry], Disposition.ACK)
+
+
+def _get_later(channel: Channel, source: Queue, no_ack: bool) -> None:
+    """What comes next is out of memory: the channel rests until it has been read."""
+
+    def ask_again() -> None:
+        if channel.is_open:
+            _get(channel, source, no_ack)
+        channel.release()
+
+    channel.hold()
+    source.waiting.append(ask_again)
+
+
+class Getter:
+    """One basic.get of a service queue: the channel rests until the service has answered."""
+
+    __slots__ = ("_channel", "_no_ack", "_source")
+
+    def __init__(self, channel: Channel, source: ServiceQueue, no_ack: bool) -> None:
+        self._channel = channel
+        self._source = source
+        self._no_ack = no_ack
+        channel.hold()
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._channel.is_open
+
+    def answer(self, found: ServiceDelivery | None, left: int) -> None:
+        channel = self._channel
+        if not channel.is_open:
+            if found is not None:
+                channel.session.gathered.add(self._source, None, found.token, Disposition.LOST)
+            return
+        if found is None:
+            channel.send(m.BasicGetEmpty())
+        else:
+            tag = channel.hand_over(self._source, found.token, len(found.body), self._no_ack)
+            method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
+            channel.send_content(method, found.header, found.body)
+            if self._no_ack:
+                channel.session.gathered.add(self._source, None, found.token, Disposition.ACK)
+        channel.release()
+
+
+def basic_recover(channel: Channel, ask: m.BasicRecover) -> None:
+    """basic.recover: deliver again all that is out on this channel."""
+    channel.send(m.BasicRecoverOk())
+    channel.recover(ask.requeue)
+
+
+def basic_recover_async(channel: Channel, ask: m.BasicRecoverAsync) -> None:
+    """basic.recover-async: the same without an answer."""
+    channel.recover(ask.requeue)
+
+
+def confirm_select(channel: Channel, ask: m.ConfirmSelect) -> None:
+    """confirm.select (RabbitMQ): number publishes from here and confirm them."""
+    if channel.transaction is not None:
+        raise refusals.bad_request("cannot switch from tx to confirm mode")
+    channel.confirms = channel.confirms or Confirms()
+    channel.reply(m.ConfirmSelectOk(), ask.no_wait)
+
+
+def tx_select(channel: Channel, ask: m.TxSelect) -> None:
+    """tx.select: from here on the channel works in transactions."""
+    if channel.confirms is not None:
+        raise refusals.bad_request("cannot switch from confirm to tx mode")
+    channel.transaction = channel.transaction or Transaction(channel.session.server.in_transactions)
+    channel.send(m.TxSelectOk())
+
+
+def tx_commit(channel: Channel, ask: m.TxCommit) -> None:
+    """tx.commit: the answer follows when everything is true."""
+    _transaction_of(channel)
+
+    def done() -> None:
+        channel.send(m.TxCommitOk())
+        channel.release()
+
+    channel.hold()
+    under_way = Commit(channel)
+    under_way.on_done = done
+    commit(channel, under_way)
+
+
+def tx_rollback(channel: Channel, ask: m.TxRollback) -> None:
+    """tx.rollback: publishes are forgotten, deliveries are outstanding again."""
+    channel.take_back(_transaction_of(channel).give_back())
+    channel.send(m.TxRollbackOk())
+
+
+def _transaction_of(channel: Channel) -> Transaction:
+    if channel.transaction is None:
+        raise refusals.bad_request("channel is not transactional")
+    return channel.transaction
+
+
+MESSAGES: dict[type[m.Method], Callable[[Channel, Any], None]] = {
+    m.BasicQos: basic_qos,
+    m.BasicConsume: basic_consume,
+    m.BasicCancel: basic_cancel,
+    m.BasicGet: basic_get,
+    m.BasicRecover: basic_recover,
+    m.BasicRecoverAsync: basic_recover_async,
+    m.ConfirmSelect: confirm_select,
+    m.TxSelect: tx_select,
+    m.TxCommit: tx_commit,
+    m.TxRollback: tx_rollback,
+}
+_NO_SETTINGS = QueueSettings()

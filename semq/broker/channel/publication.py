@@ -1,0 +1,197 @@
+"""basic.publish: from the event to the queues or the service, with everything that may stand in the way.
+
+Strategy: ``publish`` checks; then the message goes to a service (``_to_service``), to a direct reply, into the
+transaction, or to the queues. The confirm follows at once when nothing must be stored, through the journal when
+something must, and by the service's ``settle`` otherwise. Called by ``session`` for each ``Published`` event.
+"""
+
+from semq.amqp.errors import AmqpError
+from semq.amqp.events import Published
+from semq.amqp.methods import BasicReturn
+from semq.broker import refusals
+from semq.broker.channel.channel import Channel
+from semq.broker.channel.transaction import Commit, nacked
+from semq.broker.queues.bodies import release, weight
+from semq.broker.queues.message import Message, names_somebody
+from semq.broker.routing.exchanges import Exchange
+from semq.broker.services import Confirmed, Nacked, Outcome, Refused, ReturnedToSender, ServiceExchange
+from semq.broker.users import Right
+from semq.broker.vhost import Sent
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+REPLY_PREFIX = REPLY_TO + "."
+NO_ROUTE = 312
+
+
+def publish(channel: Channel, event: Published) -> None:
+    """Take one published message. Raises AmqpError when it may not be."""
+    session = channel.session
+    session.published += 1
+    exchange = check(channel, event)
+    if names_somebody(event.header):
+        check_names(channel, event)
+    if channel.transaction is not None:
+        message = None if exchange.is_service else message_of(event)
+        channel.transaction.publish(event, message, session.limits)
+        return
+    number = channel.confirms.next_number() if channel.confirms is not None else 0
+    if exchange.is_service:
+        assert isinstance(exchange, ServiceExchange)
+        session.allowance.take_in_hand(weight(event.header, event.body))
+        _offer(exchange, event, Settlement(channel, event, number))
+        return
+    sent = deliver(channel, exchange, event, message_of(event))
+    if sent.must_be_stored:
+        size = weight(event.header, event.body)
+        session.allowance.take_in_hand(size)
+        session.journal.confirm(channel, number, size)
+    elif number:
+        channel.confirm(number, not sent.is_refused)
+        if not sent.queues:
+            channel.write_confirms()  # as RabbitMQ: nobody has it, so its outcome waits for nothing
+
+
+def check(channel: Channel, event: Published) -> Exchange:
+    """Whether this user may publish this there; the exchange."""
+    session = channel.session
+    if event.immediate:
+        raise refusals.not_implemented("immediate=true")
+    exchange = session.vhost.find_exchange(event.exchange)
+    session.require(Right.WRITE, "exchange", event.exchange)
+    if exchange.internal:
+        raise refusals.internal_exchange(event.exchange, session.vhost.name)
+    if exchange.is_service:
+        assert isinstance(exchange, ServiceExchange)
+        if event.header.body_size > exchange.body_max and not exchange.drains:
+            raise refusals.body_too_large(event.header.body_size, exchange.body_max, exchange.name)
+    return exchange
+
+
+def check_names(channel: Channel, event: Published) -> None:
+    """A user-id must be true; the pseudo-queue of direct replies becomes the address of this very channel."""
+    header, user = event.header, channel.session.user
+    if header.user_id is not None and header.user_id != user:
+        raise refusals.bad_request(f"user_id property set to '{header.user_id}' but authenticated user was '{user}'")
+    if header.reply_to == REPLY_TO:
+        address = channel.session.server.reply_targets.address(channel)
+        if channel.reply_consumer is None or address is None:
+            raise refusals.bad_request("fast reply consumer does not exist")
+        event.header = header.amended(reply_to=REPLY_PREFIX + address)
+
+
+def message_of(event: Published) -> Message:
+    """What the queues get. Raises AmqpError for a header that cannot be."""
+    return Message(event.exchange, event.routing_key, event.header, event.body)
+
+
+def deliver(channel: Channel, exchange: Exchange, event: Published, message: Message) -> Sent:
+    """Into the queues; returned to the publisher if it is mandatory and there are none."""
+    vhost = channel.session.vhost
+    if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
+        return _reply(channel, event, message)
+    sent = vhost.send(message, vhost.route_message(exchange, message))
+    if event.mandatory and not (sent.queues or sent.is_refused):
+        give_back(channel, event, NO_ROUTE, "NO_ROUTE")
+    return sent
+
+
+def give_back(channel: Channel, event: Published, code: int, text: str) -> None:
+    """basic.return."""
+    channel.send_content(BasicReturn(code, text, event.exchange, event.routing_key), event.header, event.body)
+
+
+class Settlement:
+    """The ``settle`` of one publish to a service; to be called once."""
+
+    __slots__ = ("_channel", "_event", "_number", "_size")
+
+    def __init__(self, channel: Channel, event: Published, number: int) -> None:
+        self._channel = channel
+        self._number = number
+        self._size = weight(event.header, event.body)
+        self._event: Published | None = event
+
+    def __call__(self, outcome: Outcome) -> None:
+        channel, event, self._event = self._channel, self._event, None
+        if event is None:
+            raise RuntimeError("a service settled the same message twice")
+        channel.session.allowance.let_go(self._size)
+        if not channel.is_open:
+            return
+        match outcome:
+            case Confirmed():
+                channel.confirm(self._number, True)
+            case Nacked():
+                channel.confirm(self._number, False)
+            case ReturnedToSender(reply_code=code, reply_text=text):
+                if event.mandatory:
+                    give_back(channel, event, code, text)
+                channel.confirm(self._number, True)
+            case Refused(error=error):
+                channel.session.fail_channel(channel, error.at(60, 40))
+
+
+class CommitSettlement:
+    """The ``settle`` of a publish to a service inside a transaction."""
+
+    __slots__ = ("_channel", "_commit", "_event")
+
+    def __init__(self, channel: Channel, event: Published, commit: Commit) -> None:
+        self._channel = channel
+        self._event = event
+        self._commit = commit
+
+    def __call__(self, outcome: Outcome) -> None:
+        failure: AmqpError | None = None
+        match outcome:
+            case Nacked():
+                failure = nacked()
+            case Refused(error=error):
+                failure = error
+            case ReturnedToSender(reply_code=code, reply_text=text):
+                if self._channel.is_open and self._event.mandatory:
+                    give_back(self._channel, self._event, code, text)
+            case Confirmed():
+                pass
+        self._commit.answered(failure)
+
+
+def commit(channel: Channel, done: Commit) -> None:
+    """Let the transaction take effect; ``done`` hears when it has."""
+    transaction, session = channel.transaction, channel.session
+    assert transaction is not None
+    for event, message in transaction.take_published():
+        exchange = session.vhost.exchanges.get(event.exchange)
+        if isinstance(exchange, ServiceExchange):
+            done.expect()
+            _offer(exchange, event, CommitSettlement(channel, event, done))
+            continue
+        if exchange is not None and message is not None:  # else it was deleted meanwhile: its messages go nowhere
+            deliver(channel, exchange, event, message)
+        release(event.body)
+    for settled in transaction.take_settlements():
+        channel.apply([delivery for _, delivery in settled.taken], settled.disposition)
+    session.vhost.bury_dead()
+    session.journal.when_saved(done.saved)
+
+
+def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
+    session = settle._channel.session  # noqa: SLF001 - both kinds live in this file
+    body = event.body if event.header.body_size <= exchange.body_max else b""  # of one that drains: else refused
+    try:
+        exchange.publish(session.info, event.routing_key, event.header, body, event.mandatory, settle)
+    except AmqpError as error:
+        settle(Refused(error))
+
+
+def _reply(channel: Channel, event: Published, message: Message) -> Sent:
+    target = channel.session.find_reply_target(event.routing_key)
+    consumer = target.reply_consumer if target is not None else None
+    if target is None or consumer is None:
+        if event.mandatory:
+            give_back(channel, event, NO_ROUTE, "NO_ROUTE")
+        return Sent()
+    # A reply waits in no queue: one that the client does not read in time is lost, as the client must expect.
+    if target.session.is_writable and target.feeder is None:
+        target.deliver(consumer, None, "", event.routing_key, message.header, message.body, False)
+    return Sent(queues=1)

@@ -1,0 +1,118 @@
+"""tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
+
+What was published is checked at once and routed at the commit, where none of it can be refused any more; everything
+that it changes goes to the store in one list, and commit-ok leaves when that is true and every service has settled.
+Rule: AMQP 0-9-1, class tx; as in RabbitMQ a rollback does not redeliver, the deliveries are simply outstanding again.
+Used by ``channel`` and ``publication``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from semq.amqp.errors import AmqpError, InternalError
+from semq.amqp.events import Published
+from semq.broker import refusals
+from semq.broker.environment import MemoryGauge
+from semq.broker.queues.bodies import release, retain, weight
+from semq.broker.queues.message import Message
+from semq.broker.queues.queue import Disposition
+
+if TYPE_CHECKING:
+    from semq.broker.channel.channel import Channel, Delivery
+    from semq.broker.limits import BrokerLimits
+
+Taken = list[tuple[int, "Delivery"]]
+
+
+@dataclass(slots=True)
+class _Settled:
+    taken: "Taken"
+    disposition: Disposition
+
+
+class Kept(NamedTuple):
+    """A publish that waits for the commit; ``message`` is None if it is for a service, which reads it then."""
+
+    event: Published
+    message: Message | None
+
+
+class Transaction:
+    """What a channel has done since the last commit. ``everywhere`` sums up the open transactions of the broker."""
+
+    __slots__ = ("_everywhere", "_settled", "bytes", "published")
+
+    def __init__(self, everywhere: MemoryGauge) -> None:
+        self.published: list[Kept] = []
+        self._settled: list[_Settled] = []
+        self._everywhere = everywhere
+        self.bytes = 0
+
+    def publish(self, event: Published, message: Message | None, limits: "BrokerLimits") -> None:
+        """Keep a publish for the commit. Raises PreconditionFailed when the transaction, or all of them together, grow
+        too large."""
+        retain(event.body)
+        size = weight(event.header, event.body)
+        self.bytes += size
+        self._everywhere.add(size)
+        self.published.append(Kept(event, message))
+        if self.bytes > limits.transaction_bytes or len(self.published) > limits.transaction_count:
+            raise refusals.bad_request("the transaction is larger than this server bears")
+        if self._everywhere.bytes > limits.transactions_bytes:
+            raise refusals.bad_request("all open transactions together are larger than this server bears")
+
+    def settle(self, taken: "Taken", disposition: Disposition) -> None:
+        """Keep a settlement for the commit."""
+        self._settled.append(_Settled(taken, disposition))
+
+    def take_settlements(self) -> "list[_Settled]":
+        settled, self._settled = self._settled, []
+        return settled
+
+    def take_published(self) -> list[Kept]:
+        self._everywhere.add(-self.bytes)
+        published, self.published, self.bytes = self.published, [], 0
+        return published
+
+    def give_back(self) -> "Taken":
+        """Forget everything; the deliveries that were settled are outstanding again."""
+        for kept in self.take_published():
+            release(kept.event.body)
+        return [row for settled in self.take_settlements() for row in settled.taken]
+
+
+class Commit:
+    """A commit under way: waits for the store and for each service, then lets the channel go on or fail."""
+
+    __slots__ = ("_channel", "_failure", "_waiting", "on_done")
+
+    def __init__(self, channel: "Channel") -> None:
+        self._channel = channel
+        self._waiting = 1
+        self._failure: AmqpError | None = None
+        self.on_done: Callable[[], None] = lambda: None
+
+    def expect(self) -> None:
+        """One more answer to wait for."""
+        self._waiting += 1
+
+    def saved(self, error: BaseException | None) -> None:
+        """The store's answer."""
+        self.answered(None if error is None else refusals.not_stored())
+
+    def answered(self, failure: AmqpError | None) -> None:
+        """One answer; the first failure counts."""
+        self._failure = self._failure or failure
+        self._waiting -= 1
+        if self._waiting or not self._channel.is_open:
+            return
+        if self._failure is not None:
+            self._channel.session.fail_channel(self._channel, self._failure)
+        else:
+            self.on_done()
+
+
+def nacked() -> AmqpError:
+    """What a commit says when a service did not take a message."""
+    return InternalError("a service of this node could not take a message of the transaction")

@@ -1,0 +1,185 @@
+"""Stores that need no disk: one that remembers what it was given, one that does not.
+
+``MemoryStore`` is the second implementation of ``MessageStore``: tests restart a broker on it. ``NoStore`` is
+for a node whose durable queues live in memory only. Both answer in the next turn, as a store with a disk would.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from semq.store.broker.operations import (
+    AddBodyChunk,
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    Done,
+    DropBody,
+    DropMessages,
+    EndLife,
+    MarkDelivered,
+    MarkHandedOut,
+    ReadDone,
+    RowsDone,
+    StoredBacklog,
+    StoredState,
+    StoreOp,
+    Unbind,
+)
+
+Later = Callable[[Callable[[], None]], Any]
+
+
+def _soon(callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(callback)
+
+
+class _Bodies:
+    """Chunks of large bodies, in memory."""
+
+    def __init__(self, later: Later = _soon) -> None:
+        self._later = later
+        self.bodies: dict[int, dict[int, bytes]] = {}
+
+    def add_chunk(self, op: AddBodyChunk) -> None:
+        self.bodies.setdefault(op.body_id, {})[op.index] = op.data
+
+    def drop_body(self, op: DropBody) -> None:
+        self.bodies.pop(op.body_id, None)
+
+    def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
+        data = self.bodies.get(body_id, {}).get(index)
+        error = None if data is not None else KeyError((body_id, index))
+        self._later(lambda: done(data, error))
+
+
+class NoStore(_Bodies):
+    """Keeps nothing but large bodies, and says that all is well: what waits in queues stays in their memory."""
+
+    def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
+        self._later(lambda: done((), None))
+
+    def save(self, ops: list[StoreOp], done: Done) -> None:
+        for op in ops:
+            if isinstance(op, AddBodyChunk):
+                self.add_chunk(op)
+            elif isinstance(op, DropBody):
+                self.drop_body(op)
+        self._later(lambda: done(None))
+
+    async def load(self) -> StoredState:
+        return StoredState()
+
+
+class MemoryStore(_Bodies):
+    """Keeps everything in dictionaries. ``later`` calls a function soon; the default is the next turn of the loop."""
+
+    def __init__(self, later: Later = _soon) -> None:
+        super().__init__(later)
+        self.exchanges: dict[tuple[str, str], DeclareExchange] = {}
+        self.queues: dict[int, DeclareQueue] = {}
+        self.bindings: dict[Bind, None] = {}
+        self.messages: dict[tuple[int, int], AddMessage] = {}
+        self.handed_out: dict[int, int] = {}
+        self.next_queue_id = 1
+        self.ended = False
+        self.eager = 1 << 60  # messages that are loaded at once
+        self.batches = 0
+        self.failure: BaseException | None = None
+
+    def save(self, ops: list[StoreOp], done: Done) -> None:
+        error = self.failure
+        if error is None:
+            self.batches += 1
+            for op in ops:
+                _APPLY[type(op)](self, op)
+        self._later(lambda: done(error))
+
+    async def load(self) -> StoredState:
+        ended, self.ended = self.ended, False
+        self.messages = {key: row for key, row in self.messages.items() if key[0] in self.queues}
+        used = {message.body_id for message in self.messages.values()}
+        self.bodies = {body_id: chunks for body_id, chunks in self.bodies.items() if body_id in used}
+        return StoredState(
+            exchanges=list(self.exchanges.values()),
+            queues=list(self.queues.values()),
+            bindings=list(self.bindings),
+            messages=[self.messages[key] for key in sorted(self.messages)[: self.eager]],
+            backlogs=self._backlogs(sorted(self.messages)[self.eager :]),
+            ended=ended,
+            handed_out=dict(self.handed_out),
+            next_queue_id=self.next_queue_id,
+            next_body_id=max(self.bodies, default=0) + 1,
+        )
+
+    def _backlogs(self, keys: list[tuple[int, int]]) -> dict[int, StoredBacklog]:
+        backlogs: dict[int, StoredBacklog] = {}
+        for key in keys:
+            row = self.messages[key]
+            backlogs.setdefault(key[0], StoredBacklog()).add(row.position, row.priority, len(row.body))
+        return backlogs
+
+    def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
+        error = self.failure
+        rows = [self.messages[queue_id, at] for at in positions if (queue_id, at) in self.messages]
+        self._later(lambda: done(rows if error is None else None, error))
+
+    def end_life(self, op: EndLife) -> None:
+        self.ended = True
+
+    def declare_exchange(self, op: DeclareExchange) -> None:
+        self.exchanges[op.vhost, op.name] = op
+
+    def delete_exchange(self, op: DeleteExchange) -> None:
+        self.exchanges.pop((op.vhost, op.name), None)
+
+    def declare_queue(self, op: DeclareQueue) -> None:
+        self.queues[op.queue_id] = op
+        self.next_queue_id = max(self.next_queue_id, op.queue_id + 1)
+
+    def delete_queue(self, op: DeleteQueue) -> None:
+        self.queues.pop(op.queue_id, None)
+        self.handed_out.pop(op.queue_id, None)
+
+    def bind(self, op: Bind) -> None:
+        self.bindings[op] = None
+
+    def unbind(self, op: Unbind) -> None:
+        key = (op.vhost, op.source, op.destination, op.to_exchange, op.routing_key, op.arguments)
+        self.bindings.pop(Bind(*key), None)
+
+    def add_message(self, op: AddMessage) -> None:
+        self.messages[op.queue_id, op.position] = op
+
+    def drop_messages(self, op: DropMessages) -> None:
+        for position in op.positions:
+            self.messages.pop((op.queue_id, position), None)
+
+    def mark_delivered(self, op: MarkDelivered) -> None:
+        found = self.messages.get((op.queue_id, op.position))
+        if found is not None:
+            self.messages[op.queue_id, op.position] = replace(found, delivery_count=op.delivery_count)
+
+    def mark_handed_out(self, op: MarkHandedOut) -> None:
+        self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))
+
+
+_APPLY: dict[type, Callable[[MemoryStore, Any], None]] = {
+    DeclareExchange: MemoryStore.declare_exchange,
+    DeleteExchange: MemoryStore.delete_exchange,
+    DeclareQueue: MemoryStore.declare_queue,
+    DeleteQueue: MemoryStore.delete_queue,
+    Bind: MemoryStore.bind,
+    Unbind: MemoryStore.unbind,
+    AddMessage: MemoryStore.add_message,
+    DropMessages: MemoryStore.drop_messages,
+    MarkDelivered: MemoryStore.mark_delivered,
+    MarkHandedOut: MemoryStore.mark_handed_out,
+    AddBodyChunk: MemoryStore.add_chunk,
+    DropBody: MemoryStore.drop_body,
+    EndLife: MemoryStore.end_life,
+}

@@ -1,0 +1,113 @@
+"""Makes the virtual hosts again from what the store kept. Called by ``server`` once, before anybody is connected."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.wire import decode_table
+from semq.broker.arguments import BadArgumentError, QueueSettings, read_queue_arguments
+from semq.broker.queues.bodies import Bodies, Body, StoredBody
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.queue import Queue
+from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, Destination
+from semq.broker.vhost import VirtualHost
+from semq.store.broker.operations import AddMessage, Bind, DeclareQueue, StoredState
+
+log = logging.getLogger(__name__)
+
+
+def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodies) -> None:
+    """Exchanges, queues, bindings, messages, in this order; rows of virtual hosts that are no longer configured
+    rest."""
+    for exchange in state.exchanges:
+        vhost = vhosts.get(exchange.vhost)
+        if vhost is not None and exchange.name not in vhost.exchanges:
+            vhost.put_exchange(
+                EXCHANGE_TYPES[exchange.type](
+                    exchange.name,
+                    durable=True,
+                    auto_delete=exchange.auto_delete,
+                    internal=exchange.internal,
+                    arguments=decode_table(exchange.arguments)[0],
+                    frozen_arguments=exchange.arguments,
+                )
+            )
+    queues: dict[int, Queue] = {}
+    for row in state.queues:
+        vhost = vhosts.get(row.vhost)
+        if vhost is not None and row.name not in vhost.queues:
+            queue = queues[row.queue_id] = _queue(row, vhost)
+            vhost.put_queue(queue)
+            queue.restore_marks(state.handed_out.get(row.queue_id, 0), state.ended)
+    for binding in state.bindings:
+        vhost = vhosts.get(binding.vhost)
+        if vhost is not None:
+            _bind(binding, vhost)
+    homeless = _messages(state, queues, bodies)
+    if homeless:
+        log.warning("the store has %d messages whose queue is not served; they rest", homeless)
+
+
+def _messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -> int:
+    """Messages into their queues; the number of those whose queue is not served."""
+    shared: dict[int, StoredBody] = {}
+    homeless = 0
+    for message in state.messages:
+        found = queues.get(message.queue_id)
+        if found is None:
+            homeless += 1
+        else:
+            backlog = state.backlogs.get(message.queue_id)
+            found.restore(_entry(message, found, shared, bodies), backlog.positions[0] if backlog else None)
+    for queue_id, backlog in state.backlogs.items():
+        if queue_id in queues:
+            queues[queue_id].restore_backlog(backlog)
+        else:
+            homeless += len(backlog.positions)
+    for queue in queues.values():
+        queue.end_restore()
+    for body in shared.values():
+        body.release()  # from here on the queues hold it
+    return homeless
+
+
+def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
+    arguments = decode_table(row.arguments)[0]
+    return Queue(
+        row.name,
+        row.queue_id,
+        vhost.env,
+        _settings(row, arguments),
+        durable=True,
+        auto_delete=row.auto_delete,
+        arguments=arguments,
+        frozen_arguments=row.arguments,
+    )
+
+
+def _settings(row: DeclareQueue, arguments: Mapping[str, Any]) -> QueueSettings:
+    """What could be declared once may be refused today: such an argument has no effect any more, the queue lives on."""
+    while True:
+        try:
+            return read_queue_arguments(arguments)
+        except BadArgumentError as error:
+            log.warning("queue %s in %s goes on without an argument: %s", row.name, row.vhost, error)
+            arguments = {name: value for name, value in arguments.items() if name != error.name}
+
+
+def _bind(row: Bind, vhost: VirtualHost) -> None:
+    source = vhost.exchanges.get(row.source)
+    found: Destination | None = (vhost.exchanges if row.to_exchange else vhost.queues).get(row.destination)
+    if source is None or found is None:
+        log.warning("the store has a binding without its ends: %s -> %s", row.source, row.destination)
+        return
+    vhost.put_binding(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0])
+
+
+def _entry(row: AddMessage, queue: Queue, shared: dict[int, StoredBody], bodies: Bodies) -> Entry:
+    body: Body | None = None
+    if row.body_id:
+        size = ContentHeader.parse(row.header).body_size
+        body = shared.setdefault(row.body_id, StoredBody(bodies, row.body_id, size))
+    return queue.entry_of_row(row, body)

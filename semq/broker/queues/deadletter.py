@@ -1,0 +1,79 @@
+"""What a message looks like after it died in one queue and goes on to another: the x-death header, and the end of
+circles.
+
+Pure functions over messages; called by ``vhost``, which does the routing. Rules: RabbitMQ's dead-letter exchanges. An
+entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the expiration is taken
+out, so that the message does not die again of the same cause. A message that would come back to a queue that it died
+in without anybody having rejected it in between is dropped. A message remembers a hundred different deaths; one that
+went on through a hundred queues more goes in a circle that is too large to be seen, and is dropped as well.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from semq.amqp.wire import Timestamp
+from semq.broker.environment import DeathReason
+from semq.broker.queues.message import Message
+
+Death = Mapping[str, Any]
+
+_DEATHS_MAX = 100  # different deaths that one message remembers: its header must still fit a frame
+_FORGOTTEN = "x-deaths-forgotten"  # how many it does not remember any more
+_FORGOTTEN_MAX = 100
+
+
+def after_death(
+    message: Message, queue: str, reason: DeathReason, at: datetime, exchange: str, routing_key: str | None
+) -> Message:
+    """The message that is published to the dead-letter ``exchange``; its old routing key stays if none is given."""
+    deaths = _deaths(message, queue, reason, at)
+    headers: dict[str, Any] = {"x-death": deaths[:_DEATHS_MAX]}
+    if len(deaths) > _DEATHS_MAX:
+        headers[_FORGOTTEN] = _forgotten(message) + len(deaths) - _DEATHS_MAX
+    if "x-first-death-queue" not in message.headers():
+        headers["x-first-death-queue"] = queue
+        headers["x-first-death-reason"] = reason.value
+        headers["x-first-death-exchange"] = message.exchange
+    if routing_key is not None:
+        headers["CC"] = None  # the other keys count no more than the first
+    header = message.header.amended(headers=headers, expiration=None)
+    return Message(exchange, message.routing_key if routing_key is None else routing_key, header, message.body)
+
+
+def goes_in_circles(message: Message, queue: str) -> bool:
+    """Whether it has died in ``queue`` before, or may have, and nobody has rejected it since."""
+    deaths = read_deaths(message)
+    last = len(deaths) - 1 if _forgotten(message) > _FORGOTTEN_MAX else None
+    at = next((index for index, death in enumerate(deaths) if death.get("queue") == queue), last)
+    return at is not None and all(death.get("reason") != DeathReason.REJECTED.value for death in deaths[: at + 1])
+
+
+def read_deaths(message: Message) -> list[Death]:
+    """The x-death header, latest first; what a client wrote there that is not a list of tables is ignored."""
+    found = message.headers().get("x-death")
+    return [death for death in found if isinstance(death, Mapping)] if isinstance(found, list) else []
+
+
+def _forgotten(message: Message) -> int:
+    found = message.headers().get(_FORGOTTEN)
+    return found if isinstance(found, int) else 0
+
+
+def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> list[dict[str, Any]]:
+    earlier = [dict(death) for death in read_deaths(message)]
+    same = next((d for d in earlier if d.get("queue") == queue and d.get("reason") == reason.value), None)
+    if same is not None:
+        count = same.get("count")
+        return [{**same, "count": (count if isinstance(count, int) else 0) + 1}, *(d for d in earlier if d is not same)]
+    death: dict[str, Any] = {
+        "count": 1,
+        "reason": reason.value,
+        "queue": queue,
+        "time": Timestamp(int(at.timestamp())),
+        "exchange": message.exchange,
+        "routing-keys": list(message.routing_keys),
+    }
+    if message.expiration is not None:
+        death["original-expiration"] = str(message.expiration)
+    return [death, *earlier]

@@ -1,0 +1,154 @@
+"""One message inside the broker: where it was published, its content header as it came, its body. Pure.
+
+What decides about a message is read from the header when its flag is set: delivery mode, priority, expiration. A table
+of headers is decoded once, because a malformed one must hurt who sent it and nobody who would receive it. All else
+stays raw. Made by ``channel`` for each publish and by ``deadletter``; shared by all queues that it goes to.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from semq.amqp.content import ContentHeader
+from semq.broker import refusals
+from semq.broker.queues.bodies import Body, weight
+
+PERSISTENT = 2
+_MODES = (1, PERSISTENT)
+
+# Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
+_DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
+_CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
+_PLAIN = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
+_FIRST = 14  # where the properties begin
+_RARE = _PRIORITY | _EXPIRATION
+_SOMEBODY = _REPLY_TO | _USER_ID
+
+
+class Message:
+    """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the octets of its body.
+
+    ``weight`` is what it takes in memory; a large body is in the store and weighs nothing.
+    """
+
+    __slots__ = (
+        "body",
+        "exchange",
+        "expiration",
+        "extra_keys",
+        "header",
+        "is_persistent",
+        "priority",
+        "routing_key",
+        "size",
+        "weight",
+    )
+
+    def __init__(self, exchange: str, routing_key: str, header: ContentHeader, body: Body) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.header = header
+        self.body = body
+        self.size = len(body)
+        self.weight = weight(header, body)
+        self.priority = 0
+        self.expiration: int | None = None
+        flags = property_flags(header)
+        self.extra_keys: tuple[str, ...] = ()
+        mode = delivery_mode(header, flags)
+        if mode is not None and mode not in _MODES:
+            raise refusals.bad_request(f"invalid message: {{delivery_mode_unknown,{mode}}}")
+        self.is_persistent = mode == PERSISTENT
+        if not header.raw[_FIRST:].isascii():
+            _ = header.properties  # texts that are no UTF-8 would hurt whoever receives them
+        if flags & _HEADERS:
+            self._read_headers()
+        if flags & _RARE:
+            self.priority = header.priority or 0
+            self.expiration = read_expiration(header.expiration)
+        if self.header.spans is not None:
+            # What was decoded is many times larger than the octets, and most messages only wait.
+            self.header = ContentHeader(self.header.raw, header.body_size, header.depth)
+
+    def _read_headers(self) -> None:
+        """RabbitMQ's sender-selected distribution: CC and BCC name more routing keys, BCC is not passed on."""
+        headers = self.header.headers or {}
+        if "CC" in headers or "BCC" in headers:
+            self.extra_keys = (*_keys(headers, "CC"), *_keys(headers, "BCC"))
+            if "BCC" in headers:
+                self.header = self.header.amended(headers={"BCC": None})
+
+    @property
+    def routing_keys(self) -> tuple[str, ...]:
+        """All keys that it is routed by."""
+        return (self.routing_key, *self.extra_keys)
+
+    @property
+    def header_octets(self) -> bytes:
+        """The payload of the content header frame."""
+        return bytes(self.header.raw)
+
+    def headers(self) -> "dict[str, object]":
+        """The table of headers, empty if there is none. Raises AmqpError for one that cannot be decoded."""
+        return dict(self.header.headers or {})
+
+
+def property_flags(header: ContentHeader) -> int:
+    """The first word of property flags."""
+    raw = header.raw
+    return raw[12] << 8 | raw[13]
+
+
+def delivery_mode(header: ContentHeader, flags: int) -> int | None:
+    """The delivery mode; read straight from the octets when only content type and encoding stand before it.
+
+    Raises FrameError when anything in the header is cut off or left over.
+    """
+    if flags & ~_PLAIN:
+        return header.delivery_mode
+    raw = header.raw
+    at = _FIRST
+    if flags & _CONTENT_TYPE:
+        at += 1 + (raw[at] if at < len(raw) else 0)
+    if flags & _CONTENT_ENCODING:
+        at += 1 + (raw[at] if at < len(raw) else 0)
+    has_mode = bool(flags & _DELIVERY_MODE)
+    if at + has_mode != len(raw):
+        return header.delivery_mode  # the general road says what is wrong
+    return raw[at] if has_mode else None
+
+
+def names_somebody(header: ContentHeader) -> bool:
+    """Whether the header has a reply-to or a user-id, which a publish must look at."""
+    return bool(property_flags(header) & _SOMEBODY)
+
+
+def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
+    keys = headers.get(name, [])
+    if not isinstance(keys, list):
+        kind = refusals.field_type(keys)
+        raise refusals.bad_request(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+    return [key for key in keys if isinstance(key, str)]
+
+
+def read_expiration(value: str | None) -> int | None:
+    """Milliseconds of the expiration property; raises PreconditionFailed unless it is a number in decimal digits."""
+    if value is None:
+        return None
+    number, rest = _NUMBER.match(value).groups()  # type: ignore[union-attr] # it fits everything
+    fault = ""
+    if not number:
+        fault = "no_integer"
+    elif rest:
+        fault = f'{{leftover_string,"{rest}"}}'
+    elif number.startswith("-") and int(number):
+        fault = f"{{value_negative,{int(number)}}}"
+    elif len(number) > _DIGITS_MAX or int(number) >= 2**32:
+        fault = f"{{value_too_big,{number}}}"
+    if fault:
+        raise refusals.bad_request(f"invalid expiration '{value}': {fault}")
+    return int(number)
+
+
+_NUMBER = re.compile(r"((?:[+-]?[0-9]+)?)(.*)", re.DOTALL)
+_DIGITS_MAX = 20  # a short string may have 255, which costs nothing to refuse

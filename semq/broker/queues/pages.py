@@ -1,0 +1,207 @@
+"""The middle of a long queue, out of memory: pages of messages that stand behind those in memory and leave after them.
+
+A ``Page`` is made of neighbours in one lane (``ready``). Of a message that the store has as a row, only its position
+stays; the rows are read again when their turn is near. Transient messages have no rows: those of one page are written
+to the store as one body (``AddBodyChunk``), which is dropped when they are back, and means nothing to the next life.
+Messages with large bodies stay, for they weigh little. A page leaves memory only when the store has confirmed all of
+it; if that fails, or something is owed to the store, it stays. ``Pager`` writes and reads; used by ``queue``.
+"""
+
+import logging
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from semq.amqp.content import ContentHeader
+from semq.broker.queues.bodies import Bodies, StoredBody
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.message import Message
+from semq.store.broker.operations import AddMessage, StoredBacklog
+
+if TYPE_CHECKING:
+    from semq.broker.queues.queue import Queue
+
+log = logging.getLogger(__name__)
+
+PAGE = 512
+"""Messages of one page."""
+PAGE_BYTES = 1 << 20
+"""Octets of bodies after which a page is full before it has so many."""
+RETRY_S = 1.0
+
+_ROW = Struct(">qdIBBII")  # position, expiry (NaN: none), deliveries, length of exchange, key, header and body
+
+
+class Page:
+    """Messages of one lane, in order. ``entries`` is None when they are out of memory."""
+
+    __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")
+
+    def __init__(self, first: int, last: int, count: int, size: int) -> None:
+        self.first = first  # position
+        self.last = last
+        self.count = count
+        self.bytes = size  # of bodies
+        self.entries: list[Entry] | None = None
+        self.rows: array[int] = array("q")  # positions of those that are rows of the store
+        self.kept: list[Entry] = []  # those that stay in memory
+        self.body_id = 0  # where the transient ones are
+        self.is_reading = False
+        self.is_gone = False  # back in memory, or dropped
+
+    @classmethod
+    def of(cls, entries: list[Entry]) -> "Page":
+        """A page that is in memory still."""
+        page = cls(entries[0].position, entries[-1].position, len(entries), sum(e.message.size for e in entries))
+        page.entries = entries
+        return page
+
+
+def pages_of(backlog: StoredBacklog, max_priority: int) -> Iterator[tuple[int, Page]]:
+    """Pages of what is in the store, with the priority of their lanes."""
+    open_pages: dict[int, Page] = {}
+    for position, priority, size in zip(backlog.positions, backlog.priorities, backlog.sizes, strict=True):
+        lane = min(priority, max_priority)
+        page = open_pages.get(lane)
+        if page is None or page.count >= PAGE or page.bytes >= PAGE_BYTES:
+            if page is not None:
+                yield lane, page
+            page = open_pages[lane] = Page(position, position, 0, 0)
+        page.rows.append(position)
+        page.last, page.count, page.bytes = position, page.count + 1, page.bytes + size
+    yield from open_pages.items()
+
+
+class Pager:
+    """Writes pages out and reads them in. ``window`` is how many messages of a lane stay in memory before the rest goes
+    to pages, ``window_bytes`` the octets of their bodies."""
+
+    def __init__(self, bodies: Bodies, window: int, window_bytes: int) -> None:
+        self.window = window
+        self.window_bytes = window_bytes
+        self._bodies = bodies
+
+    def send_out(self, queue: "Queue", page: Page) -> None:
+        """Let a page leave memory as soon as the store has all of it."""
+        journal, body_id = self._bodies.journal, 0
+        assert page.entries is not None
+        loose = [entry for entry in page.entries if not (entry.is_stored or isinstance(entry.message.body, StoredBody))]
+        if loose:
+            body_id = self._bodies.new_id()
+            self._bodies.add(body_id, 0, b"".join(map(_encoded, loose)))
+
+        def saved(error: BaseException | None) -> None:
+            if error is None and not (page.is_gone or journal.is_behind):
+                self._let_go(queue, page, body_id)
+            elif body_id and error is None:
+                self._bodies.drop(body_id)
+
+        journal.when_saved(saved)
+
+    def _let_go(self, queue: "Queue", page: Page, body_id: int) -> None:
+        assert page.entries is not None
+        gone, refused = 0, self._bodies.journal.refused
+        for entry in page.entries:
+            if isinstance(entry.message.body, StoredBody) or (queue.queue_id, entry.position) in refused:
+                page.kept.append(entry)
+                continue
+            gone += entry.message.weight
+            if entry.is_stored:
+                page.rows.append(entry.position)
+        page.body_id, page.entries = body_id, None
+        queue.env.memory.add(-gone)
+
+    def bring_in(self, queue: "Queue", page: Page, then: Callable[[list[Entry]], None]) -> None:
+        """Read a page; ``then`` gets its messages in order, unless it is gone meanwhile."""
+        if page.is_reading:
+            return
+        page.is_reading = True
+        _Reading(self._bodies, queue, page, then).begin()
+
+
+class _Reading:
+    """A page on its way in: rows, then transient messages."""
+
+    def __init__(self, bodies: Bodies, queue: "Queue", page: Page, then: Callable[[list[Entry]], None]) -> None:
+        self._bodies = bodies
+        self._queue = queue
+        self._page = page
+        self._then = then
+        self._found: list[Entry] = []
+
+    def begin(self) -> None:
+        self._found = list(self._page.kept)
+        if self._page.rows:
+            self._bodies.store.read_messages(self._queue.queue_id, self._page.rows, self._read_rows)
+        else:
+            self._go_on()
+
+    def _read_rows(self, rows: Sequence[AddMessage] | None, error: BaseException | None) -> None:
+        if self._page.is_gone:
+            return
+        if rows is None:
+            self._again(error)
+            return
+        if len(rows) != len(self._page.rows):
+            missing = len(self._page.rows) - len(rows)
+            log.error("queue %s: %d stored messages cannot be found in the store any more", self._queue.name, missing)
+        self._found += map(self._queue.entry_of_row, rows)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._page.body_id:
+            self._bodies.store.read_body(self._page.body_id, 0, self._read_body)
+        else:
+            self._finish()
+
+    def _read_body(self, data: bytes | None, error: BaseException | None) -> None:
+        if self._page.is_gone:
+            return
+        if data is None:
+            self._again(error)
+            return
+        self._found += _decoded(data)
+        self._bodies.drop(self._page.body_id)
+        self._finish()
+
+    def _again(self, error: BaseException | None) -> None:
+        log.warning("queue %s: a page cannot be read and is asked for again: %s", self._queue.name, error)
+        env = self._queue.env
+        env.timers.at(env.clock.monotonic() + RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        if not self._page.is_gone:
+            self.begin()
+
+    def _finish(self) -> None:
+        kept = set(map(id, self._page.kept))
+        self._queue.env.memory.add(sum(e.message.weight for e in self._found if id(e) not in kept))
+        self._found.sort(key=lambda entry: entry.position)
+        self._then(self._found)
+
+
+def _encoded(entry: Entry) -> bytes:
+    message, expires_at = entry.message, entry.expires_at
+    exchange, key = message.exchange.encode(), message.routing_key.encode()
+    header, body = message.header_octets, message.body
+    assert isinstance(body, bytes)
+    sizes = len(exchange), len(key), len(header), len(body)
+    expiry = float("nan") if expires_at is None else expires_at
+    return b"".join((_ROW.pack(entry.position, expiry, entry.deliveries, *sizes), exchange, key, header, body))
+
+
+def _decoded(data: bytes) -> Iterator[Entry]:
+    at = 0
+    while at < len(data):
+        position, expiry, deliveries, *sizes = _ROW.unpack_from(data, at)
+        at += _ROW.size
+        parts = []
+        for size in sizes:
+            parts.append(data[at : at + size])
+            at += size
+        exchange, key, header, body = parts
+        message = Message(exchange.decode(), key.decode(), ContentHeader.parse(header), body)
+        entry = Entry(message, position, None if expiry != expiry else expiry)
+        entry.deliveries = deliveries
+        yield entry

@@ -1,0 +1,483 @@
+"""One message queue: what waits, who consumes, what is out and not yet acknowledged, and the limits that it keeps.
+
+Pure. A queue takes messages from ``vhost`` (``publish``), hands them to consumers as long as one has room (``pump``),
+and hears from channels what became of them (``settle``). What must be written goes to the ``Journal``; what dies with
+a dead-letter exchange goes to ``on_dead``, which ``deadletter`` serves; names, locks and permissions are ``vhost``'s.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from itertools import chain
+from typing import Any
+
+from semq.amqp.content import ContentHeader
+from semq.broker.arguments import Overflow, QueueSettings
+from semq.broker.chores import SLICE
+from semq.broker.environment import DeathReason, Environment
+from semq.broker.queues.bodies import Body, StoredBody, release, retain
+from semq.broker.queues.consumers import ConsumerRing, Taker
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.message import Message
+from semq.broker.queues.pages import Page, pages_of
+from semq.broker.queues.ready import Lane, ReadyMessages
+from semq.broker.routing.exchanges import Binding
+from semq.broker.timers import Timer
+from semq.store.broker.operations import AddMessage, DropBody, MarkDelivered, StoredBacklog
+
+_EVERYTHING = 1 << 62  # beyond every position
+
+
+class Disposition(Enum):
+    """What became of a delivery."""
+
+    ACK = "ack"
+    REQUEUE = "requeue"
+    REJECT = "reject"
+    LOST = "lost"  # channel or connection is gone: requeued
+
+
+class Queue:
+    """A queue. ``queue_id`` names it in the store; ``owner`` is the connection of an exclusive one."""
+
+    is_service = False
+    __slots__ = (
+        "arguments",
+        "auto_delete",
+        "consumers",
+        "durable",
+        "env",
+        "exclusive_consumer",
+        "expires_timer",
+        "flagged_to",
+        "frozen_arguments",
+        "has_expiring",
+        "incoming",
+        "is_deleted",
+        "is_limited",
+        "last_used",
+        "name",
+        "next_position",
+        "owner",
+        "queue_id",
+        "ready",
+        "settings",
+        "ttl_timer",
+        "unacked",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        queue_id: int,
+        env: Environment,
+        settings: QueueSettings,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        owner: Any = None,
+        arguments: dict[str, Any] | None = None,
+        frozen_arguments: bytes = b"",
+    ) -> None:
+        self.name = name
+        self.queue_id = queue_id
+        self.env = env
+        self.settings = settings
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner
+        self.arguments = arguments or {}
+        self.frozen_arguments = frozen_arguments
+        self.incoming: dict[Binding, None] = {}
+        self.ready = ReadyMessages(settings.max_priority)
+        self.flagged_to = 0  # up to this position messages may have been handed out in an earlier life
+        self.waiting: list[Callable[[], None]] = []  # for what is not in memory
+        if env.pager is not None:
+            self.ready.window, self.ready.window_bytes = env.pager.window, env.pager.window_bytes
+            self.ready.on_full, self.ready.on_low = self._send_out, self._bring_in
+        self.consumers = ConsumerRing(settings.single_active_consumer)
+        self.exclusive_consumer: Taker | None = None
+        self.next_position = 1
+        self.unacked = 0
+        self.is_deleted = False
+        self.is_limited = settings.max_length is not None or settings.max_length_bytes is not None
+        self.has_expiring = False
+        self.ttl_timer: Timer | None = None
+        self.expires_timer: Timer | None = None
+        self.last_used = 0.0
+        self.touch()
+
+    # What comes in.
+
+    def refuses(self, message: Message) -> bool:
+        """Whether the queue is at a limit and told to refuse (x-overflow); a refusal may have dead-lettered the
+        message."""
+        settings = self.settings
+        if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
+            return False
+        if settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+            self.env.on_dead(self, message, DeathReason.MAXLEN)
+        return True
+
+    def publish(self, message: Message) -> bool:
+        """Take one message; True if it must be in the store before the publisher may be told that it is safe."""
+        entry = self.entry_for(message)
+        consumer = None if len(self.ready) else self.consumers.next()
+        if consumer is None:
+            self._store(entry)
+            self.admit(entry)
+            return entry.is_stored
+        # Whoever wants no acknowledgement takes it away in this very turn: nothing is left to be stored.
+        if not consumer.no_ack:
+            self._store(entry)
+        self.env.memory.add(message.weight)
+        self._hand_out(consumer, entry)
+        return entry.is_stored
+
+    def entry_for(self, message: Message) -> Entry:
+        """Give a message its place in the queue, without putting it there yet."""
+        position = self.next_position
+        self.next_position = position + 1
+        retain(message.body)
+        lives = message.expiration is not None or self.settings.message_ttl is not None
+        return Entry(message, position, self._expiry_of(message) if lives else None)
+
+    def admit(self, entry: Entry) -> None:
+        """Put an entry among those that wait."""
+        self.ready.push(entry)
+        self.env.memory.add(entry.message.weight)
+        self._watch(entry)
+        if self.is_limited:
+            self._drop_surplus()
+
+    # What an earlier life has left; called in this order, before anybody consumes.
+
+    def restore_marks(self, handed_out: int, ended: bool) -> None:
+        """Messages up to ``handed_out`` are flagged as redelivered, and all of them unless that life has ``ended`` in
+        order: what it handed out last may not have been marked. As RabbitMQ."""
+        self.flagged_to = handed_out if ended else _EVERYTHING
+        self.next_position = handed_out + 1  # positions are never given out twice
+
+    def restore(self, entry: Entry, backlog: int | None) -> None:
+        """Put a message back; in order of position. ``backlog``: the first position of those that stay in the store."""
+        self.next_position = max(self.next_position, entry.position + 1)
+        retain(entry.message.body)
+        (self.ready.push if backlog is None or entry.position < backlog else self.ready.put_back)(entry)
+        self.env.memory.add(entry.message.weight)
+        self._watch(entry)
+
+    def restore_backlog(self, backlog: StoredBacklog) -> None:
+        """Put messages back that stay in the store until their turn is near."""
+        for priority, page in pages_of(backlog, self.settings.max_priority):
+            self.ready.put_page(priority, page)
+        self.next_position = max(self.next_position, backlog.positions[-1] + 1)
+
+    def end_restore(self) -> None:
+        """What is published from here on was never handed out."""
+        self.flagged_to = min(self.flagged_to, self.next_position - 1)
+        self._arm_for_head()  # brings the first page in where none is in memory
+        if self.is_limited:
+            self._drop_surplus()
+
+    def entry_of_row(self, row: AddMessage, body: Body | None = None) -> Entry:
+        """The entry that a row of the store speaks of."""
+        header = ContentHeader.parse(row.header)
+        message = Message(row.exchange, row.routing_key, header, row.body if body is None else body)
+        expires_at = row.expires_at
+        if expires_at is not None:
+            clock = self.env.clock
+            expires_at += clock.monotonic() - clock.wall().timestamp()
+        entry = Entry(message, row.position, expires_at)
+        entry.deliveries = row.delivery_count or int(row.position <= self.flagged_to)
+        entry.is_stored = True
+        return entry
+
+    # What is out of memory.
+
+    def _send_out(self, page: Page) -> None:
+        assert self.env.pager is not None
+        self.env.pager.send_out(self, page)
+
+    def _bring_in(self, lane: Lane, page: Page) -> None:
+        assert self.env.pager is not None
+        self.env.pager.bring_in(self, page, lambda entries: self._is_in(lane, page, entries))
+
+    def _is_in(self, lane: Lane, page: Page, entries: list[Entry]) -> None:
+        self.ready.take_page(lane, page, entries)
+        self.has_expiring = self.has_expiring or any(entry.expires_at is not None for entry in entries)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """There is something at the head again."""
+        if self.has_expiring:
+            self._bury_expired(self.env.clock.monotonic())
+        if self.is_limited:
+            self._drop_surplus()
+        waiting, self.waiting = self.waiting, []
+        for ask_again in waiting:
+            ask_again()
+        self.pump()
+        self.env.on_settled()
+
+    def stores(self, message: Message) -> bool:
+        """Whether this message in this queue must survive."""
+        return self.durable and message.is_persistent and self.owner is None
+
+    def row_for(self, entry: Entry) -> AddMessage:
+        """The store's row of an entry."""
+        message, body, expires_at = entry.message, entry.message.body, entry.expires_at
+        if expires_at is not None:
+            clock = self.env.clock
+            expires_at += clock.wall().timestamp() - clock.monotonic()
+        return AddMessage(
+            self.queue_id,
+            entry.position,
+            message.exchange,
+            message.routing_key,
+            message.priority,
+            expires_at,
+            entry.deliveries,
+            message.header_octets,
+            *((b"", body.body_id) if isinstance(body, StoredBody) else (body, 0)),
+        )
+
+    def _store(self, entry: Entry) -> None:
+        if self.stores(entry.message):
+            entry.is_stored = True
+            self.env.journal.add(self.row_for(entry))
+
+    # What goes out.
+
+    def pump(self) -> None:
+        """Hand out what waits, as long as a consumer has room."""
+        ready, consumers = self.ready, self.consumers
+        while len(ready):
+            consumer = consumers.next()
+            if consumer is None:
+                return
+            entry = self.pop()
+            if entry is None:
+                return
+            self._hand_out(consumer, entry)
+
+    def get(self) -> Entry | None:
+        """One message for basic.get; it is out until it is settled. None although some wait: ask again from
+        ``waiting``."""
+        self.touch()
+        entry = self.pop()
+        if entry is not None:
+            self._go_out(entry)
+        return entry
+
+    def pop(self) -> Entry | None:
+        """Take the next living message; the dead before it are buried."""
+        ready = self.ready
+        if not self.has_expiring:
+            return ready.pop() if len(ready) else None
+        now = self.env.clock.monotonic()
+        self._bury_expired(now)
+        head = ready.head()
+        if head is None or (head.expires_at is not None and head.expires_at <= now):
+            return None  # it is read, or buried, and then the queue goes on
+        entry = ready.pop()
+        self._bury_expired(now)  # what stands behind it
+        return entry
+
+    def _hand_out(self, consumer: Taker, entry: Entry) -> None:
+        if not consumer.no_ack:
+            self._go_out(entry)
+        consumer.take(self, entry)
+        if consumer.no_ack:
+            self._forget(entry)
+
+    def _go_out(self, entry: Entry) -> None:
+        self.unacked += 1
+        if entry.is_stored:
+            self.env.journal.handed_out(self.queue_id, entry.position)
+
+    # What became of it.
+
+    def settle(self, consumer: object, entries: Iterable[Entry], disposition: Disposition) -> None:
+        """What became of deliveries: acknowledged, back to their places, or dead."""
+        if self.is_deleted:
+            for entry in entries:
+                self._forget(entry)
+            return
+        back = False
+        for entry in entries:
+            self.unacked -= 1
+            if disposition is Disposition.ACK:
+                self._forget(entry)
+            elif disposition is Disposition.REJECT:
+                self._bury(entry, DeathReason.REJECTED)
+            else:
+                self._return(entry)
+                back = True
+        if back:
+            self.pump()
+            if self.is_limited:
+                self._drop_surplus()
+
+    def _return(self, entry: Entry) -> None:
+        entry.deliveries += 1
+        limit = self.settings.delivery_limit
+        if limit is not None and entry.deliveries > limit:
+            self._bury(entry, DeathReason.DELIVERY_LIMIT)
+            return
+        if entry.is_stored and entry.deliveries > 1:  # once is what ``handed_out`` says of it
+            self.env.journal.add(MarkDelivered(self.queue_id, entry.position, entry.deliveries))
+        self.ready.put_back(entry)
+        self._watch(entry)
+
+    def _forget(self, entry: Entry) -> None:
+        if entry.is_stored:
+            self.env.journal.drop(self.queue_id, entry.position)
+        self._let_go(entry)
+
+    def _let_go(self, entry: Entry) -> None:
+        self.env.memory.add(-entry.message.weight)
+        release(entry.message.body)
+
+    def _bury(self, entry: Entry, reason: DeathReason) -> None:
+        if self.settings.dead_letter_exchange is not None:
+            self.env.on_dead(self, entry.message, reason)
+        self._forget(entry)
+
+    # Limits and times.
+
+    def _is_over(self, more: int = 0, more_bytes: int = 0) -> bool:
+        settings, ready = self.settings, self.ready
+        if settings.max_length is not None and len(ready) + more > settings.max_length:
+            return True
+        return settings.max_length_bytes is not None and ready.bytes + more_bytes > settings.max_length_bytes
+
+    def _drop_surplus(self) -> None:
+        while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
+            entry = self.ready.pop_least()
+            if entry is None:
+                return  # it is read, and then the queue goes on
+            self._bury(entry, DeathReason.MAXLEN)
+            if self.has_expiring:
+                self._arm_for_head()  # what comes to the head may be dead already
+
+    def _expiry_of(self, message: Message) -> float | None:
+        ttl = self.settings.message_ttl
+        if message.expiration is not None and (ttl is None or message.expiration < ttl):
+            ttl = message.expiration
+        return None if ttl is None else self.env.clock.monotonic() + ttl / 1000
+
+    def _watch(self, entry: Entry) -> None:
+        if entry.expires_at is not None:
+            self.has_expiring = True
+            self._arm(entry.expires_at)
+
+    def _arm_for_head(self) -> None:
+        next_expiry = self.ready.next_expiry()
+        if next_expiry is not None:
+            self._arm(next_expiry)
+
+    def _arm(self, deadline: float) -> None:
+        timer = self.ttl_timer
+        if timer is not None and timer.deadline <= deadline:
+            return
+        if timer is not None:
+            timer.cancel()
+        self.ttl_timer = self.env.timers.at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self.ttl_timer = None
+        self._go_on()
+
+    def _bury_expired(self, now: float) -> None:
+        """Those that have come to the head and are dead already; one slice, then the timer rings again."""
+        for entry in self.ready.pop_expired(now, SLICE):
+            self._bury(entry, DeathReason.EXPIRED)
+        self._arm_for_head()
+
+    def touch(self) -> None:
+        """The queue was used (declared, consumed, asked): x-expires counts from here again."""
+        if self.settings.expires is None:
+            return
+        self.last_used = self.env.clock.monotonic()
+        if self.expires_timer is None:
+            self.expires_timer = self.env.timers.at(self.last_used + self.settings.expires / 1000, self._check_unused)
+
+    def _check_unused(self) -> None:
+        self.expires_timer = None
+        if self.is_deleted or self.settings.expires is None:
+            return
+        now = self.env.clock.monotonic()
+        deadline = (now if len(self.consumers) else self.last_used) + self.settings.expires / 1000
+        if deadline <= now:
+            self.env.on_unused(self)
+        else:
+            self.expires_timer = self.env.timers.at(deadline, self._check_unused)
+
+    # Consumers and the end.
+
+    def subscribe(self, consumer: Taker, exclusive: bool) -> None:
+        """Add a consumer; ``vhost`` has checked that it may. The caller pumps when the consumer has been told its
+        tag."""
+        self.consumers.add(consumer)
+        if exclusive:
+            self.exclusive_consumer = consumer
+
+    def unsubscribe(self, consumer: Taker) -> bool:
+        """Take a consumer out; True if the queue was waiting for that to be deleted (auto-delete)."""
+        self.consumers.remove(consumer)
+        if self.exclusive_consumer is consumer:
+            self.exclusive_consumer = None
+        self.touch()
+        self.pump()  # with a single active consumer the next one has its turn now
+        return self.auto_delete and not len(self.consumers)
+
+    def wake(self, consumer: Taker) -> None:
+        """A consumer that had no room has some again."""
+        self.consumers.wake(consumer)
+        if len(self.ready):
+            self.pump()
+
+    def purge(self, then: Callable[[], None] = lambda: None) -> int:
+        """Drop all that waits; what is out stays out. The number of messages dropped; ``then`` is called when all of
+        them are."""
+        waited = len(self.ready)
+        self.env.chores.do(chain(self._forgotten(*self.ready.clear()), _calling(then)))
+        return waited
+
+    def _forgotten(self, entries: list[Entry], pages: list[Page]) -> Iterator[None]:
+        """Forget what waited, in slices. ``pages`` are those out of memory, ``entries`` all that are not."""
+        for start in range(0, len(entries), SLICE):
+            for entry in entries[start : start + SLICE]:
+                self._forget(entry)
+            yield
+        for page in pages:
+            self._forget_page(page)
+            yield
+
+    def _forget_page(self, page: Page) -> None:
+        for position in page.rows:
+            self.env.journal.drop(self.queue_id, position)
+        if page.body_id:
+            self.env.journal.add(DropBody(page.body_id))
+
+    def delete(self) -> int:
+        """The end of the queue: timers stop, consumers are told. The number of messages that waited."""
+        waited = len(self.ready)
+        self.env.chores.do(self._forgotten(*self.ready.clear()))
+        self.is_deleted = True
+        waiting, self.waiting = self.waiting, []
+        for ask_again in waiting:
+            ask_again()
+        for timer in (self.ttl_timer, self.expires_timer):
+            if timer is not None:
+                timer.cancel()
+        for consumer in list(self.consumers.everyone):
+            self.consumers.remove(consumer)
+            consumer.cancelled()
+        return waited
+
+
+def _calling(then: Callable[[], None]) -> Iterator[None]:
+    """Work that is one call."""
+    then()
+    yield from ()

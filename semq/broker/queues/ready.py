@@ -1,0 +1,270 @@
+"""The messages of one queue that wait for a consumer, in the order in which they leave. Pure; used by ``queue`` alone.
+
+Strategy: what arrives in order of position stands in a deque; what comes back, or arrives late, stands in a heap
+beside it; the lower of the two heads goes first. That is how a message returns to its original place at the price of
+the heap alone. A queue with priorities has such a pair for each priority that is in use. Behind a long deque stand
+``pages``, and behind these what came last, until it makes the next page: ``on_full`` takes it out of memory,
+``on_low`` brings the next page back before its turn. While that is under way, ``pop`` has nothing to give.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.pages import PAGE, PAGE_BYTES, Page
+
+
+class _Returned(NamedTuple):
+    """A row of the heap; positions are unique, so entries are never compared."""
+
+    position: int
+    entry: Entry
+
+
+class Lane:
+    """The messages of one priority."""
+
+    __slots__ = ("fresh", "newest", "newest_bytes", "pages", "returned")
+
+    def __init__(self) -> None:
+        self.fresh: deque[Entry] = deque()
+        self.pages: deque[Page] = deque()
+        self.newest: list[Entry] = []  # behind the pages
+        self.newest_bytes = 0
+        self.returned: list[_Returned] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.fresh or self.returned or self.pages or self.newest)
+
+    def push(self, entry: Entry) -> None:
+        if self.fresh and entry.position < self.fresh[-1].position:
+            self.put_back(entry)
+        else:
+            self.fresh.append(entry)
+
+    def push_behind(self, entry: Entry) -> Page | None:
+        """Put an entry behind those that fill the memory; the page that it completes."""
+        last = self.newest[-1].position if self.newest else self._last()
+        if entry.position < last:
+            self.put_back(entry)
+            return None
+        self.newest.append(entry)
+        self.newest_bytes += entry.message.size
+        if len(self.newest) < PAGE and self.newest_bytes < PAGE_BYTES:
+            return None
+        return self.close_page()
+
+    def close_page(self) -> Page:
+        """Make a page, in memory still, of what came last."""
+        page = Page.of(self.newest)
+        self.pages.append(page)
+        self.newest, self.newest_bytes = [], 0
+        return page
+
+    def _last(self) -> int:
+        if self.pages:
+            return self.pages[-1].last
+        return self.fresh[-1].position if self.fresh else 0
+
+    def put_back(self, entry: Entry) -> None:
+        heapq.heappush(self.returned, _Returned(entry.position, entry))
+
+    def head(self) -> Entry | None:
+        """Who leaves next; None if that is out of memory."""
+        if self._returned_first():
+            return self.returned[0].entry
+        return self.fresh[0] if self.fresh else None
+
+    def pop(self) -> Entry:
+        return heapq.heappop(self.returned).entry if self._returned_first() else self.fresh.popleft()
+
+    def _returned_first(self) -> bool:
+        if not self.returned:
+            return False
+        if self.fresh:
+            return self.returned[0].position < self.fresh[0].position
+        return not self.pages or self.returned[0].position < self.pages[0].first
+
+    def refill(self) -> int:
+        """Move up what stands in memory behind ``fresh``: the next page, or what came last; the octets of a page."""
+        if not self.pages:
+            self.fresh.extend(self.newest)
+            self.newest, self.newest_bytes = [], 0
+            return 0
+        page = self.pages.popleft()
+        assert page.entries is not None
+        page.is_gone = True
+        self.fresh.extend(page.entries)
+        return page.bytes
+
+    def __iter__(self) -> Iterator[Entry]:
+        in_pages = (entry for page in self.pages for entry in page.entries or page.kept)
+        returned = (row.entry for row in sorted(self.returned))
+        in_order = (entry for part in (self.fresh, in_pages, self.newest) for entry in part)
+        return heapq.merge(returned, in_order, key=lambda entry: entry.position)
+
+
+class ReadyMessages:
+    """Waiting messages: higher priority first, then by position. ``bytes`` is the sum of their bodies, ``out_bytes`` of
+    those in pages. Up to ``window`` messages of a lane, and ``window_bytes`` of all, stay in memory anyway."""
+
+    __slots__ = (
+        "_count",
+        "_lanes",
+        "_max_priority",
+        "_order",
+        "bytes",
+        "on_full",
+        "on_low",
+        "out_bytes",
+        "window",
+        "window_bytes",
+    )
+
+    def __init__(self, max_priority: int = 0) -> None:
+        self._max_priority = max_priority
+        self._lanes: dict[int, Lane] = {0: Lane()}
+        self._order = [0]  # priorities in use, highest first
+        self._count = 0
+        self.bytes = 0
+        self.out_bytes = 0
+        self.window = self.window_bytes = 1 << 62
+        self.on_full: Callable[[Page], None] = lambda _: None
+        self.on_low: Callable[[Lane, Page], None] = lambda *_: None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All that are in memory, in the order in which they would leave."""
+        for priority in self._order:
+            yield from self._lanes[priority]
+
+    def push(self, entry: Entry) -> None:
+        """Put a new message to its place, which is usually the end."""
+        lane, size = self._lane(entry.message.priority), entry.message.size
+        self._count += 1
+        self.bytes += size
+        is_short = len(lane.fresh) < self.window and self.bytes - self.out_bytes <= self.window_bytes
+        if is_short and not (lane.pages or lane.newest):
+            lane.push(entry)
+            return
+        page = lane.push_behind(entry)
+        if page is not None:
+            self.out_bytes += page.bytes
+            self.on_full(page)
+        self._look(lane)
+
+    def put_page(self, priority: int, page: Page) -> None:
+        """Put a page of messages that are out of memory behind all others (restart)."""
+        lane = self._lane(priority)
+        if lane.newest:
+            self.out_bytes += lane.close_page().bytes
+        lane.pages.append(page)
+        self._count += page.count
+        self.bytes += page.bytes
+        self.out_bytes += page.bytes
+
+    def take_page(self, lane: Lane, page: Page, entries: list[Entry]) -> None:
+        """The next page of a lane has been read."""
+        assert lane.pages[0] is page
+        lane.pages.popleft()
+        page.is_gone = True
+        self._count += len(entries) - page.count  # fewer if the store has lost some
+        self.bytes += sum(entry.message.size for entry in entries) - page.bytes
+        self.out_bytes -= page.bytes
+        lane.fresh.extend(entries)
+        self._look(lane)
+
+    def put_back(self, entry: Entry) -> None:
+        """Put a message that had left back to its place."""
+        self._lane(entry.message.priority).put_back(entry)
+        self._count += 1
+        self.bytes += entry.message.size
+
+    def head(self) -> Entry | None:
+        """The message that leaves next; None if there is none, or if it is out of memory."""
+        if not self._count:
+            return None
+        lane = self._first(self._order)
+        return self._head(lane)
+
+    def pop(self) -> Entry | None:
+        """Take the message that leaves next; None if it is out of memory, and being read. IndexError when there is
+        none."""
+        return self._pop(self._first(self._order))
+
+    def pop_least(self) -> Entry | None:
+        """Take the oldest of the lowest priority (AMQP 0-9-1, 3.1.1: what must be dropped is dropped from there)."""
+        return self._pop(self._first(reversed(self._order)))
+
+    def pop_expired(self, now: float, at_most: int) -> list[Entry]:
+        """Take what has expired from the head of each priority; what stands behind a living message waits its turn."""
+        gone: list[Entry] = []
+        for lane in self._lanes.values():
+            while len(gone) < at_most and (head := self._head(lane)) is not None:
+                if head.expires_at is None or head.expires_at > now:
+                    break
+                gone.append(self._take(lane))
+        return gone
+
+    def next_expiry(self) -> float | None:
+        """When the first head expires, or None."""
+        heads = (head.expires_at for lane in self._lanes.values() if lane and (head := self._head(lane)) is not None)
+        return min((at for at in heads if at is not None), default=None)
+
+    def clear(self) -> tuple[list[Entry], list[Page]]:
+        """Take everything: the messages in memory, and the pages of those that are not."""
+        everything = list(self)
+        pages = [page for lane in self._lanes.values() for page in lane.pages]
+        for page in pages:
+            page.is_gone = True
+        self._lanes, self._order = {0: Lane()}, [0]
+        self._count = self.bytes = self.out_bytes = 0
+        return everything, [page for page in pages if page.entries is None]
+
+    def _lane(self, priority: int) -> Lane:
+        if not self._max_priority:
+            return self._lanes[0]
+        priority = min(priority, self._max_priority)
+        lane = self._lanes.get(priority)
+        if lane is None:
+            lane = self._lanes[priority] = Lane()
+            self._order = sorted(self._lanes, reverse=True)
+        return lane
+
+    def _first(self, priorities: "Iterator[int] | list[int]") -> Lane:
+        for priority in priorities:
+            lane = self._lanes[priority]
+            if lane:
+                return lane
+        raise IndexError("no message waits")
+
+    def _head(self, lane: Lane) -> Entry | None:
+        if not lane.fresh:
+            self._look(lane)
+        return lane.head()
+
+    def _pop(self, lane: Lane) -> Entry | None:
+        return self._take(lane) if lane.fresh or self._head(lane) is not None else None
+
+    def _take(self, lane: Lane) -> Entry:
+        entry = lane.pop()
+        self._count -= 1
+        self.bytes -= entry.message.size
+        if lane.pages and len(lane.fresh) < PAGE:
+            self._look(lane)
+        return entry
+
+    def _look(self, lane: Lane) -> None:
+        """Bring what follows into memory before its turn comes."""
+        while lane.pages or lane.newest:
+            is_much = len(lane.fresh) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
+            if lane.fresh and is_much:
+                return
+            if lane.pages and lane.pages[0].entries is None:
+                self.on_low(lane, lane.pages[0])
+                return
+            self.out_bytes -= lane.refill()

@@ -1,0 +1,264 @@
+"""Exchanges: which destinations a message goes to, one class per type of exchange.
+
+An exchange knows its bindings and answers ``match``; walking from exchange to exchange is ``routes``'s work, names
+and permissions are ``vhost``'s. Pure. New types are rows of ``EXCHANGE_TYPES``; types that end in a service of the
+node stand in ``services``.
+
+Rules: AMQP 0-9-1, 3.1.3 (types), RabbitMQ's extensions all-with-x, any-with-x and exchange-to-exchange bindings.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+
+from semq.broker.routing.headers_match import HeadersPattern
+from semq.broker.routing.topic import TopicIndex
+
+Headers: TypeAlias = Callable[[], Mapping[str, Any]]
+
+_CACHE_MAX = 8192  # destinations, and keys, that a topic exchange remembers
+
+
+class Destination(Protocol):
+    """What a binding can end in: a queue, a service queue or an exchange."""
+
+    name: str
+    incoming: "dict[Binding, None]"
+
+
+class Binding(NamedTuple):
+    """One binding; equal if the same thing is bound to the same thing in the same way."""
+
+    source: "Exchange"
+    destination: Destination
+    routing_key: str
+    arguments: bytes
+
+
+class Exchange:
+    """One exchange. Subclasses keep an index of their bindings by ``_index`` and ``_unindex`` and answer ``match``."""
+
+    type: ClassVar[str] = ""
+    is_service: ClassVar[bool] = False
+    __slots__ = (
+        "alternate",
+        "arguments",
+        "auto_delete",
+        "bindings",
+        "durable",
+        "exchange_destinations",
+        "frozen_arguments",
+        "incoming",
+        "internal",
+        "name",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        frozen_arguments: bytes = b"",
+    ) -> None:
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments = dict(arguments or {})
+        self.frozen_arguments = frozen_arguments
+        self.alternate: str | None = self.arguments.get("alternate-exchange")
+        self.bindings: dict[Binding, Mapping[str, Any]] = {}
+        self.incoming: dict[Binding, None] = {}
+        self.exchange_destinations = 0
+
+    @property
+    def shown_type(self) -> str:
+        """The type as a client names it."""
+        return self.type
+
+    def bind(self, binding: Binding, arguments: Mapping[str, Any]) -> bool:
+        """Add a binding; False when it was there. Raises ValueError when its arguments cannot be (headers exchange)."""
+        if binding in self.bindings:
+            return False
+        self._index(binding, arguments)
+        self.bindings[binding] = arguments
+        binding.destination.incoming[binding] = None
+        self.exchange_destinations += isinstance(binding.destination, Exchange)
+        return True
+
+    def unbind(self, binding: Binding) -> bool:
+        """Take a binding away; False when it was not there."""
+        if binding not in self.bindings:
+            return False
+        del self.bindings[binding]
+        binding.destination.incoming.pop(binding, None)
+        self.exchange_destinations -= isinstance(binding.destination, Exchange)
+        self._unindex(binding)
+        return True
+
+    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+        """The destinations of one message; the same one may come more than once. ``headers`` is asked only if
+        needed."""
+        raise NotImplementedError
+
+    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _unindex(self, binding: Binding) -> None:
+        raise NotImplementedError
+
+
+class _KeyedExchange(Exchange):
+    """An exchange that looks at the routing key only. Bindings that differ in arguments alone share one index entry."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._pairs: Counter[tuple[str, Destination]] = Counter()
+
+    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+        pair = self._pair(binding)
+        self._pairs[pair] += 1
+        if self._pairs[pair] == 1:
+            self._add(*pair)
+
+    def _unindex(self, binding: Binding) -> None:
+        pair = self._pair(binding)
+        self._pairs[pair] -= 1
+        if not self._pairs[pair]:
+            del self._pairs[pair]
+            self._remove(*pair)
+
+    def _pair(self, binding: Binding) -> tuple[str, Destination]:
+        return binding.routing_key, binding.destination
+
+    def _add(self, key: str, destination: Destination) -> None:
+        raise NotImplementedError
+
+    def _remove(self, key: str, destination: Destination) -> None:
+        raise NotImplementedError
+
+
+class DirectExchange(_KeyedExchange):
+    """Routing key equal to the binding's."""
+
+    type = "direct"
+    __slots__ = ("_keys",)
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._keys: dict[str, dict[Destination, None]] = {}
+
+    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+        return self._keys.get(routing_key, ())
+
+    def _add(self, key: str, destination: Destination) -> None:
+        self._keys.setdefault(key, {})[destination] = None
+
+    def _remove(self, key: str, destination: Destination) -> None:
+        bound = self._keys[key]
+        del bound[destination]
+        if not bound:
+            del self._keys[key]
+
+
+class FanoutExchange(_KeyedExchange):
+    """Every destination, whatever the key."""
+
+    type = "fanout"
+    __slots__ = ("_all",)
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._all: dict[Destination, None] = {}
+
+    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+        return self._all
+
+    def _pair(self, binding: Binding) -> tuple[str, Destination]:
+        return "", binding.destination
+
+    def _add(self, key: str, destination: Destination) -> None:
+        self._all[destination] = None
+
+    def _remove(self, key: str, destination: Destination) -> None:
+        del self._all[destination]
+
+
+class TopicExchange(_KeyedExchange):
+    """Patterns of words; what a key matched is remembered until a binding changes."""
+
+    type = "topic"
+    __slots__ = ("_cache", "_cached", "_topics")
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._topics: TopicIndex[Destination] = TopicIndex()
+        self._cache: dict[str, tuple[Destination, ...]] = {}
+        self._cached = 0  # a key that matches ten thousand queues counts for ten thousand
+
+    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+        found = self._cache.get(routing_key)
+        if found is None:
+            found = tuple(dict.fromkeys(self._topics.match(routing_key)))
+            self._remember(routing_key, found)
+        return found
+
+    def _remember(self, key: str, found: tuple[Destination, ...]) -> None:
+        if self._cached >= _CACHE_MAX:
+            self._forget()
+        self._cache[key] = found
+        self._cached += 1 + len(found)
+
+    def _forget(self) -> None:
+        self._cache.clear()
+        self._cached = 0
+
+    def _add(self, key: str, destination: Destination) -> None:
+        self._forget()
+        self._topics.add(key, destination)
+
+    def _remove(self, key: str, destination: Destination) -> None:
+        self._forget()
+        self._topics.remove(key, destination)
+
+
+class HeadersExchange(Exchange):
+    """Headers of the message against the arguments of the binding."""
+
+    type = "headers"
+    __slots__ = ("_patterns",)
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._patterns: dict[Binding, HeadersPattern] = {}
+
+    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+        given = headers()
+        return [binding.destination for binding, pattern in self._patterns.items() if pattern.fits(given)]
+
+    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+        self._patterns[binding] = HeadersPattern(arguments)
+
+    def _unindex(self, binding: Binding) -> None:
+        del self._patterns[binding]
+
+
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {
+    kind.type: kind for kind in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
+}
+"""What exchange.declare may name."""
+
+PREDECLARED: tuple[tuple[str, str], ...] = (
+    # name, type (AMQP 0-9-1, 3.1.3; amq.match beside amq.headers as RabbitMQ has it)
+    ("", "direct"),
+    ("amq.direct", "direct"),
+    ("amq.fanout", "fanout"),
+    ("amq.topic", "topic"),
+    ("amq.headers", "headers"),
+    ("amq.match", "headers"),
+)

@@ -1,0 +1,43 @@
+"""From an exchange to the queues: follows exchange-to-exchange bindings and alternate exchanges, round cycles safely.
+
+Pure; called by ``vhost`` for every message that is not sent straight to a queue. A queue that is reached in several
+ways gets the message once.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from semq.broker.routing.exchanges import Destination, Exchange, Headers
+
+Q = TypeVar("Q")
+
+
+def route(
+    start: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
+) -> list[Destination]:
+    """The queues (of whatever kind) that a message published to ``start`` goes to, each once.
+
+    ``lookup`` finds an exchange by name; an alternate exchange that does not exist is passed over, as RabbitMQ does.
+    """
+    if not start.exchange_destinations and start.alternate is None:
+        return list(dict.fromkeys(start.match(routing_key, headers)))
+    queues: dict[Destination, None] = {}
+    todo, seen = [start], {start.name}
+    while todo:
+        for found in _step(todo.pop(), routing_key, headers, lookup):
+            if not isinstance(found, Exchange):
+                queues[found] = None
+            elif found.name not in seen:
+                seen.add(found.name)
+                todo.append(found)
+    return list(queues)
+
+
+def _step(
+    exchange: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
+) -> list[Destination]:
+    found = list(exchange.match(routing_key, headers))
+    if found or exchange.alternate is None:
+        return found
+    alternate = lookup(exchange.alternate)
+    return [alternate] if alternate is not None else []

@@ -1,0 +1,11 @@
+"""The hub's side of the protocol (PROTOCOL.md section 5.2).
+
+| module     | subject                                                           |
+|------------|-------------------------------------------------------------------|
+| speakers   | what a node may say of whom: every packet passes here             |
+| forwarding | messages for present targets (H1-H4, H14, H15)                    |
+| custody    | stored copies for absent targets (H4-H13)                         |
+| copies     | Acks, answers and inquiries about copies (H6-H12)                 |
+| refusals   | what an operator of the hub does about copies (H16-H18)           |
+| stores     | the hub's own store, and those that are lost for good             |
+"""

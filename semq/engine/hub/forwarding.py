@@ -1,0 +1,203 @@
+"""Forwarding: a message for a present target goes on at once, from memory, and its sender is told.
+
+See seed section 3.1, PROTOCOL.md H1–H4, H14, H15.
+
+No transaction and no copy of the body on this path. It is open only while the store holds nothing for the target and
+its session has credit: a stored backlog is never overtaken (break B18). What cannot be forwarded is handed to
+``custody``.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from semq.engine.bodies import document_size
+from semq.engine.core import Core, Lines
+from semq.engine.errors import DocumentTooLarge, Expired, NotYours, QuotaReached
+from semq.engine.hub.custody import Holding
+from semq.engine.ports import Link
+from semq.engine.time.expiry import is_expired
+from semq.errors import SemqError
+from semq.store.rows import Event, LedgerLine, Reason, Side
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
+from semq.umx_t.records import Note, Receipt
+from semq.umx_t.status import SaveFwd
+
+if TYPE_CHECKING:
+    from semq.engine.hub_engine import Directory
+
+
+INTRODUCTIONS_MAX = 10  # a minute, of one session
+
+
+@dataclass(slots=True)
+class Session:
+    """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
+
+    link: Link
+    #: Ident to source, attempt, and when it went (monotonic seconds); oldest first.
+    forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
+    introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
+
+    def may_introduce(self, now: float) -> bool:
+        """Whether the node may say its certificates now: each time costs signatures here and records to all others."""
+        if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
+            return False
+        self.introductions.append(now)
+        return True
+
+    def forget(self, idents: Iterable[str]) -> None:
+        """The target's Ack2 was seen."""
+        for ident in idents:
+            self.forwarded.pop(ident, None)
+
+    def forget_before(self, since: float) -> None:
+        """What went before a moment has been asked about by its sender: it is not waited for any longer.
+
+        A target need not answer (it refuses what names another node, say), and must not use up its credit by that.
+        """
+        while self.forwarded:
+            ident = next(iter(self.forwarded))
+            if self.forwarded[ident][2] >= since:
+                return
+            del self.forwarded[ident]
+
+
+class Relay:
+    """The path from session to session."""
+
+    def __init__(self, core: Core, sessions: dict[str, Session], holding: Holding, directory: "Directory") -> None:
+        self.core = core
+        self.sessions = sessions
+        self.holding = holding
+        self.directory = directory
+        self._lines: list[LedgerLine] = []
+        self._at = 0  # when the messages that are looked at were heard, in milliseconds since 1970 UTC
+
+    def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
+        """Messages of one node, in order."""
+        to_store: list[Data] = []
+        self._at = self.core.now_ms()
+        for message in messages:
+            envelope = message.envelope
+            fault = self._foreign(peer, envelope)
+            if fault is not None:
+                self.note_violation(fault, str(peer), envelope)
+            elif (reason := self._refusal(message)) is not None:
+                self._refuse(envelope, reason)
+            elif self._forward(envelope, message):
+                pass
+            elif envelope.attributes.save_fwd is SaveFwd.DROP:
+                self._discard(envelope)
+            else:
+                self.holding.expect(str(envelope.target.node))
+                to_store.append(message)
+        if to_store:
+            self.holding.store(to_store)
+
+    @staticmethod
+    def _foreign(peer: Address, envelope: Envelope) -> SemqError | None:
+        """A node may send only what it accepted itself, in its own name (section 10)."""
+        if envelope.source.node != peer or envelope.lk0.node != peer:
+            return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
+        if envelope.lk1 is not None:
+            return NotYours("A node names a copy in the hub's store.", lk0=envelope.ident, peer=str(peer))
+        return None
+
+    def _refusal(self, message: Data) -> Reason | None:
+        envelope = message.envelope
+        if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
+            return None  # a marker has to reach the receiver's ledger, whatever was wrong with its document
+        reason = self.directory.refuse(envelope, message.size)
+        size, most = document_size(message), self.core.settings.max_document
+        if reason is None and (message.dropped or size > most):
+            return DocumentTooLarge.code, f"The document has {size} bytes; the platform carries {most}."
+        if reason is None and is_expired(envelope.attributes.expires_at, self._at):
+            return Expired.code, "Its time had passed when it came to the platform."
+        if reason is None and self.holding.is_full(str(envelope.target.node)):
+            return QuotaReached.code, "Too many documents wait for this partner at the platform."
+        return reason
+
+    def _refuse(self, envelope: Envelope, reason: Reason) -> None:
+        self._note(envelope, Note.REFUSED, reason=reason)
+        self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
+
+    def _forward(self, envelope: Envelope, message: Data) -> bool:
+        """H3: pass on what the target's session can take, with the bytes of its header and body as they came."""
+        session = self.sessions.get(str(envelope.target.node))
+        if session is None or not self.holding.is_clear(str(envelope.target.node), envelope.is_class3):
+            return False
+        if session.link.room <= 0 or not self._has_credit(session):
+            return False
+        if envelope.is_class3:
+            session.forwarded.pop(envelope.ident, None)  # sent again it is the newest
+            session.forwarded[envelope.ident] = (envelope.lk0.node, envelope.att, self.core.now())
+        session.link.send(message)
+        if envelope.is_class3 or envelope.attributes.ack2:
+            self._note(envelope, Note.FORWARDED)
+        self._line(envelope, Event.FORWARDED)
+        return True
+
+    def _has_credit(self, session: Session) -> bool:
+        if len(session.forwarded) < self.core.settings.credit_messages:
+            return True
+        session.forget_before(self.core.now() - self.core.settings.inquiry_s)
+        return len(session.forwarded) < self.core.settings.credit_messages
+
+    def _discard(self, envelope: Envelope) -> None:
+        """H2: class 1 is never stored."""
+        if envelope.attributes.ack2:
+            self._note(envelope, Note.DISCARDED)
+        self._line(envelope, Event.DROPPED)
+
+    def _note(self, envelope: Envelope, note: Note, reason: Reason | None = None) -> None:
+        lk0 = envelope.lk0
+        receipt = Receipt(
+            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=note,
+            ident=envelope.ident, att=envelope.att, reason=reason,
+        )  # fmt: skip
+        self.core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+    def report(self, session: Session) -> None:
+        """H15: the session has ended; its senders must not wait for the target's return (rule R27b)."""
+        for ident, (source, att, _) in session.forwarded.items():
+            receipt = Receipt(flag=Note.FORWARD_FAILED, ident=ident, att=att)
+            self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
+        session.forwarded.clear()
+
+    def pass_on(self, packet: Packet) -> None:
+        """H14: to a present node, or dropped: rows and timers repair it."""
+        session = self.sessions.get(str(packet.target.node))
+        if session is not None:
+            session.link.send(packet)
+
+    # --- the ledger of what changed no row
+    def _line(self, envelope: Envelope, event: Event, detail: str = "") -> None:
+        self._add(
+            LedgerLine(
+                self._at, Side.HUB, event, envelope.ident, str(envelope.target), envelope.att,
+                digest=envelope.digest, detail=detail,
+            )
+        )  # fmt: skip
+        self.core.count(event.name.lower())
+
+    def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None, ident: str = "") -> None:
+        """A peer sent what it must not; refused, noted, and the link lives on."""
+        lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
+        line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=str(error)[:500])
+        lines: list[LedgerLine] = []
+        self.core.note_violation(lines, peer, line, error)
+        self._add(*lines)
+
+    def _add(self, *lines: LedgerLine) -> None:
+        if lines and not self._lines:
+            self.core.mail.wake()
+        self._lines.extend(lines)
+
+    def flush(self) -> None:
+        """Post the gathered lines: the ledger of forwards is written behind the traffic, in batches."""
+        if self._lines:
+            self.core.post(Lines(self._lines), later=True)
+            self._lines = []

@@ -1,0 +1,90 @@
+"""The stores of the platform as one of its processes knows them: its own, and those that are lost for good (PROTOCOL.md
+section 10, ``retire``).
+
+A copy is named by its store. What is said of a copy elsewhere is answered by nobody here, since only its own store
+knows; once an operator has retired that store, nothing will ever come of it: an Ack about it is noted (H6), and its
+senders hear GONE (H9), so that the receivers' ledgers decide. Asked by ``custody``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from semq.engine.core import Core, Step
+from semq.engine.errors import StoreInUse
+from semq.engine.hub.copies import reack
+from semq.store.rows import RetiredStore
+from semq.store.unit import Recovered, Unit
+from semq.umx_t.address import Address
+from semq.umx_t.locator import LK1
+from semq.umx_t.records import Answer, Inquiry
+
+if TYPE_CHECKING:
+    from semq.engine.hub.custody import Holding
+
+StoreName = tuple[int, int]  #: semq_id and semq_db_id
+MISSED_MAX = 100  # stores that somebody named and that are neither here nor retired: a peer may name any
+
+
+class Stores:
+    """Which store is whose."""
+
+    def __init__(self, core: Core, recovered: Recovered) -> None:
+        self.core = core
+        self.home: StoreName = core.home.semq_id, core.home.semq_db_id
+        self.retired: set[StoreName] = {row.name for row in recovered.retired}
+        self.missed: dict[StoreName, int] = {}  #: how often somebody asked for a copy in another store, since the start
+
+    def is_here(self, lk1: LK1) -> bool:
+        """Whether the copy would be in this store."""
+        return lk1[:2] == self.home
+
+    def is_retired(self, lk1: LK1) -> bool:
+        """Whether the store of the copy is lost for good; if not, that it was asked for in vain is counted."""
+        name = lk1[:2]
+        if name in self.retired:
+            return True
+        if name in self.missed or len(self.missed) < MISSED_MAX:
+            self.missed[name] = self.missed.get(name, 0) + 1
+        return False
+
+    def hear_acks(self, source: Address, acks: Sequence[tuple[LK1, str, int]]) -> None:
+        """Acks about copies elsewhere: noted if that store is retired; else nothing is said, and they come again."""
+        for lk1, ident, bref in acks:
+            if self.is_retired(lk1):
+                reack(self.core, source, lk1, ident, bref)
+
+    def answer_custody(self, holding: "Holding", source: Address, asked: Sequence[tuple[LK1, Inquiry]]) -> None:
+        """Senders ask about copies in other stores."""
+        for lk1, record in asked:
+            holding.answer(source, record, Answer.GONE if self.is_retired(lk1) else Answer.UNAVAIL, lk1)
+
+    def retire(self, name: StoreName, by: str, why: str, done: "Done", failed: "Failed") -> None:
+        """An operator says that a store will not come back; ``done`` hears whether that was known before."""
+        self.core.post(_Retire(self, RetiredStore(*name, by, why), done, failed))
+
+
+Done = Callable[[bool], None]
+Failed = Callable[[Exception], None]
+
+
+class _Retire(Step):
+    def __init__(self, stores: Stores, row: RetiredStore, done: Done, failed: Failed) -> None:
+        super().__init__()
+        self._stores = stores
+        self._row = row
+        self._done = done
+        self._failed = failed
+
+    def decide(self, unit: Unit) -> None:
+        if self._row.name == self._stores.home:
+            raise StoreInUse(store=f"{self._row.semq_id}.{self._row.semq_db_id}")
+        unit.rare.append(self._row)
+
+    def committed(self) -> None:
+        was_retired = self._row.name in self._stores.retired
+        self._stores.retired.add(self._row.name)
+        self._stores.missed.pop(self._row.name, None)
+        self._done(was_retired)
+
+    def failed(self, error: Exception) -> None:
+        self._failed(error)

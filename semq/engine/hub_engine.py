@@ -1,0 +1,236 @@
+"""The engine of the hub: forwards a message or stores it, and takes no part in it after forwarding.
+
+The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a
+local node. What the hub holds is in ``hub.custody``, what it relays in ``hub.forwarding``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from semq.clock import Clock
+from semq.engine.core import Core
+from semq.engine.errors import IntroducedTooOften, NotYours
+from semq.engine.hub.custody import Holding
+from semq.engine.hub.forwarding import Relay, Session
+from semq.engine.hub.refusals import Refusing
+from semq.engine.hub.speakers import faults, record_name
+from semq.engine.ports import Link, NoEvents, runs
+from semq.engine.sender.resealing import Remember
+from semq.engine.settings import EngineSettings
+from semq.errors import SemqError
+from semq.store.rows import Certificates, Reason, Side
+from semq.store.unit import Recovered, WorkStore
+from semq.umx_t.address import Address
+from semq.umx_t.agreement import Terms
+from semq.umx_t.envelope import Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import Store
+from semq.umx_t.records import AckFlag, Presence, Role
+
+
+class Directory(Protocol):
+    """Which institutions the platform serves, and who may send to whom."""
+
+    def nodes(self) -> Sequence[Address]:
+        """All institutions."""
+
+    def serves(self, node: Address) -> bool:
+        """Whether it is one of them."""
+
+    def may_send(self, source: Address, target: Address) -> bool:
+        """Whether an agreement allows it."""
+
+    def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
+        """What a pair has agreed; None where no agreements are in force."""
+
+    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
+        """Why a message can never be delivered (section 18), or None."""
+
+    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
+        """A node says its certificates; what is now known of it, or None if that is no news. Raises SemqError."""
+
+    def certificates(self, node: Address) -> tuple[str, ...] | None:
+        """The certificates of an institution, PEM; None where nothing is known, which is no news."""
+
+
+class HubEngine:
+    """The platform node."""
+
+    def __init__(
+        self,
+        home: Store,
+        recovered: Recovered,
+        store: WorkStore,
+        clock: Clock,
+        settings: EngineSettings,
+        directory: Directory,
+        on_mail: Callable[[], None],
+    ) -> None:
+        core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail)
+        self.directory = directory
+        self.sessions: dict[str, Session] = {}
+        self.holding = Holding(core, recovered, self.sessions, directory)
+        self.refusing = Refusing(self.holding)
+        self.relay = Relay(core, self.sessions, self.holding, directory)
+
+    # --- sessions
+    def link_up(self, link: Link) -> None:
+        """A node has logged in; a session of the same node before it is over."""
+        node = str(link.peer)
+        old = self.sessions.get(node)
+        if old is not None:
+            self.link_down(old.link)
+        self.sessions[node] = Session(link)
+        self.core.mail.wake()  # timers are due now
+        self._tell_directory(link)
+        self._tell_presence(link.peer, online=True)
+        self.holding.came(node)
+
+    def link_down(self, link: Link) -> None:
+        """A session is over: its forwards without an Ack2 are reported back to their senders (H15)."""
+        node = str(link.peer)
+        session = self.sessions.get(node)
+        if session is None or session.link is not link:
+            return
+        del self.sessions[node]
+        self.holding.left(node)
+        self.relay.report(session)
+        self._tell_presence(link.peer, online=False)
+
+    def room(self, link: Link) -> None:
+        """The session takes more messages."""
+        self.holding.run(str(link.peer))
+
+    def _tell_directory(self, link: Link) -> None:
+        nodes = [node for node in self.directory.nodes() if node != link.peer]
+        for node in nodes:
+            record = self._presence(link.peer, node, online=str(node) in self.sessions)
+            self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+        # The last one completes the list; packets are cut in order, so whoever hears it has heard them all.
+        self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
+
+    def _tell_presence(self, node: Address, *, online: bool) -> None:
+        for session in self.sessions.values():
+            peer = session.link.peer
+            if peer != node:
+                record = self._presence(peer, node, online=online)
+                self.core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
+
+    def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
+        certificates = self.directory.certificates(node)
+        return Presence(
+            node=str(node),
+            online=online,
+            allowed=self.directory.may_send(peer, node),
+            terms=self.directory.terms(peer, node),
+            certificates=certificates,
+        )
+
+    def defined(self, gone: Sequence[Address]) -> None:
+        """The directory has changed: everybody who is online is told anew; of those who are gone, that they are."""
+        for session in list(self.sessions.values()):
+            for node in gone:
+                record = Presence(node=str(node), allowed=False, terms=())
+                self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+            self._tell_directory(session.link)
+
+    # --- what is heard
+    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+        """What was read from a session, in order. Only an authenticated, present session is heard."""
+        session = self.sessions.get(str(link.peer))
+        if session is None or session.link is not link:
+            return
+        for run in runs(frames):
+            if isinstance(run, list):
+                self.relay.hear_messages(link.peer, run)
+            else:
+                self._hear_packet(session, run)
+
+    def _hear_packet(self, session: Session, packet: Packet) -> None:
+        peer = session.link.peer
+        if packet.source.node != peer:
+            self.relay.note_violation(NotYours(source=str(packet.source), peer=str(peer)), str(peer))
+            return
+        honest, wrong = faults(packet, peer, self.core.address)
+        for record, fault in wrong:
+            self.relay.note_violation(
+                NotYours(f"A node says what is not its own to say: {fault}.", peer=str(peer)),
+                str(peer),
+                ident=record_name(record),
+            )
+        if wrong:
+            if not honest:
+                return
+            packet = Packet(packet.source, packet.target, packet.function, packet.primitive, honest)
+        if packet.target.node != self.core.address:
+            self._pass_on(session, packet)
+            return
+        match packet.function, packet.primitive:
+            case Function.RECEIPTS, Primitive.INDICATION:
+                self.holding.hear_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
+            case Function.RECEIPTS, Primitive.RESPONSE:
+                self.holding.hear_noted(peer, packet.records)
+            case Function.INQUIRIES, Primitive.REQUEST:
+                self.holding.hear_role_r(peer, [r for r in packet.records if r.role is Role.R])
+                self.holding.hear_custody(peer, [r for r in packet.records if r.role is Role.S])
+            case Function.INQUIRIES, Primitive.CONFIRMATION:
+                self.holding.hear_answers(peer, packet.records)
+            case Function.PRESENCE, Primitive.INDICATION:
+                self._hear_introduction(session, packet.records)
+            case _:
+                self.core.count("unknown_packet")
+
+    def _hear_introduction(self, session: Session, records: Sequence[Presence]) -> None:
+        """A node says its certificates; it can speak of its own only. All who may send to it, or hear from it, are
+        told."""
+        peer = session.link.peer
+        for record in records:
+            if record.node == str(peer) and record.certificates is not None:
+                if not session.may_introduce(self.core.now()):
+                    self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
+                    continue
+                try:
+                    known = self.directory.introduce(peer, record.certificates)
+                except SemqError as error:
+                    self.relay.note_violation(error, str(peer))
+                    continue
+                if known is not None:
+                    self.core.post(Remember([Certificates(str(peer), known)]))
+                    self._tell_presence(peer, online=True)
+
+    def certified(self, node: Address) -> None:
+        """The directory has changed what it says of a node's certificates (renewed, revoked)."""
+        self._tell_presence(node, online=str(node) in self.sessions)
+
+    def _pass_on(self, session: Session, packet: Packet) -> None:
+        """H8 and H14: packets between nodes; what the hub holds it answers itself (H7)."""
+        if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
+            asks = [record for record in packet.records if record.role is Role.S]
+            if asks:
+                self.holding.hear_inquiries(session.link.peer, packet.target.node, asks)
+            rest = [record for record in packet.records if record.role is not Role.S]
+            if rest and not asks:
+                self.relay.pass_on(packet)  # as it came, with its signature
+            elif rest:
+                self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, rest))
+            return
+        if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
+            session.forget(record.ident for record in packet.records)  # all of them are Ack2: ``hub.speakers``
+        self.relay.pass_on(packet)
+
+    # --- time and turns
+    def tick(self) -> None:
+        """Time has passed."""
+        self.core.tick(Side.HUB)
+        self.holding.sweep.tick()
+
+    @property
+    def next_due(self) -> float | None:
+        """When ``tick`` has something to do (monotonic seconds), or None."""
+        dues = (self.holding.sweep.next_due, self.core.violations.next_due)
+        return min((due for due in dues if due is not None), default=None)
+
+    def flush(self) -> None:
+        """Send the records that have gathered."""
+        self.relay.flush()
+        for packet in self.core.mail.flush():
+            self.relay.pass_on(packet)

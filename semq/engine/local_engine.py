@@ -1,0 +1,258 @@
+"""The engine of a local node: sends an institution's documents, and records those that others send to it.
+
+The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what was read from one, ``tick`` when
+``next_due`` has come, and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications come in by
+``submit``, ``inbox`` and the doors of ``receiver.handover``.
+"""
+
+from collections.abc import Callable, Sequence
+
+from semq.clock import Clock
+from semq.engine.core import Core, Lines
+from semq.engine.errors import NotYours
+from semq.engine.frames import by_role
+from semq.engine.partners import Partners
+from semq.engine.people.acts import Operating
+from semq.engine.ports import Believed, CertificateNews, Events, Inbox, InClear, Link, Opener, Sealing, Submission, runs
+from semq.engine.receiver.completion import Taking
+from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.recording import Receiver
+from semq.engine.secrecy.testimony import Placed, check_packet, heard, records_of
+from semq.engine.sender.outbound import OutboundRows
+from semq.engine.sender.receipts import Sender
+from semq.engine.sender.resealing import Remember, Rewrapping
+from semq.engine.sender.submission import Accepting
+from semq.engine.settings import EngineSettings
+from semq.engine.time.cleanup import Cleaner
+from semq.engine.time.inquiry import OutboundAsker
+from semq.engine.time.owed_acks import PendingAsker
+from semq.errors import SemqError
+from semq.seal.errors import CertificateUnvouched
+from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
+from semq.store.unit import Recovered, WorkStore
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import Store
+from semq.umx_t.records import Presence, Role
+
+
+class LocalEngine:
+    """One institution's node."""
+
+    def __init__(
+        self,
+        home: Store,
+        recovered: Recovered,
+        store: WorkStore,
+        clock: Clock,
+        settings: EngineSettings,
+        inbox: Inbox,
+        events: Events,
+        opener: Opener,
+        on_mail: Callable[[], None],
+        sealing: Sealing | None = None,
+    ) -> None:
+        core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail)
+        self.link: Link | None = None
+        self.sealing: Sealing = sealing or InClear()
+        self._looked: set[str] = set()  #: partners whose refused documents this engine has looked for
+        self.partners = Partners()
+        self.rows = OutboundRows(core, recovered)
+        self.sender = Sender(core, self.rows, lambda object_id: self.asker.sent(object_id), self._loop)
+        self.asker = OutboundAsker(core, self.rows, self.sender)
+        self.accepting = Accepting(core, self.rows, self.partners, self.sealing)
+        self.rewrapping = Rewrapping(core, self.rows, self.sealing)
+        self.sender.refused_key = self.rewrapping.look
+        self.sender.sign_marker = self.sealing.sign_marker
+        self.sender.sign_documents = self.sealing.sign_documents
+        self.sender.is_outdated = self.sealing.is_outdated
+        self.sender.signing_key = self.sealing.signing_key
+        self.handing = Handing(core, inbox)
+        self.taking = Taking(self.handing)
+        self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)
+        self.receiver = Receiver(core, opener, self.handing, self.owing.recorded)
+        self.operating = Operating(core, self.rows, recovered.unsettled > 0)
+        self.handing.to_clean.extend(recovered.finished)
+        self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean, lambda bref: None)
+        self._start(recovered)
+
+    def _start(self, recovered: Recovered) -> None:
+        now, last = self.core.now(), recovered.first_id - 1
+        self.sender.rows.pump.recover(recovered.tracks)
+        if recovered.unsettled:
+            self.asker.schedule.make_due(0, last, now)
+        if recovered.pending:
+            self.owing.schedule.make_due(0, last, now)
+        self.sender.rows.pump.run_all()
+
+    # --- sessions
+    def link_up(self, link: Link) -> None:
+        """A session with the platform has begun; the one before it, if any, is over."""
+        self.link = self.sender.link = link
+        self.core.mail.wake()  # timers are due now
+        self.sender.platform = link.peer
+        self.partners.begin()
+        self.receiver.platform = self.owing.platform = link.peer
+        self.introduce()
+        spread = self.core.settings.reconnect_spread_s
+        self.asker.schedule.hurry(self.core.now() + spread * self.core.clock.random())
+        self.owing.schedule.hurry(self.core.now() + spread * self.core.clock.random())
+        self.rows.pump.run_all()
+
+    def introduce(self) -> None:
+        """Tell the platform's directory our certificates: at each login, and when they have changed."""
+        certificates = self.sealing.introduction()
+        self._looked.clear()  # our own key may be another one: so may what becomes of refused documents
+        if certificates and self.link is not None:
+            record = Presence(node=str(self.core.address), online=True, certificates=certificates)
+            self.core.mail.add(self.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+
+    def link_down(self, link: Link) -> None:
+        """The session is over; what was under way is in doubt and is asked about on the next one."""
+        if self.link is not link:
+            return
+        self.link = self.sender.link = None
+        for lane in self.rows.pump.lanes.values():
+            lane.flight.clear()
+
+    def room(self) -> None:
+        """The link takes more messages."""
+        self.rows.pump.run_all()
+
+    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+        """What was read from a session, in order."""
+        for run in runs(frames):
+            if isinstance(run, list):
+                self.receiver.hear_messages(link.peer, run)
+            else:
+                self._hear_packet(link.peer, run)
+
+    def _hear_packet(self, peer: Address, packet: Packet) -> None:
+        """The door for packets: held against addressee, speaker and session, then against its signature."""
+        source = packet.source.node
+        try:
+            check_packet(packet, peer, self.core.address)
+            placed, faults = heard(packet, peer, self.core.address)
+            for ident, fault in faults:
+                self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
+            if not placed:
+                return
+            believed = self.sealing.believe(packet) if source != peer else None
+        except SemqError as error:
+            self._disbelieve(packet, error)
+            return
+        self._do(source, packet, placed, believed)
+
+    def _do(self, source: Address, packet: Packet, placed: Placed, believed: Believed | None) -> None:
+        records = records_of(placed)
+        match packet.function, packet.primitive:
+            case Function.RECEIPTS, Primitive.INDICATION:
+                self.sender.hear_receipts(source, placed, believed)
+            case Function.RECEIPTS, Primitive.RESPONSE:
+                self.receiver.hear_reacks(source, records)
+            case Function.INQUIRIES, Primitive.REQUEST:
+                mine = [record for record in records if record.role is Role.R]
+                theirs = [record for record in records if record.role is not Role.R]
+                if mine:
+                    self.sender.hear_inquiries(source, mine, believed)
+                if theirs:
+                    self.receiver.hear_inquiries(source, theirs)
+            case Function.INQUIRIES, Primitive.CONFIRMATION:
+                self.sender.hear_answers(source, records, believed)
+            case Function.PRESENCE, _:
+                self.hear_presence(records)
+
+    def hear_presence(self, records: Sequence[Presence]) -> None:
+        """What the platform says of partners: who exists, whom we may send to, who is online."""
+        try:
+            self.partners.hear(records)
+        except SemqError as error:
+            self.note_violation(self.core.address if self.link is None else self.link.peer, error)
+        known: list[Rare] = []
+        for record in records:
+            if record.node in self.partners.allowed and record.certificates is not None:
+                if self.sealing.heard(record.node, record.certificates) or record.node not in self._looked:
+                    self._looked.add(record.node)
+                    self.rewrapping.look(record.node)
+                certificates = self.sealing.known(record.node)
+                if certificates is not None:
+                    known.append(Certificates(record.node, certificates))
+        if known:
+            self.core.post(Remember(known))
+        for news in self.sealing.news():
+            self._note_certificate(news)
+
+    def _note_certificate(self, news: CertificateNews) -> None:
+        """Note another certificate of a partner in the ledger: an alarm if no older key vouches for it."""
+        if not (news.is_first or news.is_vouched):
+            error = CertificateUnvouched(node=news.node, fingerprint=news.fingerprint, key_id=news.key_id)
+            self.note_violation(parse_address(news.node), error)
+            return
+        what = "the first certificate" if news.is_first else "another certificate, vouched for by a former key,"
+        detail = f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}"
+        self.core.post(
+            Lines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
+        )
+
+    def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
+        """What somebody is said to have said: noted, and nothing of it is done. Rows and timers ask again."""
+        self.core.count("disbelieved")
+        self.note_violation(packet.source.node, error, ident)
+
+    def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
+        """Note in the ledger what cannot be read or believed of what was heard in a node's name."""
+        line = LedgerLine(
+            self.core.now_ms(), Side.SENDER, Event.VIOLATION, ident[:200], str(source), detail=str(error)[:500]
+        )
+        lines: list[LedgerLine] = []
+        self.core.note_violation(lines, str(source), line, error)
+        if lines:
+            self.core.post(Lines(lines))
+
+    def _loop(self, frames: list[Data]) -> None:
+        """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""
+        self.receiver.hear_messages(self.core.address, frames)
+
+    # --- time and turns
+    def tick(self) -> None:
+        """Time has passed."""
+        self.core.tick(Side.SENDER)
+        self.asker.sweep.tick()
+        self.owing.sweep.tick()
+        self.cleaner.tick()
+        self.operating.tick()
+
+    @property
+    def next_due(self) -> float | None:
+        """When ``tick`` has something to do (monotonic seconds), or None."""
+        dues = (
+            self.asker.sweep.next_due,
+            self.owing.sweep.next_due,
+            self.cleaner.next_due,
+            self.operating.next_due,
+            self.core.violations.next_due,
+        )
+        return min((due for due in dues if due is not None), default=None)
+
+    def flush(self) -> None:
+        """Send the records that have gathered."""
+        for packet in self.core.mail.flush():
+            if packet.target.node == self.core.address:
+                self._hear_packet(self.core.address, packet)
+            elif self.link is not None:
+                self._send(self.link, packet)
+
+    def _send(self, link: Link, packet: Packet) -> None:
+        if packet.target.node == link.peer:
+            link.send(packet)
+            return
+        for part in by_role(packet):
+            link.send(self.sealing.sign(part))
+
+    # --- applications
+    def submit(self, submissions: Sequence[Submission]) -> None:
+        """Documents of applications: see ``sender.submission``."""
+        first = min((s.attributes.expires_at for s in submissions if s.attributes.expires_at), default=None)
+        if first is not None:
+            self.operating.watch_expiry(first)
+        self.accepting.submit(submissions)

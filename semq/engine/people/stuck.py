@@ -1,0 +1,233 @@
+"""Stuck messages: one definition, with a cause and a next step for each (row Q19).
+
+Seed 3.1(2): a tool finds them, a person acts.
+
+Command line, console, metrics and alerts all ask here. A message is stuck when it has not ended in the time that its
+operator set (overdue, never called failed for it), or when only a person can move it. Looking changes nothing.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from semq.engine.errors import BodyUnreadable, Returned
+from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
+
+
+class Cause(Enum):
+    """Why a message does not move: what it means, and what a person can do; at the platform too, where that differs.
+
+    Commands are those of the node that says so; ``{id}`` is the short name of the message, ``{node}`` the other end.
+    """
+
+    HELD = "a person holds it back", "`semq msg release {id}` lets it go, `semq msg cancel {id}` ends it"
+    REFUSED = (
+        "it was refused",
+        "mend what `semq msg show {id}` names, submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
+    )
+    SUBMISSION_REFUSED = (
+        "it was handed over by SQL, and this node refused it",
+        "mend what `semq msg show {id}` names, then `semq failed requeue {id}`; or `semq failed remove {id}`",
+    )
+    SUBMISSION_WAITS = (
+        "it was handed over by SQL, and this node cannot accept it yet",
+        "it is tried again by itself: `semq msg show {id}` names what it waits for",
+    )
+    CANNOT_OPEN = (
+        "the receiver cannot open it",
+        "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
+    )
+    LINK_DOWN = "this node has no link to the platform", "look at `semq node status`: address, password, network"
+    TARGET_UNKNOWN = (
+        "the platform knows no such target (any more)",
+        "ask the platform's operator: put back, it goes on; `semq msg cancel {id}` ends it as UNKNOWN",
+        "put it back (`semq definitions import`) and it goes on, or `semq held refuse --target {node} --dry-run`",
+    )
+    TARGET_OFFLINE = (
+        "its target is not online",
+        "nothing is lost: call the partner if this is unusual; `semq msg cancel {id}` if it is not wanted any more",
+        "nothing is lost: call the institution; if it has left for good, `semq held refuse --target {node} --dry-run`",
+    )
+    NOT_SENT = (
+        "it waits for its turn",
+        "look at the rows before it: `semq msg list --side outbound --partner {node} --state SS_SENT`",
+    )
+    NO_TRANSPORT_ACK = (
+        "neither Ack-Fwd nor Ack-Save was heard",
+        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the platform",
+    )
+    CUSTODIAN_AWAY = (
+        "the platform's store that holds it does not answer",
+        "ask the platform's operator (`semq hub stores list` there); `semq msg show {id}`: `custodian`",
+    )
+    COPY_NOT_NOTED = (
+        "the platform's store that sent it has not noted our acknowledgement",
+        "ask the platform's operator if it lasts (`semq hub stores list` there); `semq msg show {id}`: `lk1`",
+    )
+    NO_ACK2 = (
+        "its target has not confirmed it",
+        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the target's node and its store",
+    )
+    INQUIRY_SILENT = (
+        "several inquiries were not answered",
+        "look at the platform and at the target: one of them is ill; `semq msg inquire {id}` asks now",
+    )
+    NOT_CONSUMED = (
+        "no application has taken it",
+        "start the consumer of semq.inbox, or look why it does not acknowledge; `semq failed park {id}` sets it aside",
+    )
+    BLOCKED_BY_ORDER = (
+        "it waits for a document before it",
+        "look for that one: `semq msg list --side inbound --partner {node}`, and `semq stuck list` at its sender",
+    )
+    UNREADABLE = (
+        "what is stored beside it cannot be read",
+        "put the database back and `semq msg release {id}`, or `semq msg cancel {id}` and submit the document anew",
+        "put the database back and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
+    )
+    PARKED = (
+        "the application failed on it too often",
+        "mend the application, then `semq failed requeue {id}`; or `semq failed remove {id}`",
+    )
+    NEVER_RECORDED = (
+        "the platform sent it often and the target never recorded it",
+        "look at the log of the target's node; then `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
+    )
+    RETURNED = (
+        "an operator has refused it, and its sender does not know yet",
+        "its sender hears of it when online (`semq node list`); not served now: `semq held refuse {id} --why TEXT`",
+    )
+    GIVEN_UP = (
+        "an operator of the platform has refused it, and its target has not said yet whether it had arrived",
+        "`semq msg show {id}` has the reason; it ends when {node} is online, or is not served any more",
+    )
+    REACK_MISSING = (
+        "our acknowledgement is not known to be noted",
+        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the other side",
+    )
+
+    @property
+    def meaning(self) -> str:
+        """What it means, in words."""
+        return str(self.value[0])
+
+    def next_step(self, row: "Facts") -> str:
+        """What a person can do about a row, at the node where it is."""
+        at_hub = row.get("direction") == Direction.RELAYED.name
+        step = str(self.value[-1] if at_hub else self.value[1])
+        other = row["source"] if row["side"] == "inbound" else row["target"]
+        return step.format(id=row["name"], node=str(other).partition("/")[0].removeprefix("1."))
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the node knows beside the row."""
+
+    now_ms: int
+    overdue_ms: int
+    link_up: bool = True
+    online: Container[str] = ()  #: destination nodes that are present, as far as is known
+    nodes: Container[str] | None = None  #: all that there are; None: not known
+    away: Container[int] = ()  #: rows whose custodian was asked in vain
+    asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
+    blocked: Container[int] = ()  #: rows of tb_0030 that wait for one before them
+
+
+SILENT_AFTER = 3  # so many inquiries without an answer are no chance
+CANNOT_OPEN_CODES = "SEMQ-5"  # codes 5000–5999: identity and secrecy
+HELD_FOR = {BodyUnreadable.code: Cause.UNREADABLE, Returned.code: Cause.RETURNED}
+Facts = Mapping[str, Any]  # a row as ``semq.store.views.messages`` shows it
+
+
+def why(row: Facts, around: Surroundings) -> Cause | None:
+    """Why a row of tb_0031 or tb_0030 does not move, or None if it is not stuck."""
+    return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
+
+
+def is_overdue(row: Facts, around: Surroundings) -> bool:
+    """Whether a row has not ended in the time that its operator set. That alone never means that it has failed."""
+    if row["side"] == "inbound":
+        is_open = row["app_status"] == AppStatus.NEW.name or _is_owed(row)
+        return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
+    return row["outcome"] is None and around.now_ms - row["accepted_at"] >= around.overdue_ms
+
+
+def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
+    if "submission" in row:
+        return Cause.SUBMISSION_REFUSED if row["outcome"] else _why_submitted(row, around)
+    if row["outcome"] == Outcome.UNKNOWN.name and _code(row) == Returned.code:
+        return Cause.REFUSED  # kept for a person, as any other refusal
+    if row["outcome"] == Outcome.REJECTED.name:
+        cannot_open = _code(row).startswith(CANNOT_OPEN_CODES)
+        return Cause.CANNOT_OPEN if cannot_open else Cause.REFUSED
+    if row["outcome"] is not None:
+        return None
+    if row["held"] and _code(row) in HELD_FOR:
+        return HELD_FOR[_code(row)]
+    if row["held"]:
+        return Cause.HELD
+    if row["parked"]:
+        return Cause.NEVER_RECORDED
+    if row.get("void") and row["direction"] == Direction.OWN.name and _code(row) == Returned.code:
+        return Cause.GIVEN_UP
+    if not is_overdue(row, around):
+        return None
+    if row["direction"] == Direction.RELAYED.name:
+        if around.nodes is not None and _node(row) not in around.nodes:
+            return Cause.TARGET_UNKNOWN
+        return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
+    return _why_own(row, around)
+
+
+def _why_submitted(row: Facts, around: Surroundings) -> Cause | None:
+    return Cause.SUBMISSION_WAITS if row["reason"] or is_overdue(row, around) else None
+
+
+def _code(row: Facts) -> str:
+    """The code of its reason, if it has one."""
+    return str(row["reason"][0]) if row["reason"] else ""
+
+
+def _why_own(row: Facts, around: Surroundings) -> Cause:
+    if not around.link_up:
+        return Cause.LINK_DOWN
+    if around.nodes is not None and _node(row) not in around.nodes:
+        return Cause.TARGET_UNKNOWN
+    if row["id"] in around.away:
+        return Cause.CUSTODIAN_AWAY
+    if (around.asked or {}).get(row["id"], 0) >= SILENT_AFTER:
+        return Cause.INQUIRY_SILENT
+    if row["ss_status"] == SendStatus.SS_INIT.name:
+        return Cause.NOT_SENT
+    if row["ss_status"] == SendStatus.SS_SENT.name:
+        return Cause.NO_TRANSPORT_ACK
+    return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
+
+
+def _is_online(row: Facts, around: Surroundings) -> bool:
+    return _node(row) in around.online
+
+
+def _node(row: Facts) -> str:
+    return str(row["target"]).partition("/")[0]
+
+
+def _why_inbound(row: Facts, around: Surroundings) -> Cause | None:
+    if row["app_status"] == AppStatus.PARKED.name:
+        return Cause.PARKED
+    if not is_overdue(row, around):
+        return None
+    if row["app_status"] == AppStatus.NEW.name:
+        return Cause.BLOCKED_BY_ORDER if row["id"] in around.blocked else Cause.NOT_CONSUMED
+    return Cause.REACK_MISSING if _owes_sender(row) else Cause.COPY_NOT_NOTED
+
+
+def _is_owed(row: Facts) -> bool:
+    """Whether an acknowledgement of ours is not known to be noted."""
+    owes_platform = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
+    return bool(owes_platform or _owes_sender(row))
+
+
+def _owes_sender(row: Facts) -> bool:
+    return bool(row["save_fwd"] == SaveFwd.MUST and row["s_ack_status"] == AckStatus.AS_INIT.name)

@@ -1,0 +1,12 @@
+"""The receiver's side of the protocol (PROTOCOL.md section 5.3).
+
+| module     | subject                                                              |
+|------------|----------------------------------------------------------------------|
+| recording  | what arrives is recorded exactly once and acknowledged (R1, R2)      |
+| reacks     | ReAck, ReAck2 and inquiries about what was recorded (R3-R5, R7, R8)  |
+| handover   | received documents reach the application (R6)                        |
+| user_queue | what waits for one user's consumers: turns of sources, priority      |
+| order      | documents with an order key, one at a time                           |
+| delivery   | one delivery: a received document, counted                           |
+| completion | documents that applications finished through SQL                     |
+"""

@@ -1,0 +1,406 @@
+"""The receiver: records what arrives, exactly once, and says so (PROTOCOL.md section 5.3).
+
+One transaction takes the floor, the ledger entry and the row of tb_0030 together (rule R1); the acknowledgements leave
+after it. The ledger alone decides whether a message has arrived; whatever else is heard is a hint.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from semq.engine.bodies import document_size, encode_envelope
+from semq.engine.core import Core, Step
+from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
+from semq.engine.ports import Delivery, Opened, Opener
+from semq.engine.receiver.reacks import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks
+from semq.engine.time.expiry import is_expired
+from semq.engine.tracks import level
+from semq.errors import ProtocolViolation, SemqError, Unavailable
+from semq.seal.errors import OriginUnproved, SignerGone
+from semq.store.rows import (
+    Event,
+    InStream,
+    InStreamKey,
+    LedgerLine,
+    Pending,
+    Reason,
+    Recorded,
+    Side,
+    Slot,
+    Stored,
+)
+from semq.store.unit import Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
+from semq.umx_t.grids import RECEIVER, Arrived, ReceiverDeed
+from semq.umx_t.locator import LK0
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt
+from semq.umx_t.status import AppStatus, Arrival
+
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused without a look: there is nothing for a person
+
+
+@dataclass(slots=True)
+class Given:
+    """Documents that one piece of work hands to consumers after its commit."""
+
+    deliveries: list[tuple[str, Delivery]] = field(default_factory=list)
+
+
+class Desk(Protocol):
+    """Where recorded documents go on to the application; see ``handover``."""
+
+    def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
+        """Whether a consumer takes the document in this very commit."""
+
+    def arrived(self, rows: list[tuple[Pending, bool]], given: Given) -> None:
+        """Rows are committed; those given are to be handed over now."""
+
+    def finished(self, bref: int) -> None:
+        """A row may have become ready for cleanup."""
+
+    def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
+        """A floor moved, or an incarnation is over: order may go on."""
+
+
+class Receiver:
+    """What this node records for others and answers about."""
+
+    def __init__(
+        self,
+        core: Core,
+        opener: Opener,
+        desk: "Desk",
+        recorded: Callable[[int], None],
+    ) -> None:
+        self.core = core
+        self.opener = opener
+        self.desk = desk
+        self.recorded = recorded  #: a row was acknowledged: ask if no ReAck comes
+        self.platform: Address | None = None  #: the platform that our link leads to
+
+    def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
+        """R1 and R2: messages from the platform, or from this very node."""
+        self.core.post(_Record(self, peer, messages))
+
+    def hear_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
+        """R3 and R4: ReAck and ReAck2."""
+        self.core.post(HearReAcks(self, source, records), later=True)
+
+    def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """R5: somebody asks whether we have a message."""
+        self.core.post(AnswerInquiries(self, source, records))
+
+    # --- shared by the pieces of work below
+    def stream(self, unit: Unit, key: InStreamKey) -> InStream:
+        """The stream that a message belongs to, made when its first message arrives."""
+        stream = unit.in_streams.get(key)
+        if stream is None:
+            stream = unit.in_streams[key] = InStream(key, self.core.new_id())
+            unit.changed_in_streams.add(key)
+        return stream
+
+    def known(self, unit: Unit, lk0: LK0, sid: int) -> Recorded:
+        """Return what the ledger knows of a message, as committed or staged by earlier work of this unit."""
+        if sid >= 0:
+            return self.recorded_at(unit, Slot(InStreamKey(lk0.store, lk0.inc), sid))
+        return self.seen(unit, str(lk0))
+
+    @staticmethod
+    def recorded_at(unit: Unit, slot: Slot) -> Recorded:
+        """The same for a message of class 3, by its place."""
+        stream = unit.in_streams.get(slot.stream)
+        if stream is not None and slot.sid < stream.floor:
+            return SETTLED
+        return unit.recorded.get(slot, NOT_HERE)
+
+    @staticmethod
+    def seen(unit: Unit, ident: str) -> Recorded:
+        """The same for a message of class 1 or 2, by its name."""
+        return unit.seen.get(ident, NOT_HERE)
+
+
+def ungiven(row: Pending) -> AppStatus:
+    """What becomes of a recorded row that cannot be given: a marker, and what was refused by its size or its time, is
+    done with; what cannot be read is kept for a person."""
+    kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
+    return AppStatus.PARKED if kept else AppStatus.DONE
+
+
+FORGED = "What nothing proves stood in the place of this document, with other bytes: it gives way to this one."
+
+NOTHING = Opened(b"", b"")
+NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
+
+
+def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
+    """Mail Ack to the store that sent the copy, and Ack2 to the sender; also for duplicates (rule R29).
+
+    Called after the commit.
+    """
+    lk0, lk1 = envelope.lk0, envelope.lk1
+    status = ANSWER[entry.status]
+    if lk1 is not None and platform is not None:
+        receipt = Receipt(
+            src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
+            ack_flag=AckFlag.TRANSPORT, ident=envelope.ident, status=status,
+        )  # fmt: skip
+        core.mail.add(platform, Function.RECEIPTS, Primitive.INDICATION, receipt)
+    if envelope.is_class3 or envelope.attributes.ack2:
+        receipt = Receipt(
+            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, dest_ref_id=bref,
+            ack_flag=AckFlag.END_TO_END, ident=envelope.ident, status=status, reason=entry.reason,
+            digest=entry.digest.hex(), at=at, sid=envelope.sid,
+        )  # fmt: skip
+        core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+
+def tell_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
+    """Tell a sender that its copies cannot be believed any more, and that nothing was recorded (S16)."""
+    lk0 = envelope.lk0
+    receipt = Receipt(
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, sid=envelope.sid,
+        ack_flag=AckFlag.END_TO_END, ident=envelope.ident, status=Answer.NOT, reason=reason, at=at,
+    )  # fmt: skip
+    core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+
+class _Record(Step):
+    """R1 and R2 for all messages that were read together."""
+
+    def __init__(self, receiver: Receiver, peer: Address, messages: Sequence[Data]) -> None:
+        super().__init__()
+        self._receiver = receiver
+        self._core = receiver.core
+        self._peer = peer
+        self._arrivals = _placed(messages)
+        for message, slot in self._arrivals:
+            if slot is not None:
+                self.needs.in_streams.add(slot.stream)
+                self.needs.recorded.add(slot)
+            else:
+                ident = message.envelope.ident
+                self.needs.seen.add(ident)
+
+    def decide(self, unit: Unit) -> None:
+        self._acks: list[tuple[Envelope, Recorded, int]] = []
+        self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
+        self._disbelieved: list[tuple[Envelope, Reason]] = []
+        self._given = Given()
+        self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
+        self._at = self._core.now_ms()
+        for message, slot in self._arrivals:
+            try:
+                self._record(unit, message, slot)
+            except SemqError as error:
+                if isinstance(error, SignerGone):
+                    self._disbelieve(unit, message, error)
+                self._note(unit, message.envelope, error)
+
+    def _disbelieve(self, unit: Unit, message: Data, error: SignerGone) -> None:
+        """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing.
+
+        Of class 3 nothing is recorded: its sender signs it anew. Classes 1 and 2 are never sent again, so they are
+        refused by their name, which takes no place of another message; otherwise a stored copy would never end.
+        """
+        envelope, reason = message.envelope, (error.code, error.text[:300])
+        entry = self._receiver.known(unit, envelope.lk0, envelope.sid)
+        if entry.status is Arrival.NOT and envelope.is_class3:
+            self._disbelieved.append((envelope, reason))
+        elif entry.status is Arrival.NOT:
+            rule = RECEIVER.step(KNOWN[entry.status], Arrived.unreadable)
+            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
+            opened = Opened(bytes(message.body), b"")
+            self._acks.append((envelope, entry, self._insert(unit, envelope, None, entry, opened)))
+        elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
+            self._acks.append((envelope, entry, 0))
+
+    def _note(self, unit: Unit, envelope: Envelope, error: SemqError) -> None:
+        """Note a copy of which nothing is recorded, or in the place of which a forgery stood."""
+        event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
+        line = LedgerLine(
+            self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
+            digest=envelope.digest, detail=str(error)[:500],
+        )  # fmt: skip
+        self._core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
+
+    def _record(self, unit: Unit, message: Data, slot: Slot | None) -> None:
+        envelope = message.envelope
+        self._check_address(envelope)
+        if slot is not None:
+            self._check_window(unit, envelope, slot.stream)
+            entry = self._receiver.recorded_at(unit, slot)
+        else:
+            entry = self._receiver.seen(unit, envelope.ident)
+        is_forged = slot is not None and self._was_forged(message, entry)
+        if is_forged:
+            entry = NOT_HERE
+        news, opened, reason = self._read(message, entry)
+        if slot is not None:  # only now: a copy that is not believed raises nothing
+            self._take_floor(unit, envelope, slot.stream)
+        rule = RECEIVER.step(KNOWN[entry.status], news)
+        if rule.deed is ReceiverDeed.record:
+            if slot is not None and is_forged:  # only now: what cannot be read takes nobody's place
+                unit.give_way(slot)
+                self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
+            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason, opened.is_proved)
+            self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, opened)))
+            return
+        self._core.count("duplicate")
+        unit.ledger.append(
+            LedgerLine(
+                self._at, Side.RECEIVER, Event.DUPLICATE, envelope.ident, str(envelope.target), envelope.att,
+                str(envelope.lk1 or ""),
+            )
+        )  # fmt: skip
+        self._acks.append((envelope, entry, 0))
+
+    def _check_address(self, envelope: Envelope) -> None:
+        """The door for documents: addressee, source, and the session by which it came."""
+        if envelope.target.node != self._core.address:
+            raise NotYours("The message is addressed to another node.", target=str(envelope.target))
+        local = self._peer == self._core.address
+        if local != (envelope.lk0.node == self._core.address):
+            raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
+        if envelope.source.node not in (self._peer, envelope.lk0.node):
+            raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
+
+    def _was_forged(self, message: Data, entry: Recorded) -> bool:
+        """Whether something without a proof stands in the place of a document whose origin is proved."""
+        envelope = message.envelope
+        if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
+            return False
+        if not entry.digest or entry.digest == envelope.digest:
+            return False
+        return self._receiver.opener.check_origin(message) and envelope.lk0.node != self._core.address
+
+    def _check_window(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
+        stream = unit.in_streams.get(key)
+        floor = max(stream.floor if stream is not None else 0, envelope.floor)
+        if envelope.sid >= floor + self._core.settings.window or envelope.floor > envelope.sid:
+            raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
+
+    def _take_floor(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
+        """No seal binds the floor in a message, which is that of the attempt: of a partner that signs, only its ReAck2
+        says which documents will not come any more."""
+        stream = self._receiver.stream(unit, key)
+        if envelope.floor > stream.floor and self._receiver.opener.takes_floor(key.store.node):
+            unit.raise_floor(stream, envelope.floor)
+            self._raised[key] = stream.floor, stream.closed
+
+    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, Opened, Reason | None]:
+        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7).
+
+        Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
+        """
+        envelope, opener = message.envelope, self._receiver.opener
+        if envelope.void:
+            return Arrived.marker, NOTHING._replace(is_proved=opener.check_marker(envelope)), None
+        if entry.status is not Arrival.NOT:
+            opener.check_origin(message)
+            if entry.digest and envelope.digest and entry.digest != envelope.digest:
+                raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
+            return Arrived.payload, NOTHING, None
+        if envelope.late:
+            if not envelope.attributes.expires_at:
+                raise NotYours("A message without an expiry is said to be late.", lk0=envelope.ident)
+            return self._refused(message, (Expired.code, "Its time passed while the platform held it."))
+        size, most = document_size(message), self._core.settings.max_document
+        if message.dropped or size > most:
+            text = f"The document has {size} bytes; the receiver takes {most}."
+            return self._refused(message, (DocumentTooLarge.code, text))
+        try:
+            opened = opener.open(envelope, message.body)
+        except (ProtocolViolation, Unavailable, SignerGone):
+            raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
+        except SemqError as error:
+            return self._refused(message, (error.code, error.text[:300]), message.body)
+        if not opened.is_proved:
+            is_own = self._peer == self._core.address
+            opened = opened._replace(is_proved=opener.check_origin(message) or is_own)
+        if not envelope.is_sealed and opened.digest != envelope.digest:
+            raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
+        if is_expired(envelope.attributes.expires_at, self._at):  # only now: a seal says what its time is
+            return self._refused(message, (Expired.code, "It arrived after its time."))
+        return Arrived.payload, opened, None
+
+    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, Opened, Reason]:
+        """A refusal takes a place in the ledger for good: only of what its sender is proved to have sent."""
+        is_proved = self._receiver.opener.check_origin(message)
+        return Arrived.unreadable, Opened(bytes(kept), b"", is_proved), reason
+
+    def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: Opened) -> int:
+        a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
+        row = Pending(
+            bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
+            ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,
+            app_key=a.app_key, reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
+            proved=entry.proved,
+            priority=level(a.priority),
+        )  # fmt: skip
+        event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
+            "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
+        ]  # fmt: skip
+        if entry.status is not Arrival.RECV and not row.order_key:
+            row.app_status = ungiven(row)  # R6; in an order only when their turn comes (F3)
+        if slot is not None:
+            unit.record(slot, entry)
+        else:
+            # Without the digest: a copy with other bytes of class 1 or 2 is a duplicate like any other.
+            unit.see(envelope.lk0, Recorded(entry.status, reason=entry.reason))
+        shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
+        shown = replace(shown, proved=entry.proved)
+        unit.insert_pending(row, Stored(encode_envelope(shown), payload))
+        unit.ledger.append(
+            LedgerLine(
+                self._at, Side.RECEIVER, event, ident, target, envelope.att, str(row.lk1 or ""), a.app_key, row.digest,
+                row.size, " ".join(entry.reason or ()),
+            )
+        )  # fmt: skip
+        if row.app_status is AppStatus.NEW and self._receiver.desk.claim_place(unit, row, envelope):
+            row.deliveries = 1
+            unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, Event.GIVEN, ident, target, row.deliveries))
+            delivery = Delivery(row.bref, shown, payload, redelivered=False, deliveries=1)
+            self._given.deliveries.append((row.target.user, delivery))
+        self._rows.append((row, row.app_status is AppStatus.NEW))
+        return row.bref
+
+    def committed(self) -> None:
+        for envelope, entry, bref in self._acks:
+            ack(self._core, self._receiver.platform, envelope, entry, bref, self._at)
+        for envelope, reason in self._disbelieved:
+            tell_disbelieved(self._core, envelope, reason, self._at)
+        self._core.count("received", len(self._rows))
+        for row, _ in self._rows:
+            self._receiver.recorded(row.bref)
+        self._receiver.desk.arrived(self._rows, self._given)
+        for stream, (floor, closed) in self._raised.items():
+            self._receiver.desk.unblocked(stream, floor, closed)
+
+
+def _as_opened(envelope: Envelope, opened: Opened) -> Envelope:
+    """The envelope as the application sees it: with the digest of what it gets, not the salted one that travelled."""
+    if not envelope.is_sealed:
+        return envelope
+    return replace(envelope, digest=opened.digest, session_key="")
+
+
+def _placed(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:
+    """Each message with its place in the ledger, None for those of class 1 and 2.
+
+    Neighbours are nearly always of one stream, whose key is then made once.
+    """
+    placed: list[tuple[Data, Slot | None]] = []
+    front, stream = None, None
+    for message in messages:
+        envelope = message.envelope
+        if not envelope.is_class3:
+            placed.append((message, None))
+            continue
+        lk0 = envelope.lk0
+        if stream is None or lk0[:5] != front:
+            front, stream = lk0[:5], InStreamKey(lk0.store, lk0.inc)
+        placed.append((message, Slot(stream, envelope.sid)))
+    return placed

@@ -1,0 +1,462 @@
+"""Sealing as the engine sees it: session keys for partners, opening, signing, believing. Implements the port.
+
+One for the life of a process, also when the engine is built anew: session keys live here, in memory. Keys and
+certificates come from a ``KeyHolder`` (the node fits ``semq.pki`` to it). On the hot path a message costs one pass of
+AES-GCM and one salted digest; public keys work once a session and once a packet of receipts.
+
+Partners have to prove what they say: documents by a seal or a signature, receipts, answers, floors and void markers by
+a signature. Otherwise a hub could end messages by itself, put documents of its own in their place, or have a receiver
+take what has not come for what will not come any more. ``Policy`` says whose word counts without.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from semq.clock import Clock
+from semq.engine.ports import Believed, CertificateNews, Opened, Seal
+from semq.engine.secrecy.binding import attested, bound, marked, sealed_as
+from semq.errors import SemqError
+from semq.seal.canonical import tagged
+from semq.seal.errors import (
+    CannotSeal,
+    NotSealed,
+    OriginUnproved,
+    ReceiptForged,
+    SealBroken,
+    SignatureWrong,
+    SignerGone,
+    SignerUnknown,
+)
+from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, verify
+from semq.seal.opened import OpenedKeys, unwrapped
+from semq.seal.origin import read_origin, write_origins
+from semq.seal.receipts import Statement, leaf, packet_message, read_signature, root, tree_message, write_signature
+from semq.seal.session import CHANCE_LENGTH, OVERHEAD, SECRET_LENGTH, Limits, SessionKey, wrapped_for
+from semq.seal.token import read_token
+from semq.store.rows import KeptKey
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Body, Data, Envelope, Function, Packet, Primitive
+from semq.umx_t.records import Receipt, Role, encode_records
+
+EVERYBODY = "*"
+SESSIONS_MAX = 10_000  # partners with a session key in memory
+WAITING_MAX = 10_000  # documents of unknown signers
+VERIFIED_MAX = 1024  # signatures over documents that are known to be good
+
+
+class KeyHolder(Protocol):
+    """Keys of this node, and the certificates of partners that it believes."""
+
+    @property
+    def signing(self) -> PrivateKey | None:
+        """The key of the active certificate; None while there is none."""
+
+    def own(self, key_id: str) -> PrivateKey | None:
+        """A key of this node, also one that is no longer shown but may still have to open something."""
+
+    def receiver(self, node: str) -> PublicKey | None:
+        """The key to wrap session keys for; None if no valid certificate of the node is known."""
+
+    def signer(self, node: str, key_id: str) -> PublicKey:
+        """The key with which a node signed. Raises SignerUnknown."""
+
+    def knows(self, node: str) -> bool:
+        """Whether a certificate of the node was ever believed."""
+
+    def introduction(self) -> tuple[str, ...]:
+        """Our certificates, PEM, the active one first."""
+
+    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+        """What the directory says of a partner's certificates; whether the key to wrap for has changed."""
+
+    def known(self, node: str) -> tuple[str, ...]:
+        """The certificates of a partner that are believed, PEM."""
+
+    def look_again(self) -> None:
+        """Believe of what is known only what is to be believed now."""
+
+    def news(self) -> list[CertificateNews]:
+        """Certificates of partners that were not known before, each told once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What has to be sealed, and whose word counts without a proof."""
+
+    required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
+    unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
+    unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
+    mixed: bool = False  #: so do those of every institution of which no certificate was ever known
+    limits: Limits = field(default_factory=Limits)
+    patience_s: float = 60.0  #: for the certificate of a signer to come, before a document is refused for want of it
+
+    def requires(self, node: Address) -> bool:
+        """Whether documents to and from a node have to be sealed."""
+        return node.id in self.required_with or EVERYBODY in self.required_with
+
+    def is_older(self, node: Address) -> bool:
+        """Whether a node signs in the form of an older version."""
+        return node.id in self.unsigned_floors_from
+
+
+class Session(Seal):
+    """A session key, ready for documents to one partner."""
+
+    def __init__(
+        self, key: SessionKey, kept: KeptKey, own: PrivateKey, receiver: PublicKey, draw: Callable[[int], bytes]
+    ) -> None:
+        self._draw = draw
+        self.key = key
+        self.own = own
+        self.receiver = receiver
+        self.kept: KeptKey | None = kept
+
+    def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
+        key, made = self.key, sealed_as(envelope)
+        sealed = replace(
+            envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(made.ident, digest)
+        )
+        return sealed, key.seal(payload, bound(sealed, made.place, key.id, len(payload)), self._draw(CHANCE_LENGTH))
+
+    def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
+        """Whether the next document needs another one: either side has another key, or the session key has ended."""
+        return self.own is not own or self.receiver is not receiver or self.key.is_over(now)
+
+    def noted(self) -> None:
+        self.kept = None
+
+
+class Sealing:
+    """Implements ``ports.Sealing`` and ``ports.Opener``."""
+
+    def __init__(
+        self, node: Address, keys: KeyHolder, clock: Clock, draw: Callable[[int], bytes], policy: Policy
+    ) -> None:
+        """``draw(n)`` gives n fresh octets of chance that nobody can guess."""
+        self.node = node
+        self._me = str(node)
+        self.keys = keys
+        self.policy = policy
+        self._clock = clock
+        self._draw = draw
+        self._sessions: dict[str, Session] = {}
+        self._opened = OpenedKeys(keys.own, keys.signer)
+        self._waiting: OrderedDict[str, float] = OrderedDict()  #: documents of unknown signers: since when
+        self._verified: OrderedDict[tuple[str, bytes, bytes], None] = (
+            OrderedDict()
+        )  #: keys, what was signed, signatures
+
+    # --- documents that leave
+    def seal_for(self, target: Address, attributes: Attributes) -> Session | None:
+        """The session for a document, or None if it travels in clear. Raises CannotSeal, HeaderUnfit."""
+        node = target.node
+        if attributes.user_headers and self.keys.signing is not None:
+            tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
+        if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
+            return None
+        name = str(node)
+        own, receiver, session = self.keys.signing, self.keys.receiver(name), self._sessions.get(name)
+        if receiver is None or own is None:
+            raise CannotSeal(target=name, certificate_here=own is not None)
+        if session is None or session.is_over(own, receiver, self._clock.monotonic()):
+            session = self._begin(name, own, receiver)
+        return session
+
+    def _begin(self, name: str, own: PrivateKey, receiver: PublicKey) -> Session:
+        if len(self._sessions) >= SESSIONS_MAX:
+            self._sessions.clear()
+        now = self._clock.monotonic()
+        key = SessionKey(self._draw(SECRET_LENGTH), own, str(self.node), receiver, name, now, self.policy.limits)
+        kept = KeptKey(key.id, name, key_id(own.public_key()), alg_of(own), key.keep(own, str(self.node)))
+        session = self._sessions[name] = Session(key, kept, own, receiver, self._draw)
+        return session
+
+    def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
+        """``new`` with the session key of a refused message, wrapped for the receiver's present key under our own.
+
+        None while nothing has changed of what it was refused for (``code``): the receiver's key, or ours.
+        """
+        receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
+        if receiver is None or own is None:
+            return None
+        refused, now = (
+            (read_token(envelope.session_key).signer, key_id(own.public_key()))
+            if code == SignerGone.code
+            else (envelope.key_id, key_id(receiver))
+        )
+        if refused == now:
+            return None
+        secret = self._secret(kept)
+        origin = sealed_as(envelope).place
+        again = replace(new, origin=origin, alg=alg_of(receiver), key_id=key_id(receiver), digest=envelope.digest)
+        resent = sealed_as(again).resent
+        text = wrapped_for(secret, own, str(self.node), receiver, str(envelope.target.node), resent)
+        return replace(again, session_key=text)
+
+    def salt(self, kept: KeptKey, ident: str) -> bytes:
+        """What hides the digest of one of our sealed messages; to be shown with a proof."""
+        return self._opened.get(kept.text, kept.alg, kept.key_id, str(self.node), str(self.node)).salt(ident)
+
+    def _secret(self, kept: KeptKey) -> bytes:
+        me = str(self.node)
+        return unwrapped(kept.text, kept.alg, kept.key_id, me, me, "", self.keys.own, self.keys.signer)
+
+    # --- documents that arrive
+    def open(self, envelope: Envelope, body: Body) -> Opened:
+        """The payload in clear, its digest, and whether the sender is proved by that.
+
+        Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: it cannot be taken. Raises SealBroken,
+        SignatureWrong, SignerUnknown: nothing that this copy says can be believed, so nothing is recorded of it.
+        """
+        source = envelope.lk0.node
+        if not envelope.is_sealed:
+            if envelope.attributes.encrypt or (source != self.node and self.policy.requires(source)):
+                raise NotSealed(source=str(source))
+            return Opened.in_clear(body)
+        if not envelope.attributes.encrypt:
+            raise SealBroken("The document is sealed and says that it is not.", lk0=envelope.ident)
+        made = sealed_as(envelope)
+        try:
+            opening = self._opened.get(
+                envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, made.resent
+            )
+        except SignerUnknown as error:
+            self._wait(made.ident, source, error)
+            raise
+        size = len(body) - OVERHEAD
+        payload = opening.open(body, bound(envelope, made.place, opening.id, size))
+        digest = sha256(payload).digest()
+        if opening.digest(made.ident, digest) != envelope.digest:
+            raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
+        return Opened(payload, digest, is_proved=True)
+
+    def _wait(self, ident: str, source: Address, error: SignerUnknown) -> None:
+        """Raise SignerGone if a signer's certificate has not come for so long that it will not, while others of its
+        node are known.
+
+        A new certificate can be overtaken by what it signed; one that was revoked does not come back.
+        """
+        now = self._clock.monotonic()
+        since = self._waiting.setdefault(ident, now)
+        if len(self._waiting) > WAITING_MAX:
+            self._waiting.popitem(last=False)
+        if now - since >= self.policy.patience_s and self.keys.receiver(str(source)) is not None:
+            raise SignerGone(f"Nobody vouches for key {error.facts['key_id']} any more.") from error
+
+    def check_origin(self, message: Data) -> bool:
+        """Whether the sender of a document is proved without opening it; False where its word counts without a proof.
+
+        Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerGone, and what ``open`` raises.
+        """
+        envelope = message.envelope
+        source = envelope.lk0.node
+        if source == self.node:
+            return True
+        if envelope.signature:
+            return self._check_signed(message, source)
+        if envelope.is_sealed and not (envelope.late or message.dropped):  # by an older version, which signs none
+            return self.open(envelope, message.body).is_proved
+        if self._must_sign(source):
+            raise OriginUnproved(lk0=envelope.ident)
+        return False
+
+    def _check_signed(self, message: Data, source: Address) -> bool:
+        envelope, name = message.envelope, str(source)
+        origin = read_origin(envelope.signature)
+        try:
+            key = self.keys.signer(name, origin.key_id)
+        except SignerUnknown as error:
+            if source.id in self.policy.unproved_from:
+                return False
+            self._wait(sealed_as(envelope).ident, source, error)
+            raise
+        if not envelope.late and message.size != origin.size:
+            raise SignatureWrong("The body is not as long as its sender says.", lk0=envelope.ident)
+        signed = origin.message(name, self._me, attested(envelope))
+        checked = origin.key_id, signed, origin.signature
+        if checked not in self._verified:
+            verify(key, origin.signature, signed)
+            self._verified[checked] = None
+            if len(self._verified) > VERIFIED_MAX:
+                self._verified.popitem(last=False)
+        return True
+
+    def takes_floor(self, source: Address) -> bool:
+        """Whether the floor in a message counts, which nothing authenticates."""
+        return self.policy.is_older(source) or not self._must_sign(source)
+
+    def check_marker(self, envelope: Envelope) -> bool:
+        """Whether the sender of a void marker is proved. Raises ReceiptForged, SignatureWrong, SignerUnknown."""
+        source = envelope.lk0.node
+        if envelope.signature:
+            name, signature = read_signature(envelope.signature)
+            verify(self.keys.signer(str(source), name), signature, marked(envelope))
+            return True
+        if not self.takes_floor(source):
+            raise ReceiptForged("The void marker is not signed.", lk0=envelope.ident)
+        return source == self.node
+
+    # --- what nodes say of messages
+    def _must_sign(self, source: Address) -> bool:
+        """Whether the word of a node counts only with a proof."""
+        if source == self.node:
+            return False
+        if self.policy.requires(source):
+            return True
+        if source.id in self.policy.unproved_from:
+            return False
+        return not self.policy.mixed or self.keys.knows(str(source))
+
+    def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
+        """Documents as they leave together for an institution: with our signature, if we have a key. Markers have one
+        already."""
+        key, node = self.keys.signing, target.node
+        if key is None or node == self.node:
+            return list(frames)
+        facts = [(attested(frame.envelope), len(frame.body)) for frame in frames if not frame.envelope.void]
+        signatures = iter(write_origins(key, self._me, str(node), facts))
+        return [
+            frame if frame.envelope.void
+            else replace(frame, envelope=replace(frame.envelope, signature=next(signatures)))
+            for frame in frames
+        ]  # fmt: skip
+
+    def signing_key(self) -> str:
+        """The id of the key of our active certificate; empty while there is none."""
+        own = self.keys.signing
+        return key_id(own.public_key()) if own is not None else ""
+
+    def is_outdated(self, envelope: Envelope) -> bool:
+        """Whether we have sealed a document under a key that is not our present one."""
+        own = self.signing_key()
+        return bool(own and envelope.session_key) and read_token(envelope.session_key).signer != own
+
+    def sign_marker(self, envelope: Envelope) -> Envelope:
+        """A void marker with our signature, if we have a key."""
+        key = self.keys.signing
+        if key is None or envelope.target.node == self.node:
+            return envelope
+        return replace(envelope, signature=write_signature(key, marked(envelope)))
+
+    def sign(self, packet: Packet) -> Packet:
+        """A packet with our signature, where it needs one and we have a key."""
+        key = self.keys.signing
+        if key is None or not _is_testimony(packet) or packet.target.node == self.node:
+            return packet
+        if _is_receipts(packet):
+            _, message = _tree(packet, is_older=self.policy.is_older(packet.target.node))
+            return replace(packet, signature=write_signature(key, message))
+        body = encode_records(packet.records)
+        return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
+
+    def believe(self, packet: Packet) -> Believed | None:
+        """Check who said it; what can be shown to others, if it can. Raises ReceiptForged, SignatureWrong,
+        SignerUnknown."""
+        source = packet.source.node
+        if not _is_testimony(packet) or source == self.node:
+            return None
+        is_older = self.policy.is_older(source)
+        if not packet.signature:
+            if self._must_sign(source) and not (is_older and _is_noted(packet)):
+                raise ReceiptForged("It is not signed.", source=str(source))
+            return None
+        name, signature = read_signature(packet.signature)
+        key = self.keys.signer(str(source), name)
+        if not _is_receipts(packet):
+            verify(key, signature, _message(packet, bytes(packet.body) or encode_records(packet.records)))
+            return Believed(packet.signature, b"", binds_place=not is_older)
+        leaves, message = _tree(packet, is_older=False)
+        try:
+            verify(key, signature, message)
+        except SignatureWrong:
+            if not is_older:
+                raise
+            leaves, message = _tree(packet, is_older=True)
+            verify(key, signature, message)
+            return Believed(packet.signature, b"".join(leaves), binds_place=False)
+        return Believed(packet.signature, b"".join(leaves))
+
+    # --- certificates
+    def introduction(self) -> tuple[str, ...]:
+        """Our certificates, for the directory."""
+        return self.keys.introduction()
+
+    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+        """News of the directory; True if the key to wrap for has changed."""
+        before = self.keys.known(node)
+        try:
+            changed = self.keys.heard(node, certificates)
+        except SemqError:
+            return False
+        if self.keys.known(node) != before:
+            self._forget()
+        return changed
+
+    def news(self) -> list[CertificateNews]:
+        """Certificates of partners that were not known before, each told once."""
+        return self.keys.news()
+
+    def look_again(self) -> None:
+        """Other authorities are believed: partners' certificates are looked at anew."""
+        self.keys.look_again()
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was found good under the certificates that were known is checked anew."""
+        self._opened.forget()
+        self._verified.clear()
+
+    def known(self, node: str) -> tuple[str, ...] | None:
+        """What to keep of a partner's certificates; None if there never was one."""
+        return self.keys.known(node) if self.keys.knows(node) else None
+
+    def session_of(self, envelope: Envelope) -> bytes:
+        """The name of the session key of a sealed message. Raises SealMalformed."""
+        return read_token(envelope.session_key).session_id
+
+
+def _is_receipts(packet: Packet) -> bool:
+    """Whether a packet holds Ack2: each of them is to be proved alone."""
+    return packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION
+
+
+def _is_noted(packet: Packet) -> bool:
+    """Whether a packet holds ReAck2, and floors with it."""
+    return packet.function is Function.RECEIPTS and packet.primitive is Primitive.RESPONSE
+
+
+def _is_testimony(packet: Packet) -> bool:
+    """Whether a packet between institutions can end a message at its sender (Ack2, answers, inquiries of role R), or
+    tell its receiver what will not come any more (ReAck2 with its floors)."""
+    match packet.function, packet.primitive:
+        case Function.RECEIPTS, _:
+            return bool(packet.records)
+        case Function.INQUIRIES, Primitive.CONFIRMATION:
+            return True
+        case Function.INQUIRIES, Primitive.REQUEST:
+            return any(record.role is Role.R for record in packet.records)
+    return False
+
+
+def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
+    """The leaves of a packet of receipts, and what is signed of it; an older version binds no place in its leaves."""
+    receiver, sender = str(packet.source.node), str(packet.target.node)
+    leaves = [leaf(statement_of(receiver, "" if is_older else sender, record)) for record in packet.records]
+    return leaves, tree_message(receiver, sender, len(leaves), root(leaves))
+
+
+def statement_of(receiver: str, sender: str, record: Receipt) -> Statement:
+    """What an 810 record states to ``sender``; version 1 of the statement if that is empty."""
+    status = record.status.value if record.status is not None else ""
+    reason = "\n".join(record.reason or ())
+    return Statement(receiver, record.ident, status, record.digest, record.at, reason, sender, record.sid)
+
+
+def _message(packet: Packet, body: bytes) -> bytes:
+    kind = f"{packet.function.value}.{packet.primitive.value}"
+    return packet_message(str(packet.source.node), str(packet.target.node), kind, body)

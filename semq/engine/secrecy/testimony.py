@@ -1,0 +1,133 @@
+"""The one door for packets at a local node: who may say what, to whom, in which session, and about whose message.
+
+The hub at the other end of the link is the only one whose name the session proves. Whatever else it hands over is
+somebody's word in a packet: held here against its addressee (this node), its speaker (the hub itself, or another
+institution, never this node) and the message that it is about, before its signature is looked at (``sealing``) and
+before anything is done with it. ``KINDS`` has a row for each record. Called by ``local_engine``; the hub's own door is
+``hub.speakers``.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, NamedTuple
+
+from semq.engine.errors import NotYours
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt, Role
+
+Placed = list[tuple[int, Any]]  # records that may be heard, with their places in the packet: signatures name those
+
+
+class Speaker(Enum):
+    """Who says something."""
+
+    HUB = "the platform of this session"
+    NODE = "another institution"
+
+
+class About(Enum):
+    """Whose message it is about."""
+
+    OURS = "one of this node"
+    THEIRS = "one of the speaker"
+    ANY = "anybody's: looked at where the row is known"
+
+
+class Kind(NamedTuple):
+    """A kind of record."""
+
+    name: str
+    speaker: Speaker
+    about: About
+
+
+ACK2 = Kind("an Ack2", Speaker.NODE, About.OURS)
+NOTE = Kind("a note of forwarding, custody or refusal", Speaker.HUB, About.OURS)
+REACK2 = Kind("a ReAck2", Speaker.NODE, About.THEIRS)
+REACK = Kind("a ReAck", Speaker.HUB, About.ANY)
+ASKED_BY_SENDER = Kind("an inquiry of a sender", Speaker.NODE, About.THEIRS)
+ASKED_BY_HUB = Kind("an inquiry of the platform", Speaker.HUB, About.ANY)
+ASKED_BY_RECEIVER = Kind("an inquiry of a receiver", Speaker.NODE, About.OURS)
+TOLD_BY_RECEIVER = Kind("the answer of a receiver", Speaker.NODE, About.OURS)
+TOLD_BY_HUB = Kind("the answer of the platform", Speaker.HUB, About.OURS)
+PRESENCE = Kind("a presence", Speaker.HUB, About.ANY)
+HUB_ANSWERS = frozenset({Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL})
+
+
+def _receipt(record: Receipt) -> Kind | None:
+    if record.flag is not None:
+        return NOTE if record.ack_flag is None else None
+    return ACK2 if record.ack_flag is AckFlag.END_TO_END else None
+
+
+def _receipt_noted(record: Receipt) -> Kind | None:
+    if record.flag is not None:
+        return None
+    return {AckFlag.END_TO_END: REACK2, AckFlag.TRANSPORT: REACK}.get(record.ack_flag) if record.ack_flag else None
+
+
+def _inquiry(record: Inquiry) -> Kind | None:
+    return {Role.S: ASKED_BY_SENDER, Role.R: ASKED_BY_RECEIVER}.get(record.role or Role.P, ASKED_BY_HUB)
+
+
+def _answer(record: Inquiry) -> Kind | None:
+    return TOLD_BY_HUB if record.graded in HUB_ANSWERS else TOLD_BY_RECEIVER
+
+
+def _presence(record: Presence) -> Kind | None:
+    return PRESENCE
+
+
+# Which kind a record of a packet is; None: no such thing is said to a local node.
+KINDS: dict[tuple[Function, Primitive], Callable[[Any], Kind | None]] = {
+    (Function.RECEIPTS, Primitive.INDICATION): _receipt,
+    (Function.RECEIPTS, Primitive.RESPONSE): _receipt_noted,
+    (Function.INQUIRIES, Primitive.REQUEST): _inquiry,
+    (Function.INQUIRIES, Primitive.CONFIRMATION): _answer,
+    (Function.PRESENCE, Primitive.INDICATION): _presence,
+}
+
+
+def check_packet(packet: Packet, peer: Address, here: Address) -> None:
+    """Whether a packet that came in the session with ``peer`` may be meant for ``here``. Raises NotYours.
+
+    ``peer`` is this node itself for what never leaves it.
+    """
+    source, target = packet.source.node, packet.target.node
+    if target != here:
+        raise NotYours("A packet is addressed to another node.", source=str(source), target=str(target))
+    if (source == here) is not (peer == here):
+        raise NotYours("A packet comes in this node's own name.", source=str(source), peer=str(peer))
+
+
+def heard(packet: Packet, peer: Address, here: Address) -> tuple[Placed, list[tuple[str, str]]]:
+    """The records that may be heard; of the others the message that each names, and what is wrong."""
+    kind_of = KINDS.get((packet.function, packet.primitive))
+    source = packet.source.node
+    speaker = Speaker.HUB if source == peer != here else Speaker.NODE
+    names = {About.OURS: f"{here}.", About.THEIRS: f"{source}."}
+    placed: Placed = []
+    faults: list[tuple[str, str]] = []
+    for place, record in enumerate(packet.records):
+        fault = _fault(kind_of(record) if kind_of else None, speaker, names, record)
+        if fault:
+            faults.append((str(getattr(record, "ident", "")), fault))
+        else:
+            placed.append((place, record))
+    return placed, faults
+
+
+def _fault(kind: Kind | None, speaker: Speaker, names: dict[About, str], record: Any) -> str:
+    if kind is None:
+        return "No such thing is said to a local node."
+    if kind.speaker is not speaker:
+        return f"Only {kind.speaker.value} says {kind.name.split(' ', 1)[1]}."
+    if kind.about is not About.ANY and not record.ident.startswith(names[kind.about]):
+        return f"{kind.name[0].upper()}{kind.name[1:]} names a message that is not {kind.about.value}."
+    return ""
+
+
+def records_of(placed: Iterable[tuple[int, Any]]) -> list[Any]:
+    """The records alone."""
+    return [record for _, record in placed]

@@ -1,0 +1,13 @@
+"""The sender's side of the protocol (PROTOCOL.md section 5.1), in the order of a document's life.
+
+| module         | subject                                                                |
+|----------------|------------------------------------------------------------------------|
+| submission     | S1: documents become rows of tb_0031                                   |
+| positions      | places in a stream                                                     |
+| lanes          | rows on their way out, one lane per destination                        |
+| receipts       | claims rows for the link; receipts and answers heard about them        |
+| outbound       | the row of a message: the one door for all news of it                  |
+| refused_copies | refusals by an operator of the hub (S15)                               |
+| disbelief      | copies that their receiver cannot believe any more (S16)               |
+| resealing      | documents refused for want of a key, sealed and sent again             |
+"""

@@ -1,0 +1,497 @@
+"""The sender: claims its rows for the link, and hears receipts and answers about them (PROTOCOL.md section 5.1)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from semq.engine.bodies import decode_envelope
+from semq.engine.core import Core, Step
+from semq.engine.errors import Cancelled, Mismatch, NotYours, Returned, UnknownTarget
+from semq.engine.ports import Believed, Link
+from semq.engine.sender.disbelief import Disbelief, is_put_off, is_unbelieved, unbelieved
+from semq.engine.sender.lanes import Lane, Pump
+from semq.engine.sender.outbound import NEWS, Effects, OutboundRows, is_open
+from semq.engine.sender.refused_copies import news_of, says_returned
+from semq.engine.sender.resealing import REFUSALS
+from semq.errors import SemqError
+from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
+from semq.store.unit import StreamsTo, Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Envelope, Function, Primitive
+from semq.umx_t.grids import Heard
+from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.status import Arrival, SaveFwd, SendStatus
+
+NOBODY_KNOWS = "The platform knows no such target any more: nobody can tell whether it had arrived."
+NO_TARGET = f"Cancelled. {NOBODY_KNOWS}"
+# Notes of the platform, as news; each must name the attempt that it speaks of.
+NOTES = {
+    Note.FORWARDED: Heard.fwd,
+    Note.FORWARD_FAILED: Heard.fwd_failed,
+    Note.DISCARDED: Heard.discarded,
+}
+# The same of what was sent without a row (@Ack2=0), as events.
+UNKEPT_TOLD = {Note.FORWARDED: "forwarded", Note.STORED: "stored"}
+ENDINGS = {
+    Answer.RECV: Arrival.RECV,
+    Answer.REJ: Arrival.REJ,
+    Answer.VOID: Arrival.VOID,
+    Answer.SETTLED: Arrival.SETTLED,
+}
+
+
+class Sender:
+    """Own rows on their way out, and everything that is heard about them."""
+
+    def __init__(
+        self, core: Core, rows: OutboundRows, sent: Callable[[int], None], loop: Callable[[list[Data]], None]
+    ) -> None:
+        self.core = core
+        self.loop = loop  #: takes messages that are addressed to this very node
+        self.rows = rows
+        self.link: Link | None = None
+        self.refused_key: Callable[[str], None] = lambda dest: None  #: a receiver had no key for a session key
+        self.sign_marker: Callable[[Envelope], Envelope] = lambda envelope: envelope
+        self.sign_documents: Callable[[Address, list[Data]], list[Data]] = lambda target, frames: frames
+        self.is_outdated: Callable[[Envelope], bool] = lambda envelope: False  #: sealed under another key of ours
+        self.signing_key: Callable[[], str] = str  #: the id of our present key
+        self.platform: Address | None = None  #: where the last link led: still the hub when it is down
+        self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
+        self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
+        self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
+        self.disbelieved: dict[int, Disbelief] = {}
+        self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
+        rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent, rows.left)
+
+    # --- the way out
+    def _room(self, lane: Lane) -> int:
+        free = self.core.settings.flight - len(lane.flight)
+        if lane.dest == str(self.core.address):
+            return free
+        return min(self.link.room, free) if self.link is not None else 0
+
+    def _may_claim(self, row: Outbound) -> bool:
+        return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
+
+    def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+        """S2: SS_SENT and the attempt are committed, then the message leaves."""
+        effects = Effects(self.core.now_ms())
+        row.att += 1
+        self.rows.hear(unit, row, Heard.claim, effects, detail="again" if row.att > 1 else " ")
+        events.extend(effects.events)
+        if row.ss_status is not SendStatus.SS_SENT:
+            row.att -= 1
+            return None
+        if row.save_fwd is SaveFwd.STORE and not row.ack2:
+            unit.delete_outbound(row)
+        floor = self.rows.floor(row).value if row.sid >= 0 else 0
+        envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
+        return Data(self.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
+
+    def _send(self, dest: str, frames: list[Data]) -> None:
+        if dest == str(self.core.address):
+            self.loop(frames)
+        elif self.link is not None and frames:
+            for frame in self.sign_documents(frames[0].envelope.target, frames):
+                self.link.send(frame)
+
+    def reaches(self, dest: Address) -> bool:
+        """Whether anything can be sent towards a node now."""
+        return self.link is not None or dest == self.core.address
+
+    # --- what is heard
+    def hear_receipts(
+        self, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None = None
+    ) -> None:
+        """Ack2 from receivers, with their places in a signed packet; notes and refusals from the platform."""
+        # A hint that a message was forwarded is mostly followed by its Ack2, and may share that commit.
+        is_hint = all(record.flag is Note.FORWARDED for _, record in placed)
+        self.core.post(_HearReceipts(self, source, placed, believed), later=is_hint)
+
+    def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
+        """Answers to our inquiries, from receivers and the platform."""
+        self.core.post(_HearAnswers(self, source, records, believed))
+
+    def hear_inquiries(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
+        """Role R: the receiver has it; whatever the state of our row, that settles it (PROTOCOL.md section 4)."""
+        self.core.post(_HearRoleR(self, source, records, believed))
+
+    def forget(self, row: Outbound) -> None:
+        """A row has ended: nothing volatile is kept about it."""
+        for volatile in (self.nonces, self.asked, self.unanswered, self.disbelieved, self.away_since):
+            volatile.pop(row.object_id, None)
+
+
+class _OwnRows(Step):
+    """Work on our own rows, found by the LK0 in each record; unreadable and foreign ones are violations."""
+
+    def __init__(self, sender: Sender, source: Address, believed: Believed | None) -> None:
+        super().__init__()
+        self._sender = sender
+        self._core = sender.core
+        self._source = source
+        self._believed = believed
+        self._bad: list[tuple[str, SemqError]] = []
+
+    def _find(self, ident: str) -> LK0 | None:
+        """The locator of a record about one of our rows; None (and a violation) if it cannot be ours."""
+        try:
+            lk0 = parse_lk0(ident)
+            if lk0.store != self._core.home:
+                raise NotYours(
+                    "A record names a message that was not accepted here.", lk0=ident, peer=str(self._source)
+                )
+        except SemqError as error:
+            self._bad.append((ident, error))
+            return None
+        self.needs.outbound.add(lk0.object_id)
+        return lk0
+
+    def _begin(self, unit: Unit) -> None:
+        self._effects = Effects(self._core.now_ms())
+        for ident, error in self._bad:
+            self._core.violation(unit, Side.SENDER, error, ident, str(self._source))
+
+    def _row(self, unit: Unit, lk0: LK0) -> Outbound | None:
+        """The row of a message, if it is still here and the very same (rule R6)."""
+        row = unit.outbound.get(lk0.object_id)
+        return row if row is not None and row.lk0 == lk0 else None
+
+    def _is_target(self, unit: Unit, row: Outbound | None, lk0: LK0) -> bool:
+        """Only the receiver may speak about the arrival of a message."""
+        if row is None or row.target.node == self._source:
+            return True
+        error = NotYours(lk0=str(lk0), peer=str(self._source), target=str(row.target))
+        self._core.violation(unit, Side.SENDER, error, str(lk0), str(self._source))
+        return False
+
+    def _is_placed(self, unit: Unit, row: Outbound | None, sid: int) -> bool:
+        """Whether the receiver speaks of the position that this message has: what it has signed about another one was
+        asked of it, or shown to it, under this message's name."""
+        if row is None or row.sid == sid or (sid < 0 and (self._believed is None or not self._believed.binds_place)):
+            return True
+        error = NotYours(
+            "The receiver speaks of another position.", lk0=str(row.lk0), peer=str(self._source), sid=sid, ours=row.sid
+        )
+        self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+        return False
+
+    def _is_same(self, unit: Unit, row: Outbound | None, ending: Arrival, digest: str) -> bool:
+        """Whether the receiver has the document that we sent, and not one that somebody put in its place."""
+        if row is None or not is_open(row) or ending is not Arrival.RECV or not digest or not row.digest:
+            return True
+        if digest == row.digest.hex():
+            return True
+        error = Mismatch("The receiver has other bytes.", lk0=str(row.lk0), sent=row.digest.hex(), there=digest)
+        self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+        return False
+
+    def _is_platform(self, unit: Unit, row: Outbound) -> bool:
+        """Only the platform may speak of custody and forwarding."""
+        if self._sender.platform == self._source:
+            return True
+        error = NotYours("Not the platform, yet it speaks as one.", lk0=str(row.lk0), peer=str(self._source))
+        self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+        return False
+
+    def _hear(self, unit: Unit, row: Outbound, news: Heard, detail: str = "", reason: Reason | None = None) -> None:
+        try:
+            self._sender.rows.hear(unit, row, news, self._effects, detail, reason)
+        except SemqError as error:
+            self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+
+    def committed(self) -> None:
+        for end in self._effects.settled:
+            self._sender.forget(end.row)
+        self._sender.rows.apply(self._effects)
+        refused = {end.row.dest for end in self._effects.settled if end.code in REFUSALS}
+        for dest in refused:
+            self._sender.refused_key(dest)
+
+
+class _ReAck2(_OwnRows):
+    """Work that is answered with ReAck2: it carries the floors of the streams to the asker (rules R16, R25)."""
+
+    def __init__(self, sender: Sender, source: Address, believed: Believed | None) -> None:
+        super().__init__(sender, source, believed)
+        self._streams = StreamsTo(str(source))
+        self.needs.queries.add(self._streams)
+
+    def _begin(self, unit: Unit) -> None:
+        super()._begin(unit)
+        self._replies: list[tuple[LK0, int, Pos | None]] = []
+        self._next = {stream.key: stream.next_sid for stream in unit.found.get(self._streams, ())}
+        self._next |= {
+            key: stream.next_sid for key, stream in unit.out_streams.items() if key.dest == str(self._source)
+        }
+
+    def _reply(self) -> None:
+        told: set[int] = set()
+        for lk0, bref, prev in self._replies:
+            floors = {}
+            for inc in {lk0.inc} | ({prev.inc} if prev else set()):
+                if inc not in told:
+                    told.add(inc)
+                    floors[f"{inc:x}"] = self._floor(inc)
+            receipt = Receipt(
+                src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id,
+                dest_ref_id=bref, ack_flag=AckFlag.END_TO_END, ident=str(lk0), floors=floors or None,
+            )  # fmt: skip
+            self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+
+    def _floor(self, inc: int) -> tuple[int, int | None]:
+        """Return the floor of one of our streams and where it was closed, or (0, 0) for an unknown one (break F6)."""
+        key = OutStreamKey(str(self._source), inc)
+        floor = self._sender.rows.floors.get(key)
+        if inc == self._core.inc:
+            return (floor.value if floor else 0), None
+        next_sid = self._next.get(key)
+        if next_sid is None:
+            return 0, 0
+        return (floor.value if floor else next_sid), next_sid
+
+
+class _HearReceipts(_ReAck2):
+    def __init__(
+        self, sender: Sender, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None
+    ) -> None:
+        super().__init__(sender, source, believed)
+        self._records = [(place, lk0, record) for place, record in placed if (lk0 := self._find(record.ident))]
+        self.needs.bodies |= {
+            lk0.object_id for _, lk0, record in self._records if record.flag is Note.REFUSED or is_unbelieved(record)
+        }
+
+    def decide(self, unit: Unit) -> None:
+        self._begin(unit)
+        self._receipts: KeptReceipts | None = None
+        self._noted: list[tuple[LK0, LK1]] = []
+        self._told_unkept: list[int] = []
+        for place, lk0, record in self._records:
+            row = self._row(unit, lk0)
+            if record.ack_flag is AckFlag.END_TO_END:
+                self._ack2(unit, row, lk0, record, place)
+            elif record.flag is Note.REFUSED and record.lk1 is not None:
+                self._returned(unit, row, lk0, record, LK1(*record.lk1))
+            elif row is not None and record.flag is not None:
+                self._note(unit, row, record)
+            elif row is None and record.flag is not None:
+                self._tell_unkept(unit, lk0, record.flag)
+
+    def _ack2(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, place: int) -> None:
+        ending = ENDINGS.get(record.status) if record.status else None
+        if not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
+            return
+        if row is not None and is_unbelieved(record):
+            unbelieved(self, unit, row, record)
+        if ending is None or not self._is_same(unit, row, ending, record.digest):
+            return
+        if row is not None:
+            detail = self._keep(unit, record, place) if is_open(row) and ending is Arrival.RECV else ""
+            self._hear(unit, row, NEWS[ending], detail, reason=record.reason if ending is Arrival.REJ else None)
+        if row is None or row.save_fwd is SaveFwd.MUST:
+            self._replies.append((lk0, record.dest_ref_id, None))
+
+    def _keep(self, unit: Unit, record: Receipt, place: int) -> str:
+        """Keep the signature of the packet once; the ledger line says where in it this receipt stands."""
+        if self._believed is None:
+            return ""
+        if self._receipts is None:
+            believed = self._believed
+            self._receipts = KeptReceipts(self._core.new_id(), str(self._source), believed.signature, believed.leaves)
+            unit.rare.append(self._receipts)
+        bound = f" sid {record.sid}" if self._believed.binds_place else ""
+        return f"receipt {self._receipts.number} place {place}{bound} stated at {record.at}"
+
+    def _note(self, unit: Unit, row: Outbound, record: Receipt) -> None:
+        if not self._is_platform(unit, row):
+            return
+        if record.flag is Note.STORED:
+            if record.lk1 is not None:
+                custody(self, unit, row, LK1(*record.lk1), record.void)
+        elif record.flag is Note.REFUSED:
+            self._refused(unit, row, record, record.reason or (UnknownTarget.code, "refused by the platform"))
+        elif record.flag is not None and record.att == row.att:
+            self._hear(unit, row, NOTES[record.flag], reason=record.reason)
+
+    def _tell_unkept(self, unit: Unit, lk0: LK0, flag: Note) -> None:
+        """Tell what the platform did with a document that left no row; once, and only in this life of the process."""
+        kind, rows = UNKEPT_TOLD.get(flag), self._sender.rows
+        row = rows.unkept.get(lk0.object_id)
+        if kind is not None and row is not None and row.lk0 == lk0 and self._is_platform(unit, row):
+            self._told_unkept.append(lk0.object_id)
+            self._core.tell(unit, kind, row, self._effects.events, self._effects.at)
+
+    def _returned(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
+        """S15: always answered, also when the row is gone, so that the platform may forget its copy."""
+        if row is not None:
+            if not self._is_platform(unit, row):
+                return
+            news = news_of(row, record)
+            if news is not None:
+                reason = record.reason or (Returned.code, "refused at the platform")
+                self._hear(unit, row, news, detail=" ".join(reason), reason=reason)
+        self._noted.append((lk0, lk1))
+
+    def _refused(self, unit: Unit, row: Outbound, record: Receipt, reason: Reason) -> None:
+        """Section 18: the refusal ends the only copy ever sent; before a later one an earlier may have arrived.
+
+        Then only the receiver can tell. So too in an order: what follows waits for a marker in its place (break F3).
+        Where there is no receiver to take the marker, what a person has cancelled ends UNKNOWN, which no record of a
+        target that comes back can contradict.
+        """
+        is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker has an attempt of its own when it is sent
+        if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
+            self._hear(unit, row, Heard.give_up, reason=no_target(row))
+        elif record.att != row.att or row.void:
+            unit.ledger.append(self._core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
+        elif self._is_only_copy(row, reason):
+            self._hear(unit, row, Heard.refused, reason=reason)
+        elif row.has_payload:
+            self._hear(unit, row, Heard.refused_again, reason=reason)
+
+    def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
+        """Whether the refused copy is the first that ever left, and nothing in an order waits for its place.
+
+        A row of an earlier life may have been put back by a backup, after it was sent: its attempts prove nothing.
+        What has no receiver cannot have been recorded by it; classes 1 and 2 have no markers that could race.
+        """
+        if row.att != 1:
+            return False
+        if row.save_fwd is not SaveFwd.MUST or reason[0] == UnknownTarget.code:
+            return True
+        return row.lk0.inc == self._core.inc and not row.order_key
+
+    def committed(self) -> None:
+        super().committed()
+        self._reply()
+        for object_id in self._told_unkept:
+            self._sender.rows.unkept.pop(object_id, None)
+        for lk0, lk1 in self._noted:
+            receipt = Receipt(
+                src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id,
+                ack_flag=AckFlag.TRANSPORT, ident=str(lk0),
+            )  # fmt: skip
+            self._core.mail.add(self._source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+
+
+def no_target(row: Outbound) -> Reason:
+    """Why a message that a person has given up ends UNKNOWN."""
+    if row.reason is not None and says_returned(row.reason):
+        return row.reason[0], f"{row.reason[1]}. {NOBODY_KNOWS}"
+    return UnknownTarget.code, NO_TARGET
+
+
+def is_given_up(row: Outbound) -> bool:
+    """Whether a person here or at the platform has given a message up, and its marker is on the way."""
+    cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, Returned.code)
+    return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
+
+
+def custody(work: _OwnRows, unit: Unit, row: Outbound, lk1: LK1, void: bool) -> None:
+    """S4: a platform store holds a copy; that of the payload is no news for a row that has become a void marker."""
+    if row.void and not void:
+        return
+    before = row.ss_status
+    if row.outcome is None and row.custodian != lk1:
+        row.custodian = lk1
+        unit.change_outbound(row, before)
+    work._sender.away_since.pop(row.object_id, None)
+    work._hear(unit, row, Heard.save, detail=f"copy {lk1}")
+
+
+class _HearAnswers(_OwnRows):
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry], believed: Believed | None) -> None:
+        super().__init__(sender, source, believed)
+        self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
+        self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.graded is Answer.NOT}
+
+    def decide(self, unit: Unit) -> None:
+        self._begin(unit)
+        for lk0, record in self._records:
+            row = self._row(unit, lk0)
+            if row is not None and (answer := record.graded) is not None:
+                self._sender.asked.pop(row.object_id, None)
+                self._answer(unit, row, lk0, record, answer)
+
+    def _answer(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
+        if answer in ENDINGS:
+            ending = ENDINGS[answer]
+            if not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
+                return
+            if self._is_same(unit, row, ending, record.digest):
+                self._hear(unit, row, NEWS[ending], reason=record.reason)
+            elif self._believed and row.has_payload and record.nonce == self._sender.nonces.get(row.object_id):
+                # Sent again, proved: what stands in its place without a proof gives way to it.
+                self._hear(unit, row, Heard.not_here, "the receiver has other bytes in its place")
+        elif answer is Answer.CUSTODY:
+            if record.lk1 is not None and self._is_platform(unit, row):
+                custody(self, unit, row, LK1(*record.lk1), record.void)
+        elif record.nonce == self._sender.nonces.get(row.object_id):
+            self._no(unit, row, lk0, record, answer)
+
+    def _no(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
+        """A negative answer: it counts only from who may give it, and only for the last inquiry (rule R28)."""
+        if row.save_fwd is not SaveFwd.MUST:
+            self._count_silence(unit, row)
+        elif answer is Answer.NOT:
+            is_meant = self._is_target(unit, row, lk0) and self._is_placed(unit, row, record.sid)
+            if is_meant and not is_put_off(self._sender, row):
+                self._hear(unit, row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
+        elif not self._is_platform(unit, row):
+            return
+        elif answer is Answer.GONE:
+            if record.lk1 is not None and row.custodian == LK1(*record.lk1):
+                self._hear(unit, row, Heard.gone)
+        elif answer is Answer.UNAVAIL:
+            self._unavailable(unit, row)
+        elif answer is Answer.OFFLINE and (row.has_payload or row.void):
+            self._hear(unit, row, Heard.offline, "OFFLINE")
+
+    def _unavailable(self, unit: Unit, row: Outbound) -> None:
+        """S7: only after T_cust, and only while we could send the payload again (rule R27)."""
+        since = self._sender.away_since.setdefault(row.object_id, self._core.now())
+        if self._core.now() - since >= self._core.settings.custody_silence_s and (row.has_payload or row.void):
+            self._hear(unit, row, Heard.unavail)
+
+    def _count_silence(self, unit: Unit, row: Outbound) -> None:
+        count = self._sender.unanswered.get(row.object_id, 0) + 1
+        self._sender.unanswered[row.object_id] = count
+        if count >= self._core.settings.give_up_after:
+            self._hear(unit, row, Heard.give_up, f"{count} inquiries")
+
+
+class _HearRoleR(_ReAck2):
+    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry], believed: Believed | None) -> None:
+        super().__init__(sender, source, believed)
+        self._records = []
+        for record in records:
+            lk0 = self._find(record.ident)
+            prev = self._prev(record)
+            if lk0 is not None and record.role is Role.R:
+                self._records.append((lk0, record, prev))
+
+    def _prev(self, record: Inquiry) -> Pos | None:
+        try:
+            return parse_pos(record.prev) if record.prev else None
+        except SemqError as error:
+            self._bad.append((record.ident, error))
+            return None
+
+    def decide(self, unit: Unit) -> None:
+        self._begin(unit)
+        for lk0, record, prev in self._records:
+            row = self._row(unit, lk0)
+            ending = ENDINGS.get(record.status) if record.status else None
+            if ending is None or not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
+                continue
+            if not self._is_same(unit, row, ending, record.digest):
+                continue
+            if row is not None:
+                self._hear(unit, row, NEWS[ending], reason=record.reason)
+            self._replies.append((lk0, record.dest_ref_id, prev))
+
+    def committed(self) -> None:
+        super().committed()
+        self._reply()

@@ -1,0 +1,31 @@
+"""What a sender makes of a refusal by an operator of the platform (PROTOCOL.md S15): the copy in custody is given up.
+
+Called by ``receipts``, which answers each that it is noted. A void marker then asks the receiver's ledger, whatever the
+platform says of the copy: a store of the platform that is put back to a backup may deliver afterwards what had never
+left it before. Where there is no receiver that could answer, a marker that is refused too ends UNKNOWN, which no
+record can contradict; so do classes 1 and 2, which leave no markers.
+"""
+
+from semq.engine.errors import Returned
+from semq.store.rows import Outbound, Reason
+from semq.umx_t.grids import Heard
+from semq.umx_t.records import Receipt
+from semq.umx_t.status import Outcome
+
+
+def news_of(row: Outbound, record: Receipt) -> Heard | None:
+    """What the refusal of a copy is for its row; None: nothing, the row has become a marker since."""
+    if row.void:
+        return Heard.returned_marker if record.void else None
+    return Heard.returned
+
+
+def says_returned(reason: Reason | None) -> bool:
+    """Whether an operator of the platform has refused a message."""
+    return reason is not None and reason[0] == Returned.code
+
+
+def is_kept(row: Outbound) -> bool:
+    """Whether a row that has ended waits for a person: what was refused may be wanted all the same."""
+    gave_up = row.outcome is Outcome.UNKNOWN and says_returned(row.reason) and row.has_payload
+    return row.outcome is Outcome.REJECTED or gave_up

@@ -1,0 +1,321 @@
+"""S1: documents become rows. Everything handed over together is committed together (PROTOCOL.md sections 5.1 and 14).
+
+When the link is up and nothing waits before it, a document is accepted and marked SS_SENT in one commit and sent after
+it: S1 and S2 in one transaction, which the order of both rules allows, since the send still follows the commit (rule
+R8).
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
+
+from semq.engine import errors
+from semq.engine.agreements import check
+from semq.engine.bodies import encode_envelope
+from semq.engine.core import Core, Step
+from semq.engine.partners import Partners
+from semq.engine.ports import Accepted, Seal, Sealing, Submission
+from semq.engine.secrecy.binding import session_name
+from semq.engine.sender.lanes import Lane
+from semq.engine.sender.outbound import OutboundRows
+from semq.engine.sender.positions import take_position
+from semq.engine.tracks import level
+from semq.errors import SemqError, Unavailable
+from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
+from semq.store.unit import Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Body, Data, Envelope
+from semq.umx_t.floor import Floor
+from semq.umx_t.headers import check_combination
+from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
+
+
+class Accepting:
+    """The door for documents of this institution's applications."""
+
+    def __init__(self, core: Core, rows: OutboundRows, partners: Partners, sealing: Sealing) -> None:
+        self.core = core
+        self.rows = rows
+        self.partners = partners
+        self.sealing = sealing
+        self.stopping = False
+
+    def submit(self, submissions: Sequence[Submission]) -> None:
+        """Check each document and commit all that pass, together; each hears through its own ``done`` or ``failed``."""
+        good: list[Submission] = []
+        faults: dict[int, SemqError] = {}
+        for submission in submissions:
+            try:
+                self._check(submission)
+                fault = self._fault(submission)
+            except SemqError as error:
+                self.core.count("refused")
+                submission.failed(error)
+                continue
+            if fault is not None:
+                faults[len(good)] = fault
+            good.append(submission)
+        if good:
+            self.core.post(_Accept(self, good, faults))
+
+    def _check(self, submission: Submission) -> None:
+        """What is wrong today was wrong yesterday: refused without looking for an earlier submission."""
+        settings = self.core.settings
+        if self.stopping:
+            raise errors.Stopping
+        check_combination(submission.attributes)
+        if len(submission.body) > settings.max_document:
+            raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document)
+        submission.digest = sha256(submission.body).digest()
+
+    def _fault(self, submission: Submission) -> SemqError | None:
+        """What has become wrong with time; a repeated token is answered nevertheless: its document is accepted."""
+        try:
+            self._check_now(submission)
+        except SemqError as error:
+            if submission.token:
+                return error.with_traceback(None)  # its frames refer to the submission, and the caller's to the error
+            raise
+        return None
+
+    def _check_now(self, submission: Submission) -> None:
+        settings = self.core.settings
+        if submission.attributes.expires_at and submission.attributes.expires_at <= self.core.now_ms():
+            raise errors.Expired(expires_at=submission.attributes.expires_at)
+        dest = str(submission.target.node)
+        if submission.target.node != self.core.address:
+            self.partners.check(dest)
+            self._check_agreement(submission, dest)
+        if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
+            raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
+        submission.seal = self.sealing.seal_for(submission.target, submission.attributes)
+        if submission.seal is not None and not submission.attributes.encrypt:
+            submission.attributes = replace(submission.attributes, encrypt=True)  # the policy asks for it
+
+    def _check_agreement(self, submission: Submission, dest: str) -> None:
+        """What the two institutions have agreed, as far as the platform has told us; it looks again itself."""
+        agreed = self.partners.terms.get(dest)
+        if agreed is None:
+            return
+        terms = check(agreed, dest, submission.attributes.app_key, len(submission.body))
+        waiting = self.rows.unsettled.get(dest, 0)
+        if terms.waiting_max and waiting >= terms.waiting_max:
+            raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max).with_remedy(
+                "Wait until the partner has taken what waits, or ask the platform's operator to raise waiting_max of"
+                " the agreement (`semq definitions export` there)."
+            )
+        if terms.encrypt and not submission.attributes.encrypt:
+            submission.attributes = replace(submission.attributes, encrypt=True)
+        if not self.partners.meter.take(dest, terms, self.core.now()):
+            raise errors.TooFast(target=dest, per_minute=terms.per_minute)
+
+
+@dataclass(slots=True, eq=False)
+class _Way:
+    """What the documents of one unit share that go to one destination."""
+
+    dest: str
+    lane: Lane
+    room: int
+    stream: OutStreamKey
+    floor: Floor
+    sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
+    dropped: list[int] = field(default_factory=list)  #: rows of class 1 that ended here
+    frames: list[Data] = field(default_factory=list)
+    waits: dict[int, int] = field(default_factory=dict)  #: rows that stay in SS_INIT, by priority
+
+    def takes(self, row: Outbound, window: int) -> bool:
+        """Whether a document may go in the commit that accepts it.
+
+        Not past those that wait; but class 1, which cannot wait, and to which no order is promised.
+        """
+        if self.lane.behind and row.save_fwd is not SaveFwd.DROP:
+            return False
+        return len(self.frames) < self.room and row.sid < self.floor.value + window
+
+
+class _Accept(Step):
+    def __init__(self, accepting: Accepting, submissions: list[Submission], faults: dict[int, SemqError]) -> None:
+        super().__init__()
+        self._accepting = accepting
+        self._core = accepting.core
+        self._rows = accepting.rows
+        self._submissions = submissions
+        self._faults = faults
+        for submission in submissions:
+            dest = str(submission.target.node)
+            if submission.token:
+                self.needs.tokens.add(submission.token)
+            if submission.attributes.save_fwd is SaveFwd.MUST:
+                self.needs.out_streams.add(OutStreamKey(dest, self._core.inc))
+            if submission.attributes.order_key:
+                self.needs.last_pos.add(OrderKey(dest, submission.attributes.order_key))
+
+    def decide(self, unit: Unit) -> None:
+        self._accepted: list[tuple[Submission, Accepted]] = []  # refused ones stay in tb_0031_submit, with a reason
+        self._refused: list[tuple[Submission, SemqError]] = []
+        self._ways: dict[Address, _Way] = {}
+        self._new_seals: list[Seal] = []
+        self._events: list[Any] = []
+        self._unkept: list[Outbound] = []
+        self._at = self._core.now_ms()
+        for place, submission in enumerate(self._submissions):
+            known = unit.tokens.get(submission.token) if submission.token else None
+            if known is None and place in self._faults:
+                self._refused.append((submission, self._faults[place]))
+            elif known is None:
+                self._accept(unit, submission)
+            elif known.digest == submission.digest:
+                self._accepted.append((submission, Accepted(known.lk0, known.digest, repeated=True)))
+            else:
+                self._refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
+        for submission, accepted in self._accepted:
+            if submission.row_id:
+                unit.taken_submissions[submission.row_id] = accepted.lk0
+
+    def _accept(self, unit: Unit, submission: Submission) -> None:
+        way = self._ways.get(submission.target) or self._way(submission.target)
+        row = self._new_row(unit, submission, way)
+        goes_now = way.takes(row, self._core.settings.window)
+        if goes_now:
+            row.ss_status, row.att = SendStatus.SS_SENT, 1
+        envelope, body = self._sealed(unit, row, self._envelope(row, submission, way), submission)
+        self._accepted.append((submission, Accepted(row.lk0, submission.digest)))
+        unit.ledger.append(
+            LedgerLine(
+                self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
+                row.size, f"sealed {session_name(envelope)}" if submission.seal is not None else "",
+            )
+        )  # fmt: skip
+        if goes_now:
+            way.frames.append(Data(envelope, body))
+            unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, at=self._at))
+            self._core.tell(unit, "sent", row, self._events, self._at)
+        elif row.save_fwd is SaveFwd.DROP:
+            self._drop(unit, row)
+        if self._leaves_a_row(row, goes_now):
+            unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(body)))
+            if goes_now:
+                way.sent.append(row.object_id)
+            elif row.outcome is None:
+                way.waits[row.priority] = way.waits.get(row.priority, 0) + 1
+            else:
+                way.dropped.append(row.object_id)
+        elif goes_now:
+            self._unkept.append(copy(row))  # read after the unit
+        if submission.token:
+            unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, submission.digest)
+
+    def _sealed(self, unit: Unit, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
+        """Envelope and body as they are stored and travel: sealed before the insert, where that is asked for."""
+        seal = submission.seal
+        if seal is None:
+            return envelope, submission.body
+        if seal.kept is not None and seal not in self._new_seals:
+            unit.rare.append(seal.kept)
+            self._new_seals.append(seal)
+        envelope, body = seal.seal(envelope, submission.body, submission.digest)
+        row.digest = envelope.digest
+        return envelope, body
+
+    def _way(self, target: Address) -> _Way:
+        """The way to a target; users of one node share it."""
+        node = target.node
+        way = self._ways.get(node)
+        if way is None:
+            dest = str(node)
+            lane, stream = self._rows.pump.lane(dest), OutStreamKey(dest, self._core.inc)
+            way = self._ways[node] = _Way(dest, lane, self._rows.pump.room(lane), stream, self._rows.floor_of(stream))
+        self._ways[target] = way
+        return way
+
+    def _new_row(self, unit: Unit, submission: Submission, way: _Way) -> Outbound:
+        a = submission.attributes
+        lk0 = self._core.new_lk0()
+        row = Outbound(
+            object_id=lk0.object_id,
+            direction=Direction.OWN,
+            lk0=lk0,
+            target=submission.target,
+            save_fwd=a.save_fwd,
+            ack2=a.ack2,
+            order_key=a.order_key,
+            app_key=a.app_key,
+            token=submission.token or None,
+            digest=submission.digest,
+            size=len(submission.body),
+            accepted_at=self._at,
+            expires_at=a.expires_at,
+            priority=level(a.priority),
+        )
+        if a.save_fwd is SaveFwd.MUST:
+            take_position(unit, row, way.stream)
+        return row
+
+    def _envelope(self, row: Outbound, submission: Submission, way: _Way) -> Envelope:
+        return Envelope(
+            source=self._core.address,
+            target=row.target,
+            lk0=row.lk0,
+            attributes=submission.attributes,
+            sender=submission.sender,
+            sid=row.sid,
+            floor=way.floor.value if row.sid >= 0 else 0,
+            prev=row.prev,
+            att=row.att,
+            digest=row.digest,
+            submitted_at=row.accepted_at,
+        )
+
+    def _drop(self, unit: Unit, row: Outbound) -> None:
+        """Class 1 is never stored: with the link down, or full, it ends here."""
+        row.outcome = Outcome.DROPPED
+        unit.ledger.append(self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at))
+        self._core.tell(unit, "failed", row, self._events, self._at)
+
+    @staticmethod
+    def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:
+        """Class 1 and 2 have rows only while a receipt is owed, or class 2 while it cannot be sent (section 5.1)."""
+        if row.save_fwd is SaveFwd.MUST or row.ack2:
+            return True
+        return row.save_fwd is SaveFwd.STORE and not goes_now
+
+    def committed(self) -> None:
+        for seal in self._new_seals:
+            seal.noted()
+        for way in dict.fromkeys(self._ways.values()):
+            self._leave(way)
+        for row in self._unkept:
+            self._rows.remember(row)
+        if self._events:
+            self._core.events.publish(self._events)
+        self._core.count("accepted", len(self._accepted))
+        for submission, accepted in self._accepted:
+            submission.done(accepted)
+        for submission, error in self._refused:
+            submission.failed(error)
+
+    def _leave(self, way: _Way) -> None:
+        """The rows for one destination are committed: those that go now leave."""
+        rows, pump = self._rows, self._rows.pump
+        rows.to_clean += way.dropped
+        rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + len(way.sent) + sum(way.waits.values())
+        for object_id in way.sent:
+            pump.took_off(way.lane, object_id)
+        pump.send(way.dest, way.frames)
+        for priority in way.waits:
+            pump.wake_track(way.dest, "", priority)
+
+    def failed(self, error: Exception) -> None:
+        if len(self._submissions) > 1 and not isinstance(error, Unavailable):
+            # One of them is to blame, and the store cannot say which: each by itself.
+            for place, submission in enumerate(self._submissions):
+                fault = self._faults.get(place)
+                self._accepting.core.post(_Accept(self._accepting, [submission], {0: fault} if fault else {}))
+            return
+        for submission in self._submissions:
+            submission.failed(error)

@@ -1,0 +1,157 @@
+"""Inquiry: silence is repaired by asking, never by hoping (seed 3.2; PROTOCOL.md S11, S12, H10, R7, R8).
+
+``Sweep`` walks the slices of a ``Schedule`` that are due, one bounded piece of work at a time (the inquiry budget of a
+link); a ``look`` callback decides for each row found whether somebody is asked about it. ``OutboundAsker`` is the one
+for own rows.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from semq.engine.core import Core, Step
+from semq.engine.sender.outbound import Effects, OutboundRows
+from semq.engine.sender.receipts import Sender
+from semq.engine.time.schedule import Schedule, Slice
+from semq.store.rows import Outbound, Pending
+from semq.store.unit import Query, Unfinished, Unit, Unsettled
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Function, Primitive
+from semq.umx_t.grids import Heard
+from semq.umx_t.locator import LK1
+from semq.umx_t.records import Inquiry, Role
+from semq.umx_t.status import SaveFwd, SendStatus
+
+
+class Sweep:
+    """Asks about the rows of one table when their slices are due."""
+
+    def __init__(
+        self,
+        core: Core,
+        schedule: Schedule,
+        query: Callable[[int, int, int], Unsettled | Unfinished],
+        look: Callable[[Unit, Query], Iterator[tuple[int, bool]]],
+        ready: Callable[[], bool],
+        settle: Callable[[], None] = lambda: None,
+        longest_s: Callable[[bool], float] | None = None,
+    ) -> None:
+        self.core = core
+        self.schedule = schedule
+        self._query = query
+        self._look = look
+        self._ready = ready
+        self._settle = settle
+        self._longest_s = longest_s
+        self._busy = False
+        self._not_before = 0.0
+
+    def tick(self) -> None:
+        """Look at the next slice that is due, if the last one is done and somebody can be asked."""
+        now = self.core.now()
+        if self._busy or now < self._not_before or not self._ready():
+            return
+        slice_ = self.schedule.take(now)
+        if slice_ is not None:
+            self._busy = True
+            self._not_before = now + self.core.settings.ask_pause_s
+            self.core.post(_Look(self, slice_))
+
+    @property
+    def next_due(self) -> float | None:
+        """When ``tick`` has something to do, or None."""
+        # While nobody can be asked nothing is due: a driver that ticks when told would spin.
+        due = None if self._busy or not self._ready() else self.schedule.next_due
+        return None if due is None else max(due, self._not_before)
+
+
+class _Look(Step):
+    def __init__(self, sweep: Sweep, slice_: Slice) -> None:
+        super().__init__()
+        self._sweep = sweep
+        self._slice = slice_
+        self._limit = sweep.core.settings.ask_rows
+        self._query = sweep._query(slice_.first, slice_.last, self._limit)
+        self.needs.queries.add(self._query)
+
+    def decide(self, unit: Unit) -> None:
+        looked = list(self._sweep._look(unit, self._query))
+        self._remain = bool(looked)
+        self._patient = all(patient for _, patient in looked)
+        # What the query found, not what is left of it: earlier work of this unit may have settled some of many.
+        found = unit.found.get(self._query, [])
+        self._full = len(found) >= self._limit
+        self._last = row_id(found[-1]) if found else self._slice.last
+
+    def committed(self) -> None:
+        sweep, slice_ = self._sweep, self._slice
+        sweep._busy = False
+        now = sweep.core.now()
+        if self._full and self._last < slice_.last:
+            # More rows than one piece of work may hold: the rest is due at once.
+            sweep.schedule.put_back(Slice(self._last + 1, slice_.last, slice_.due, slice_.asked), slice_.due)
+            slice_.last = self._last
+        if self._remain:
+            longest = sweep._longest_s(self._patient) if sweep._longest_s else None
+            sweep.schedule.again(slice_, now, sweep.core.clock.random(), longest)
+        sweep._settle()
+
+    def failed(self, error: Exception) -> None:
+        self._sweep._busy = False
+        self._sweep.schedule.put_back(self._slice, self._sweep.core.now() + 1.0)
+
+
+def row_id(row: Outbound | Pending) -> int:
+    """The number of a row, by which slices are cut."""
+    return row.object_id if isinstance(row, Outbound) else row.bref
+
+
+class OutboundAsker:
+    """S11 and S12: asks the receiver, or the custodian, about own rows."""
+
+    def __init__(self, core: Core, rows: OutboundRows, sender: Sender) -> None:
+        self.core = core
+        self.rows = rows
+        self.sender = sender
+        s = core.settings
+        self.schedule = Schedule(s.inquiry_s, s.inquiry_s_max)
+        self.sweep = Sweep(
+            core, self.schedule, Unsettled, self._look, lambda: sender.link is not None, self._after, self._longest
+        )
+        self._effects = Effects(self.core.now_ms())
+        rows.ask = self.ask
+
+    def sent(self, object_id: int) -> None:
+        """A message left: ask about it if nothing is heard."""
+        self.schedule.add(object_id, self.core.now())
+
+    def _longest(self, all_in_custody: bool) -> float:
+        s = self.core.settings
+        return s.inquiry_custody_s_max if all_in_custody else s.inquiry_s_max
+
+    def _look(self, unit: Unit, query: Query) -> Iterator[tuple[int, bool]]:
+        self._effects = Effects(self.core.now_ms())
+        for row in unit.outbound_found(query):
+            if row.outcome is None:
+                self.rows.hear(unit, row, Heard.ask, self._effects)
+                yield row.object_id, row.ss_status is SendStatus.SS_ACK and row.object_id not in self.rows.doubts
+
+    def _after(self) -> None:
+        self.rows.apply(self._effects)
+
+    def ask(self, row: Outbound, custodian: LK1 | None) -> None:
+        """Send Inquiry S about a row: to the platform store that has custody, or to its target."""
+        link = self.sender.link
+        if not self.sender.reaches(row.target.node):
+            return
+        nonce = self.sender.nonces[row.object_id] = self.core.new_nonce()
+        self.sender.asked[row.object_id] = self.sender.asked.get(row.object_id, 0) + 1
+        floor = self.rows.floor(row).value if row.save_fwd is SaveFwd.MUST else 0
+        facts: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "sid": row.sid, "floor": floor, "nonce": nonce}
+        if custodian is not None and link is not None:
+            to: Address = link.peer
+            facts |= {"lk1": custodian, "ref_id": custodian.object_id}
+        else:
+            to = row.target.node
+            facts |= {"ref_id": row.object_id}
+        self.core.count("inquired")
+        self.core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, Inquiry(**facts))

@@ -1,0 +1,46 @@
+"""The node's turn to forget what is over: ``semq.store.postgres.housekeeping`` a minute after the start and every few
+hours.
+
+A turn that fails (a lock, a database that is away) is made up soon; the data path never waits for one.
+"""
+
+from collections.abc import Callable
+
+import psycopg
+import structlog
+
+from semq.clock import Clock
+from semq.service.clockwork import Job
+from semq.store.postgres.housekeeping import Keep, tidy
+
+log = structlog.get_logger("semq.tidying")
+FIRST_S, EVERY_S, RETRY_S = 60.0, 6 * 3600.0, 300.0
+LOOK_S = 60.0  # between two looks at the clock
+
+
+class Tidying:
+    """Runs the housekeeping of one node's store."""
+
+    def __init__(self, url: Callable[[], str], clock: Clock, ledger_days: int) -> None:
+        """``url`` is asked at every turn; ``ledger_days`` 0 keeps the ledger for ever."""
+        self._url = url
+        self._clock = clock
+        self._keep = Keep(ledger_days=ledger_days or None)
+        self._due = clock.monotonic() + FIRST_S
+
+    def jobs(self) -> list[Job]:
+        """One line of the schedule."""
+        return [Job("housekeeping", LOOK_S, self.look)]
+
+    async def look(self) -> None:
+        """Take a turn if it is due."""
+        if self._clock.monotonic() < self._due:
+            return
+        try:
+            went = await tidy(self._url(), self._clock.wall().date(), self._keep)
+        except psycopg.Error as error:
+            self._due = self._clock.monotonic() + RETRY_S
+            log.warning("housekeeping_failed", error=str(error).strip(), again_in_s=RETRY_S)
+        else:
+            self._due = self._clock.monotonic() + EVERY_S
+            log.info("housekeeping", went={name: count for name, count in went.items() if count})

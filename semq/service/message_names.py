@@ -1,0 +1,114 @@
+"""The message that a name means, and how a message has ended that no queue holds any more.
+
+Operations of ``semq.admin`` take a short name, a full LK0, the number of a row or an AppKey
+(``semq.store.views.names``). Queues forget what has ended, the ledger does not: an act that comes too late is told the
+end and its time.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from semq.engine.errors import NotAccepted, NotThere, TooLate
+from semq.service.admin import BadArguments
+from semq.store.postgres.store import PostgresStore
+from semq.store.rows import Event
+from semq.store.views import messages, names
+from semq.umx_t.short_name import read_short_name, short_name
+from semq.umx_t.status import Direction
+
+# As whom a node wrote a line | the lines with which a message ends for it
+ENDS: dict[str, frozenset[str]] = {
+    "sender": frozenset({"DELIVERED", "REJECTED", "CANCELLED", "LOST", "UNKNOWN", "DROPPED"}),
+    "hub": frozenset({"RELEASED", "FORWARDED", "DROPPED", "REFUSED"}),
+    "receiver": frozenset({"DONE", "REJECTED", "CANCELLED"}),
+}
+SIDES = {"sender": "outbound", "hub": "relayed", "receiver": "inbound"}
+OF_ANY_LINE = ("target", "app_key", "digest", "size")
+
+
+async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
+    """The rows of the one message that a name means: one, or two of a message to its own institution.
+
+    Raises NotThere, TooLate if it has ended and was cleaned, BadArguments if the name means several.
+    """
+    found = await store.read(names.find_messages, name)
+    if not found:
+        raise ended(await past(store, name))
+    lk0 = newest(name, [row["lk0"] for row in found])[0]
+    return [row for row in found if row["lk0"] == lk0]
+
+
+async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]:
+    """As ``find_one``, for acts on messages: raises NotAccepted for what SQL handed over and no queue has taken."""
+    rows = await find_one(store, name)
+    if rows[0].get("submission"):
+        raise NotAccepted(name=rows[0]["name"], waits_for=" ".join(rows[0].get("reason") or ()))
+    return rows
+
+
+async def find_open(store: PostgresStore, name: str, direction: Direction = Direction.OWN) -> dict[str, Any]:
+    """The row of a message that this node sends, or holds for others, and that has not ended.
+
+    Raises NotThere, NotAccepted, TooLate, BadArguments.
+    """
+    rows = await find_accepted(store, name)
+    for row in rows:
+        if row.get("direction") == direction.name:
+            if row["outcome"] is not None:
+                raise ended(await past(store, row["lk0"]))
+            return row
+    raise NotThere("This node has received it; only its sender can do that.", **_names(rows[0]["lk0"]))
+
+
+async def past(store: PostgresStore, name: str) -> dict[str, Any]:
+    """What the ledger knows of a message. Raises NotThere, BadArguments."""
+    lk0 = newest(name, await store.read(names.find_in_ledger, name))[0]
+    return from_ledger(lk0, await store.read(messages.trace, lk0))
+
+
+def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A message out of the lines about it: ``outcome`` and ``ended_at`` of its sender, ``last_event`` of any node."""
+    facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
+    facts["source"] = ".".join(lk0.split(".")[:2])
+    for line in events:
+        for name in OF_ANY_LINE:
+            if line.get(name) and name not in facts:
+                facts[name] = line[name]
+        side, event = str(line["side"]), str(line["event"])
+        if event in ENDS.get(side, ()):
+            facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
+            detail = str(line.get("detail") or "")  # the reason, or else the news that ended it
+            facts["reason"] = detail if detail.startswith("SEMQ-") else None
+            if side == "sender":
+                facts["outcome"] = event
+    return facts
+
+
+def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
+    """Why nothing can be done about a message that no queue holds."""
+    event, told = facts.get("last_event"), _names(facts["lk0"])
+    if event is None:
+        return NotThere("The ledger names it, and no queue of this node holds it.", **told)
+    at = datetime.fromtimestamp(facts["ended_at"] / 1000, UTC).isoformat(timespec="seconds")
+    words = messages.WORDS[Event[event]]
+    return TooLate(f"It has ended here: {event} ({words}) at {at}.", **told, outcome=event, ended_at=at)
+
+
+def newest(name: str, lk0s: Sequence[str]) -> list[str]:
+    """The messages that have a name, each once, the newest first as they were given. Of several with one key people
+    mean the newest; a number or a short name is no key, so it has to name one. Raises NotThere, BadArguments."""
+    found = list(dict.fromkeys(lk0s))
+    if not found:
+        raise NotThere(id=name)
+    short = read_short_name(name)
+    called = [lk0 for lk0 in found if short is not None and short.fits(lk0)]
+    if len(called) > 1:
+        raise BadArguments("The short name fits several messages; give an LK0.", found=called[:5])
+    if len(found) > 1 and name.isdecimal():
+        raise BadArguments("The number fits several messages; give a short name or an LK0.", found=found[:5])
+    return called + [lk0 for lk0 in found if lk0 not in called]
+
+
+def _names(lk0: str) -> dict[str, str]:
+    return {"name": short_name(lk0), "lk0": lk0}

@@ -1,0 +1,35 @@
+"""Operation ``msg.inquire``: ask about a message now instead of when its turn comes. The engine asks, as it always
+does.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from semq.engine.time.schedule import Schedule
+from semq.service.admin import Handler
+from semq.service.message_names import ended, find_accepted, past
+from semq.store.postgres.store import PostgresStore
+
+
+class Asking(Protocol):
+    """What the operation needs of a node."""
+
+    store: PostgresStore
+
+
+def inquire_handler(node: Asking, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]) -> Handler:
+    """The handler. ``schedule_of`` gives the engine's schedule for rows that are ``outbound`` or ``inbound``."""
+
+    async def inquire(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        name = str(arguments["id"])
+        rows = await find_accepted(node.store, name)
+        asked = [row for row in rows if row.get("outcome") is None and schedule_of(row["side"]) is not None]
+        if not asked:
+            raise ended(await past(node.store, rows[0]["lk0"]))
+        for row in asked:
+            schedule = schedule_of(row["side"])
+            assert schedule is not None
+            schedule.make_due(row["id"], row["id"], now())
+        return {"name": asked[0]["name"], "lk0": asked[0]["lk0"], "inquiring": len(asked)}
+
+    return inquire

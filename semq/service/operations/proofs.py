@@ -1,0 +1,157 @@
+"""Operations of ``semq.admin`` that prove: ``msg.prove`` makes a file for a message, ``ledger.verify`` reads the chain.
+
+What a proof needs lies in three places: the ledger (which receipt, at which place), ``semq_receipts`` (what the
+receiver signed) and, for a sealed document, ``semq_session_key`` (the salt of its digest).
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from semq.engine.secrecy.sealing import Sealing
+from semq.errors import BadInput
+from semq.seal.chain import Link
+from semq.seal.proof import Proof, check_proof, write_proof
+from semq.seal.receipts import HASH_LENGTH, path, read_signature
+from semq.seal.token import octets_of
+from semq.service.admin import BadArguments, Handler
+from semq.service.keyring import NodeKeys
+from semq.store.postgres import chain
+from semq.store.postgres.store import PostgresStore
+from semq.store.views import messages, names
+from semq.umx_t.address import parse_address
+
+RECEIPT = re.compile(r"receipt (\d+) place (\d+)(?: sid (-?\d+))? stated at (\d+)")  # older receivers sign no sid
+SEALED = re.compile(r"sealed ([A-Za-z0-9_-]{22})")
+ORIGIN = re.compile(r"the document of (\S+), sealed for key")
+ORIGINS_MAX = 100  # how often one document may have been sealed again
+
+
+class NoReceipt(BadInput):
+    """The ledger holds no signed receipt for this message."""
+
+    code = "SEMQ-2230"
+    remedy = "Only a delivered message of a partner with a certificate has one; `semq msg trace` tells what happened."
+
+
+class Proving(Protocol):
+    """What the operations need of a node."""
+
+    store: PostgresStore
+    sealing: Sealing | None
+
+
+def proving_handlers(node: Proving) -> dict[str, Handler]:
+    """Operation | handler."""
+    operations = Operations(node)
+    return {"msg.prove": operations.prove, "ledger.verify": operations.verify}
+
+
+def ledger_handlers(store: PostgresStore) -> dict[str, Handler]:
+    """The same for a node that proves no deliveries."""
+
+    async def verify(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return await verified(store, arguments)
+
+    return {"ledger.verify": verify}
+
+
+async def verified(store: PostgresStore, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare lines and chain, all kept days unless told otherwise. Raises LedgerChanged."""
+    head = store.chain.head
+
+    def check(connection: Connection) -> dict[str, Any]:
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        first = _day(arguments, "from") or chain.oldest(raw) or date(2000, 1, 1)
+        raw.rollback()
+        last = _day(arguments, "to") or date(9999, 12, 30)
+        found = chain.verify(raw, first, last, head, _known(arguments))
+        return {"from": first.isoformat(), "lines": found.lines, "links": found.links, "head": _head(found.head)}
+
+    return await store.read(check)
+
+
+def _head(link: Link | None) -> str:
+    return "" if link is None else f"{link.last}:{link.hash.hex()}"
+
+
+def _known(arguments: Mapping[str, Any]) -> tuple[int, bytes] | None:
+    value = arguments.get("head")
+    if value is None:
+        return None
+    number, _, hash_ = str(value).partition(":")
+    try:
+        return int(number), bytes.fromhex(hash_)
+    except ValueError as error:
+        raise BadArguments("head is what an earlier check has printed: NUMBER:HASH.") from error
+
+
+def _day(arguments: Mapping[str, Any], name: str) -> date | None:
+    value = arguments.get(name)
+    try:
+        return None if value is None else date.fromisoformat(str(value))
+    except ValueError as error:
+        raise BadArguments(f"{name} is a date, for instance 2031-03-01.") from error
+
+
+class Operations:
+    """The handlers."""
+
+    def __init__(self, node: Proving) -> None:
+        self._node = node
+
+    async def verify(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Compare lines and chain."""
+        return await verified(self._node.store, arguments)
+
+    async def prove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The file that proves a delivery."""
+        read, name, sealing = self._node.store.read, str(arguments["id"]), self._node.sealing
+        lk0s = await read(names.find_in_ledger, name)
+        if len(lk0s) > 1:
+            raise BadArguments("The name fits several messages; give a short name or an LK0.", found=lk0s[:5])
+        if not lk0s or sealing is None:
+            raise NoReceipt(id=name)
+        lines = await read(messages.trace, lk0s[0])
+        accepted = _line(lines, "ACCEPTED")
+        said = RECEIPT.fullmatch((_line(lines, "DELIVERED") or {}).get("detail", ""))
+        if accepted is None or said is None:
+            raise NoReceipt(id=lk0s[0])
+        number, place, at = (int(said[group]) for group in (1, 2, 4))
+        sid = None if said[3] is None else int(said[3])
+        kept = await read(messages.receipts, number)
+        receiver = str(parse_address(accepted["target"]).node)
+        keys = sealing.keys
+        if kept is None or kept.source != receiver or not isinstance(keys, NodeKeys):
+            raise NoReceipt(id=lk0s[0])
+        key_id, signature = read_signature(kept.signature)
+        leaves = [kept.leaves[n : n + HASH_LENGTH] for n in range(0, len(kept.leaves), HASH_LENGTH)]
+        proof = Proof(
+            receiver=receiver, sender=str(sealing.node), lk0=lk0s[0], status="RECV", digest=accepted["digest"], at=at,
+            sid=sid, salt=await self._salt(sealing, lk0s[0], accepted["detail"]), place=place, count=len(leaves),
+            path=path(leaves, place), signature=signature, certificates=[keys.certificate(receiver, key_id) or ""],
+        )  # fmt: skip
+        check_proof(proof, keys.signer(receiver, key_id))  # never hand out what does not convince
+        return {"lk0": proof.lk0, "receiver": receiver, "stated_at": at, "proof": write_proof(proof).decode()}
+
+    async def _salt(self, sealing: Sealing, ident: str, detail: str) -> bytes | None:
+        """The salt of a sealed document; of one that was sealed again, that of the message it was first sealed as."""
+        read = self._node.store.read
+        for _ in range(ORIGINS_MAX):
+            origin = ORIGIN.match(detail)
+            if origin is None:
+                break
+            ident = origin[1]
+            line = _line(await read(messages.trace, ident), "ACCEPTED")
+            detail = line["detail"] if line is not None else ""
+        sealed = SEALED.fullmatch(detail)
+        kept = await read(messages.kept_key, octets_of(sealed[1])) if sealed is not None else None
+        return None if kept is None else sealing.salt(kept, ident)
+
+
+def _line(lines: list[dict[str, Any]], event: str) -> dict[str, Any] | None:
+    return next((line for line in lines if line["event"] == event and line["side"] == "sender"), None)

@@ -1,0 +1,211 @@
+"""The durable half of the broker as statements: its row operations, netted, in the transaction of a unit.
+
+``store`` posts the operations and loads what they made; ``postgres.changes`` calls this."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from semq.store.broker.operations import (
+    AddBodyChunk,
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DropBody,
+    DropMessages,
+    EndLife,
+    MarkDelivered,
+    MarkHandedOut,
+    StoreOp,
+    Unbind,
+)
+from semq.store.postgres.binary import Param, boolean, int4, int8, int8s
+
+Batch = list[tuple[str, Sequence[Param]]]
+
+# Name | SQL. Declaring again what is there changes nothing but its arguments.
+BROKER: dict[str, str] = {
+    "DeclareExchange": """
+        INSERT INTO broker_exchange (vhost, name, type, auto_delete, internal, arguments) VALUES ($1, $2, $3, $4, $5,
+        $6) ON CONFLICT (vhost, name) DO UPDATE SET type = excluded.type, auto_delete = excluded.auto_delete,
+            internal = excluded.internal, arguments = excluded.arguments""",
+    "DeleteExchange": "DELETE FROM broker_exchange WHERE vhost = $1 AND name = $2",
+    "DeclareQueue": """
+        INSERT INTO broker_queue (queue_id, vhost, name, auto_delete, arguments) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
+    # Ids of queues are never given out twice, also when the queue with the highest one is gone.
+    "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
+    # Its messages go in slices, by DropMessages.
+    "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
+    "EndLife": "UPDATE semq_meta SET broker_ended = true",
+    "Bind": """
+        INSERT INTO broker_binding (identity, vhost, source, destination, to_exchange, routing_key, arguments)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (identity) DO NOTHING""",
+    "Unbind": "DELETE FROM broker_binding WHERE identity = $1",
+    "drop_handed_out": "DELETE FROM broker_handed_out WHERE queue_id = $1",
+    "drop_messages": "DELETE FROM broker_message WHERE queue_id = $1 AND position = ANY($2::bigint[])",
+    "mark_delivered": """
+        UPDATE broker_message SET delivery_count = $2 WHERE queue_id = $1 AND position = ANY($3::bigint[])""",
+    "mark_handed_out": """
+        INSERT INTO broker_handed_out (queue_id, position) VALUES ($1, $2)
+        ON CONFLICT (queue_id) DO UPDATE SET position = greatest(broker_handed_out.position, excluded.position)""",
+    "drop_bodies": "DELETE FROM broker_body WHERE body_id = ANY($1::bigint[])",
+}
+
+
+class Net:
+    """What a list of operations comes to: a message that came and went in one unit is never written."""
+
+    def __init__(self, ops: Iterable[StoreOp]) -> None:
+        self.declared: Batch = []
+        self.added: dict[int, dict[int, AddMessage]] = defaultdict(dict)
+        self.dropped: dict[int, set[int]] = defaultdict(set)
+        self.marked: dict[int, dict[int, int]] = defaultdict(dict)
+        self.handed_out: dict[int, int] = {}
+        self.chunks: dict[int, dict[int, bytes]] = defaultdict(dict)
+        self.bodies_dropped: set[int] = set()
+        for op in ops:
+            _APPLY[type(op)](self, op)
+
+    def add(self, op: AddMessage) -> None:
+        """AddMessage. A mark that came before it spoke of no message, or of one that has gone since."""
+        self.marked[op.queue_id].pop(op.position, None)
+        self.added[op.queue_id][op.position] = op
+
+    def drop(self, op: DropMessages) -> None:
+        """DropMessages."""
+        added = self.added[op.queue_id]
+        for position in op.positions:
+            self.marked[op.queue_id].pop(position, None)
+            if added.pop(position, None) is None:
+                self.dropped[op.queue_id].add(position)
+
+    def mark(self, op: MarkDelivered) -> None:
+        """MarkDelivered."""
+        self.marked[op.queue_id][op.position] = op.delivery_count
+
+    def hand_out(self, op: MarkHandedOut) -> None:
+        """MarkHandedOut."""
+        self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))
+
+    def add_chunk(self, op: AddBodyChunk) -> None:
+        """AddBodyChunk."""
+        self.chunks[op.body_id][op.index] = op.data
+
+    def drop_body(self, op: DropBody) -> None:
+        """DropBody; of chunks that came in this very unit, and of those that came before."""
+        self.chunks.pop(op.body_id, None)
+        self.bodies_dropped.add(op.body_id)
+
+    def delete_queue(self, op: DeleteQueue) -> None:
+        """DeleteQueue."""
+        for kept in (self.added, self.dropped, self.marked, self.handed_out):
+            kept.pop(op.queue_id, None)
+        queue = [int8(op.queue_id)]
+        self.declared += [("DeleteQueue", queue), ("drop_handed_out", queue)]
+
+    def end_life(self, _op: EndLife) -> None:
+        """EndLife."""
+        self.declared.append(("EndLife", []))
+
+    def declare_queue(self, op: DeclareQueue) -> None:
+        """DeclareQueue."""
+        values = [int8(op.queue_id), op.vhost.encode(), op.name.encode(), boolean(op.auto_delete), bytes(op.arguments)]
+        self.declared += [("DeclareQueue", values), ("count_queue", [int8(op.queue_id)])]
+
+    def declare_exchange(self, op: DeclareExchange) -> None:
+        """DeclareExchange."""
+        flags = (boolean(op.auto_delete), boolean(op.internal))
+        values = [op.vhost.encode(), op.name.encode(), op.type.encode(), *flags, bytes(op.arguments)]
+        self.declared.append(("DeclareExchange", values))
+
+    def delete_exchange(self, op: DeleteExchange) -> None:
+        """DeleteExchange."""
+        self.declared.append(("DeleteExchange", [op.vhost.encode(), op.name.encode()]))
+
+    def bind(self, op: Bind) -> None:
+        """Bind."""
+        texts = (op.vhost.encode(), op.source.encode(), op.destination.encode())
+        rest = (boolean(op.to_exchange), op.routing_key.encode(), bytes(op.arguments))
+        self.declared.append(("Bind", [_identity(op), *texts, *rest]))
+
+    def unbind(self, op: Unbind) -> None:
+        """Unbind."""
+        self.declared.append(("Unbind", [_identity(op)]))
+
+    def batch(self) -> Batch:
+        """All but the messages that come."""
+        batch = list(self.declared)
+        batch += [
+            ("drop_messages", [int8(queue), int8s(positions)]) for queue, positions in self.dropped.items() if positions
+        ]
+        for queue, marked in self.marked.items():
+            alike: dict[int, list[int]] = defaultdict(list)
+            for position, times in marked.items():
+                if position not in self.added[queue]:
+                    alike[times].append(position)
+            batch += [("mark_delivered", [int8(queue), int4(times), int8s(places)]) for times, places in alike.items()]
+        batch += [("mark_handed_out", [int8(queue), int8(place)]) for queue, place in self.handed_out.items()]
+        if self.bodies_dropped:
+            batch.append(("drop_bodies", [int8s(self.bodies_dropped)]))
+        return batch
+
+    def rows(self) -> dict[str, list[Sequence[Any]]]:
+        """Rows that come, by table, as values in the order of the columns."""
+        chunks: list[Sequence[Any]] = [
+            (body_id, index, data) for body_id, chunks in self.chunks.items() for index, data in chunks.items()
+        ]
+        return {"broker_message": self._messages(), "broker_body": chunks}
+
+    def _messages(self) -> list[Sequence[Any]]:
+        return [
+            _values(op, self.marked[queue].get(position, op.delivery_count))
+            for queue, messages in self.added.items()
+            for position, op in messages.items()
+        ]
+
+
+_APPLY: dict[type, Callable[[Net, Any], None]] = {
+    DeclareExchange: Net.declare_exchange,
+    DeleteExchange: Net.delete_exchange,
+    DeclareQueue: Net.declare_queue,
+    DeleteQueue: Net.delete_queue,
+    Bind: Net.bind,
+    Unbind: Net.unbind,
+    AddMessage: Net.add,
+    DropMessages: Net.drop,
+    MarkDelivered: Net.mark,
+    MarkHandedOut: Net.hand_out,
+    AddBodyChunk: Net.add_chunk,
+    DropBody: Net.drop_body,
+    EndLife: Net.end_life,
+}
+
+
+def _identity(op: Bind | Unbind) -> bytes:
+    parts = (op.vhost, op.source, op.destination, "x" if op.to_exchange else "q", op.routing_key)
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(int4(len(encoded)) + encoded)
+    digest.update(bytes(op.arguments))
+    return digest.digest()
+
+
+def _values(op: AddMessage, delivery_count: int) -> Sequence[Any]:
+    return (
+        op.queue_id,
+        op.position,
+        op.exchange,
+        op.routing_key,
+        op.priority,
+        op.expires_at,
+        delivery_count,
+        op.header,
+        op.body,
+        op.body_id,
+    )

@@ -1,0 +1,224 @@
+"""The durable half of the broker on Postgres: the implementation of ``operations.MessageStore``.
+
+Row operations are posted to the store like any other work, so that a publish of an application, its confirm and the
+events of the engine share units and commits. The statements are in ``statements``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import psycopg
+from sqlalchemy import Connection, Table, delete, exists, select
+
+from semq.errors import SemqError
+from semq.store import tables
+from semq.store.broker.operations import (
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    Done,
+    ReadDone,
+    RowsDone,
+    StoredBacklog,
+    StoredState,
+    StoreOp,
+)
+from semq.store.unit import Needs, Unit, Work
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NO_NEEDS = Needs()
+CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
+MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
+# What is left of deleted queues, when the last life ended before it was all gone.
+ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
+ENDED = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
+# The octets of a body stand in its content header behind class and weight (AMQP 0-9-1, 4.2.6.1).
+COLUMNS = """
+    SELECT queue_id, position, priority, body_id, ('x' || encode(substr(header, 5, 8), 'hex'))::bit(64)::bigint
+    FROM broker_message ORDER BY queue_id, position"""
+EAGER = """
+    SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
+    ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
+EAGER_MAX = 10_000  # messages that are loaded at once
+EAGER_BYTES = 16 << 20
+FETCHED = 10_000  # rows of a cursor in memory
+
+
+class Store(Protocol):
+    """What is needed of ``postgres.PostgresStore``."""
+
+    def post(self, work: Work) -> None:
+        """Queue a piece of work."""
+
+    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query on a connection of its own."""
+
+
+class BodyGone(SemqError):
+    """A part of a large body is not in the store any more."""
+
+    code = "SEMQ-3022"
+    remedy = "Consume the message again; if it repeats, look for missing rows of broker_body."
+
+
+class BrokerWork:
+    """A list of row operations as a piece of work."""
+
+    __slots__ = ("_done", "_ops", "needs")
+
+    def __init__(self, ops: Sequence[StoreOp], done: Done) -> None:
+        self.needs = NO_NEEDS
+        self._ops = ops
+        self._done = done
+
+    def decide(self, unit: Unit) -> None:
+        """Nothing to decide: the model has."""
+        unit.broker.extend(self._ops)
+
+    def committed(self) -> None:
+        """All of them are true."""
+        self._done(None)
+
+    def failed(self, error: Exception) -> None:
+        """None of them is true, or the store was lost and nobody knows."""
+        self._done(error)
+
+
+class PostgresMessageStore:
+    """The message store on Postgres. Implements ``operations.MessageStore``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reading: set[asyncio.Task[None]] = set()
+
+    def save(self, ops: list[StoreOp], done: Done) -> None:
+        """Make ``ops`` true with the next unit, then call ``done``."""
+        self._store.post(BrokerWork(ops, done))
+
+    def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
+        """Read messages beside the writer; call ``done`` later."""
+        self._later(self._read_messages(queue_id, list(positions), done))
+
+    async def _read_messages(self, queue_id: int, positions: list[int], done: RowsDone) -> None:
+        try:
+            rows = await self._store.read(read_rows, queue_id, positions)
+        except Exception as error:  # whatever it is, somebody waits for the answer
+            if not isinstance(error, SemqError):
+                log.exception("Messages of a queue cannot be read.")
+            done(None, error)
+        else:
+            done([AddMessage(*row) for row in rows], None)
+
+    def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
+        """Read one chunk beside the writer; call ``done`` later."""
+        self._later(self._read_body(body_id, index, done))
+
+    def _later(self, reading: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(reading)
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
+
+    async def load(self) -> StoredState:
+        """Return what the last life of the broker left behind."""
+        return await self._store.read(load)
+
+    async def knows(self, vhost: str) -> bool:
+        """Whether anything is kept of this virtual host."""
+        return await self._store.read(knows, vhost)
+
+    async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
+        try:
+            data = await self._store.read(read_chunk, body_id, index)
+        except Exception as error:  # whatever it is, somebody waits for the answer
+            if not isinstance(error, SemqError):
+                log.exception("A part of a large body cannot be read.")
+            done(None, error)
+        else:
+            done(data, None)
+
+
+def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
+    """One chunk of a large body. Raises BodyGone."""
+    # A body of 1 GiB is four thousand of these: one round trip each, no BEGIN and no ROLLBACK, and octets as octets
+    # (as text they would be hexadecimal, twice as long, made and read at great cost).
+    connection.execution_options(isolation_level="AUTOCOMMIT")
+    row = _driver(connection).execute(CHUNK, (body_id, index), binary=True).fetchone()
+    if row is None:
+        raise BodyGone(body_id=body_id, index=index)
+    data: bytes = row[0]
+    return data
+
+
+def read_rows(connection: Connection, queue_id: int, positions: list[int]) -> list[tuple[Any, ...]]:
+    """Messages of a queue, in order of position."""
+    connection.execution_options(isolation_level="AUTOCOMMIT")
+    return _driver(connection).execute(MESSAGES, (queue_id, positions), binary=True).fetchall()
+
+
+def _driver(connection: Connection) -> "psycopg.Connection[tuple[Any, ...]]":
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver
+
+
+def knows(connection: Connection, vhost: str) -> bool:
+    """Whether anything is kept of a virtual host."""
+    kept = (tables.broker_exchange, tables.broker_queue, tables.broker_binding)
+    return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in kept)
+
+
+def load(connection: Connection) -> StoredState:
+    """All that survived; bodies that no message refers to go."""
+    message, body = tables.broker_message, tables.broker_body
+    with connection.begin():
+        driver = _driver(connection)
+        ended = driver.execute(ENDED).fetchone()
+        driver.execute(ORPHANS)
+        # A message with a large body is rare, and a body has no other owner.
+        used = select(message.c.body_id).where(message.c.body_id != 0)
+        connection.execute(delete(body).where(body.c.body_id.not_in(used)))
+        highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
+        meta = connection.execute(select(tables.semq_meta.c.next_queue_id)).scalar()
+        backlogs, eager = _columns(driver)
+        return StoredState(
+            exchanges=_all(connection, tables.broker_exchange, DeclareExchange),
+            queues=_all(connection, tables.broker_queue, DeclareQueue),
+            bindings=_all(connection, tables.broker_binding, lambda identity, *rest: Bind(*rest)),
+            messages=[AddMessage(*row) for row in driver.execute(EAGER, eager, binary=True)],
+            backlogs=backlogs,
+            ended=ended is not None and ended[0],
+            handed_out=dict(_all(connection, tables.broker_handed_out, lambda *row: row)),
+            next_queue_id=meta or 1,
+            next_body_id=(highest or 0) + 1,
+        )
+
+
+def _columns(
+    driver: "psycopg.Connection[tuple[Any, ...]]",
+) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
+    """What is known of all messages: of each queue those that stay in the store until their turn is near, and the last
+    position of those that are loaded now. Memory is bounded by the columns."""
+    backlogs: dict[int, StoredBacklog] = {}
+    last: dict[int, int] = {}
+    count = octets = 0
+    with driver.cursor("broker_messages", binary=True) as cursor:
+        cursor.itersize = FETCHED
+        for queue_id, position, priority, body_id, size in cursor.execute(COLUMNS):
+            if body_id:
+                last.setdefault(queue_id, 0)  # large bodies are in the store anyway
+            elif queue_id not in backlogs and count < EAGER_MAX and octets < EAGER_BYTES:
+                last[queue_id], count, octets = position, count + 1, octets + size
+            else:
+                backlogs.setdefault(queue_id, StoredBacklog()).add(position, priority, size)
+    return backlogs, (list(last), list(last.values()))
+
+
+def _all(connection: Connection, table: Table, make: Callable[..., T]) -> list[T]:
+    return [make(*row) for row in connection.execute(select(table))]

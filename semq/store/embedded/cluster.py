@@ -1,0 +1,89 @@
+"""Making the database cluster of an embedded Postgres, and the settings it runs with. Called by ``server``."""
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from semq.store.embedded.errors import ServerFailed
+from semq.store.embedded.identity import Identity
+from semq.store.embedded.programs import Programs
+from semq.store.files import sync_folder, write_safely
+
+ROLE = DATABASE = "semq"
+INITDB_S_MAX = 300
+
+# The caller's own PG… variables are not for this server; messages are English, whatever the user speaks: we read them.
+ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PATH": os.defpath, "LC_ALL": "C"})
+
+# Given on the command line at each start, so that a new version of SEMQ brings its own values to old data.
+SETTINGS: Mapping[str, str] = MappingProxyType({
+    # a COMMIT that was answered is on the disk (PROTOCOL.md section 14)
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "data_sync_retry": "off",
+    # a small machine that does other things too
+    "shared_buffers": "96MB",
+    "max_connections": "60",
+    "max_wal_size": "1GB",
+    "checkpoint_timeout": "15min",
+    "jit": "off",  # short statements only: compiling would cost more than it brings
+    # queues: rows live for seconds, so what they leave behind is swept often
+    "autovacuum_naptime": "10s",
+    "autovacuum_vacuum_cost_delay": "1ms",
+    # reachable from this machine only
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_permissions": "0700",
+    "password_encryption": "scram-sha-256",
+    # a log for rare things, in one clock
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] ",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+})  # fmt: skip
+
+
+def make_cluster(data: Path, password_file: Path, programs: Programs, identity: Identity) -> None:
+    """Run initdb beside ``data`` and move the result there, so that a kill in between leaves nothing half made.
+
+    Raises ServerFailed(log) with what initdb said.
+    """
+    fresh = data.with_name("data.new")
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    _make_password(password_file)
+    fresh.mkdir(mode=0o700)
+    for path in (fresh, password_file):
+        identity.give(path)
+    argv = identity.command(
+        programs.initdb,
+        f"--pgdata={fresh}",
+        f"--username={ROLE}",
+        f"--pwfile={password_file}",
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--locale=C.UTF-8",
+        "--data-checksums",
+    )
+    told = subprocess.run(
+        argv, cwd="/", env=dict(ENVIRONMENT), capture_output=True, text=True, timeout=INITDB_S_MAX, check=False
+    )
+    if told.returncode != 0:
+        raise ServerFailed("initdb could not make a database cluster.", log=last_lines(told.stdout + told.stderr))
+    fresh.rename(data)
+    sync_folder(data.parent)
+
+
+def last_lines(text: str, count: int = 12) -> str:
+    """The end of a log, for an error that has to explain itself."""
+    return "\n".join(text.strip().splitlines()[-count:])
+
+
+def _make_password(file: Path) -> None:
+    if file.exists():
+        return
+    write_safely(file, (secrets.token_urlsafe(24) + "\n").encode(), 0o600)

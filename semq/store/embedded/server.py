@@ -1,0 +1,287 @@
+"""The Postgres that a node starts for itself when no database is configured.
+
+A node calls ``start`` before it opens its store and ``stop`` after it closed it (both block: use
+``asyncio.to_thread``). Tools beside a running node call ``running_url``. Everything lives in one folder of the node's
+data directory:
+
+    postgres/data         the database cluster, made at first start
+    postgres/password     of its only role, readable for the owner alone
+    postgres/port         the TCP port of last time, so that tools find it again
+    postgres/run          the unix socket, if the path is short enough for one
+    postgres/server.log   what the server says
+
+The server is a process of its own and outlives a node that is killed: the next start adopts it, and nobody waits for
+crash recovery. A server that was killed itself recovers at the next start. An owner's lock keeps a second node out of
+the folder. Programs are found by ``programs``, root is handled by ``identity``, processes by
+``process``.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from semq.store.embedded.cluster import DATABASE, ENVIRONMENT, ROLE, SETTINGS, last_lines, make_cluster
+from semq.store.embedded.errors import DataDirBusy, ServerFailed
+from semq.store.embedded.identity import Identity, find_identity, refuse_foreign
+from semq.store.embedded.process import (
+    POLL_S,
+    clear_remains,
+    free_port,
+    port_of,
+    postmaster_of,
+    send,
+    status_of,
+    wait_gone,
+)
+from semq.store.embedded.programs import Programs, find_programs
+from semq.store.postgres.durability import verify_settings as verify_settings
+
+LOG_BYTES_MAX = 4 * 1024 * 1024
+SOCKET_PATH_MAX = 107  # sun_path of Linux less the closing zero
+SPAWNS_MAX = 5
+
+# what the log says | so a further start may succeed where this one failed
+PASSING_FAULTS = ("could not bind", "could not create any TCP/IP sockets", "pre-existing shared memory block")
+
+
+class EmbeddedPostgres:
+    """One embedded server, by the data directory of its node. Not for use by two threads at once."""
+
+    def __init__(
+        self, data_dir: Path, *, start_timeout_s: float = 300.0, overrides: Mapping[str, str] | None = None
+    ) -> None:
+        """``overrides`` are Postgres settings that replace or extend SETTINGS, for benchmarks and tests."""
+        self.home = data_dir.resolve() / "postgres"
+        self.data = self.home / "data"
+        self.log = self.home / "server.log"
+        self._start_timeout_s = start_timeout_s
+        self._settings = {**SETTINGS, **(overrides or {})}
+        self._lock: IO[str] | None = None
+        self._log_start = 0
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> str:
+        """Make the cluster if there is none, adopt its running server or start one, wait until it answers; its URL.
+
+        May be called again at any time: a server that runs is left alone, one that was killed is started.
+
+        Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed(log). After a
+        kill the server first recovers, which is waited for up to ``start_timeout_s``.
+        """
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_foreign(self.home)
+        self._take_lock()
+        try:
+            programs = find_programs(self._data_major())
+            identity = find_identity(programs.postgres)
+            if not self.data.exists():
+                self._make_cluster(programs, identity)
+            self._bring_up(programs, identity)
+        except BaseException:
+            self._release_lock()
+            raise
+        return self.url
+
+    def stop(self, patience_s: float = 60.0) -> None:
+        """Stop the server, whoever started it; harmless if none runs.
+
+        Open transactions are rolled back and a checkpoint is written, so that the next start recovers nothing.
+        """
+        pid = postmaster_of(self.data)
+        if pid is not None:
+            send(pid, signal.SIGINT)
+            if not self._ended(pid, patience_s):
+                send(pid, signal.SIGQUIT)  # it recovers at the next start: nothing that was committed is lost
+                self._ended(pid, patience_s)
+        self._release_lock()
+
+    def running_url(self) -> str | None:
+        """The URL of the server if one runs, for tools beside the node; None otherwise."""
+        return self.url if postmaster_of(self.data) is not None else None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the running postmaster, None if none runs."""
+        return postmaster_of(self.data)
+
+    @property
+    def url(self) -> str:
+        """The URL of the node's database, for SQLAlchemy and psycopg alike."""
+        return self.url_of(DATABASE)
+
+    def url_of(self, database: str, *, tcp: bool = False) -> str:
+        """The URL of one database of this server; through the unix socket where there is one, unless ``tcp``."""
+        folder = None if tcp else self._socket_folder()
+        host = quote(str(folder), safe="") if folder else "127.0.0.1"
+        password = quote(self._password_file.read_text().strip(), safe="")
+        return f"postgresql://{ROLE}:{password}@/{database}?host={host}&port={self._port()}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # ------------------------------------------------------------ making and starting
+
+    def _make_cluster(self, programs: Programs, identity: Identity) -> None:
+        self._port_file.unlink(missing_ok=True)
+        make_cluster(self.data, self._password_file, programs, identity)
+
+    def _bring_up(self, programs: Programs, identity: Identity) -> None:
+        deadline = time.monotonic() + self._start_timeout_s
+        spawns = 0
+        while spawns < SPAWNS_MAX:
+            adopted = postmaster_of(self.data) is not None
+            if not adopted:
+                self._spawn(programs, identity)
+                spawns += 1
+            if self._await_ready(deadline) and self._let_in(deadline):
+                return
+            if adopted:
+                continue  # it was about to end
+            if not any(fault in self._log_tail() for fault in PASSING_FAULTS):
+                break
+            self._port_file.unlink(missing_ok=True)
+            time.sleep(POLL_S)
+        raise ServerFailed(log=self._log_tail())
+
+    def _spawn(self, programs: Programs, identity: Identity) -> None:
+        run = self.home / "run"
+        if self._child is not None:
+            self._child.wait()  # killed by somebody: a zombie's number still counts as a process for Postgres
+        clear_remains(self.data, run)
+        port = free_port(self._port())
+        self._port_file.write_text(f"{port}\n")
+        run.mkdir(mode=0o700, exist_ok=True)
+        identity.own(self.home)
+        for path in (self.data, run):
+            identity.own(path)
+        settings = {**self._settings, "port": str(port), "unix_socket_directories": str(self._socket_folder() or "")}
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with self._fresh_log() as log:
+            # A session of its own: Ctrl-C on a terminal is for the node, which stops the server when it is done.
+            self._child = subprocess.Popen(
+                identity.command(programs.postgres, "-D", str(self.data), *options),
+                cwd="/",
+                env=dict(ENVIRONMENT),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _await_ready(self, deadline: float) -> bool:
+        """Wait until the server accepts connections; False if it ended instead."""
+        while time.monotonic() < deadline:
+            pid = postmaster_of(self.data)
+            starting = self._child is not None and self._child.poll() is None
+            if pid is None and not starting:
+                return False
+            if pid is not None and status_of(self.data) == "ready":
+                return True
+            time.sleep(POLL_S)
+        raise ServerFailed(f"Postgres was not ready after {self._start_timeout_s:g} seconds.", log=self._log_tail())
+
+    def _let_in(self, deadline: float) -> bool:
+        """Wait until the server lets us in to make our database; False if it ended instead."""
+        while postmaster_of(self.data) is not None:
+            try:
+                self._make_database()
+            except psycopg.OperationalError as error:
+                # Others pass by themselves: a server that restarts its processes, or has too many clients.
+                if "authentication failed" in str(error) or time.monotonic() > deadline:
+                    raise ServerFailed(f"Postgres runs but lets nobody in: {error}", log=self._log_tail()) from error
+                time.sleep(POLL_S)
+            else:
+                return True
+        return False
+
+    def _make_database(self) -> None:
+        with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+    # ------------------------------------------------------------ facts on the disk
+
+    @property
+    def _password_file(self) -> Path:
+        return self.home / "password"
+
+    @property
+    def _port_file(self) -> Path:
+        return self.home / "port"
+
+    def _data_major(self) -> int | None:
+        with suppress(FileNotFoundError):
+            return int((self.data / "PG_VERSION").read_text())
+        return None
+
+    def _port(self) -> int | None:
+        """The port of the running server, else the one of last time."""
+        with suppress(OSError, ValueError):
+            return port_of(self.data) or int(self._port_file.read_text())
+        return None
+
+    def _socket_folder(self) -> Path | None:
+        folder = self.home / "run"
+        return folder if len(str(folder / ".s.PGSQL.65535")) <= SOCKET_PATH_MAX else None
+
+    def _fresh_log(self) -> IO[Any]:
+        """The log, opened to append; one that has grown large becomes server.log.1."""
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        stream = self.log.open("ab")
+        self._log_start = stream.tell()
+        return stream
+
+    def _log_tail(self) -> str:
+        """The last lines of what the server said since we started it."""
+        with suppress(OSError), self.log.open("rb") as stream:
+            stream.seek(max(self._log_start, self.log.stat().st_size - 8192))
+            return last_lines(stream.read().decode(errors="replace"))
+        return ""
+
+    # ------------------------------------------------------------ one owner, one end
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        stream = (self.home / "lock").open("a+")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            stream.seek(0)
+            holder = stream.read().strip()
+            stream.close()
+            raise DataDirBusy(data_dir=str(self.home.parent), pid=holder) from error
+        stream.truncate(0)
+        stream.write(f"{os.getpid()}\n")
+        stream.flush()
+        self._lock = stream
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _ended(self, pid: int, patience_s: float) -> bool:
+        gone = wait_gone([pid], self.data, patience_s)
+        if gone and self._child is not None:
+            self._child.wait()
+            self._child = None
+        return gone

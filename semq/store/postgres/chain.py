@@ -1,0 +1,216 @@
+"""The chain of the ledger in the store: extended by the writer in each commit, and verified.
+
+One statement for a commit, whatever it wrote: the link that grows is one row, replaced in place. Lines are hashed as
+the rows that COPY carries, so that a check reads them from Postgres in the same form and nothing is encoded twice.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from struct import Struct
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.adapt import Buffer
+
+from semq.seal.chain import LINES_MAX, START, Link, add, begin
+from semq.seal.errors import LedgerChanged
+from semq.store.postgres import ledger_partitions
+from semq.store.postgres.binary import COPY_END, COPY_HEAD, Param, int4, int8
+from semq.store.postgres.statements import names
+from semq.store.tables import semq_ledger
+
+EPOCH = date(2000, 1, 1)
+DAY_US = 86_400_000_000
+FIRST_FIELDS = Struct("!hiqiq").unpack_from  # columns, length and value of ``number``, length and value of ``at``
+LINE = names(semq_ledger)
+COLUMNS = "day, place, first, last, count, before, hash"
+NEWEST = f"SELECT {COLUMNS} FROM semq_chain ORDER BY first DESC LIMIT 1"
+LINKS = f"SELECT {COLUMNS} FROM semq_chain WHERE day BETWEEN %s AND %s ORDER BY first"
+BEFORE = f"SELECT {COLUMNS} FROM semq_chain WHERE first < %s ORDER BY first DESC LIMIT 1"
+ADOPTED = f"INSERT INTO semq_chain ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+ALL_LINES = f"COPY (SELECT {LINE} FROM semq_ledger ORDER BY number) TO STDOUT (FORMAT binary)"
+
+
+def day_name(number: int) -> str:
+    """A day as an ISO date, from days since the year 2000, where Postgres begins to count."""
+    return (EPOCH + timedelta(number)).isoformat()
+
+
+class Chain:
+    """The end of the chain, as the writer of one life knows it. ``head`` moves when a commit is known to be durable."""
+
+    def __init__(self, store_uuid: str, head: Link | None) -> None:
+        self.store_uuid = store_uuid
+        self.head = head
+
+    def extended(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[Link]:
+        """The links that change or come with these lines, in order; the last of them is the next ``head``.
+
+        ``packed``: the same rows as COPY carries them.
+        """
+        lines = ((values[0], values[1], octets) for values, octets in zip(rows, packed, strict=True))
+        return extended(self.store_uuid, self.head, lines)
+
+
+def extended(store_uuid: str, head: Link | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[Link]:
+    """The links that change or come with these lines (number, moment, octets) after ``head``."""
+    links: list[Link] = []
+    for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
+        name = day_name(day)
+        left = [(number, octets) for number, _, octets in run]
+        while left:
+            if head is None or head.day != name or head.count >= LINES_MAX:
+                place = 1 if head is None else head.place + 1
+                head = begin(store_uuid, name, place, left[0][0], START if head is None else head.hash)
+            room = LINES_MAX - head.count
+            head = add(head, left[:room])
+            links.append(head)
+            left = left[room:]
+    return links
+
+
+def params(link: Link) -> list[Param]:
+    """A link as parameters of the statement ``chain``."""
+    day = (date.fromisoformat(link.day) - EPOCH).days
+    return [
+        int4(day), int8(link.place), int8(link.first), int8(link.last), int8(link.count), link.before, link.hash,
+    ]  # fmt: skip
+
+
+async def newest(connection: psycopg.AsyncConnection[Any]) -> Link | None:
+    """The end of the chain as it lies in the database."""
+    row = await (await connection.execute(NEWEST)).fetchone()
+    return None if row is None else _link(row)
+
+
+async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Link | None:
+    """Chain a ledger that was begun before there was a chain: once, at the first start of this version."""
+    head: Link | None = None
+    links: dict[tuple[str, int], Link] = {}
+    async with connection.transaction():
+        async with connection.cursor() as cursor, cursor.copy(ALL_LINES) as copy:
+            async for block in copy:
+                for line in _line(bytes(block)):
+                    for link in extended(store_uuid, head, [line]):
+                        head = links[link.day, link.place] = link
+        for each in links.values():
+            values = (each.day, each.place, each.first, each.last, each.count, each.before, each.hash)
+            await connection.execute(ADOPTED, values)
+    return head
+
+
+def _link(row: Sequence[Any]) -> Link:
+    day, place, first, last, count, before, hash_ = row
+    return Link(day.isoformat(), place, first, last, count, bytes(before), bytes(hash_))
+
+
+# ------------------------------------------------------------------------------------------------------------ checking
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a check found in order."""
+
+    lines: int
+    links: int
+    head: Link | None
+
+
+def oldest(connection: psycopg.Connection[Any]) -> date | None:
+    """The first day whose lines are still kept."""
+    row = connection.execute(ledger_partitions.PARTITIONS.encode()).fetchone()
+    return None if row is None else ledger_partitions.day_of(row[0])
+
+
+def verify(
+    connection: psycopg.Connection[Any],
+    first: date,
+    last: date,
+    head: Link | None = None,
+    known: tuple[int, bytes] | None = None,
+) -> Verified:
+    """Read the lines of these days and their links in one snapshot and compare.
+
+    ``head``: the end of the chain as the running node knows it; the database must have come at least that far.
+    ``known``: number and hash of a line that an earlier check has printed; it must still be so. Raises LedgerChanged
+    with the day and the numbers of the lines between which the difference lies."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        ((store_uuid,),) = connection.execute("SELECT store_uuid::text FROM semq_meta").fetchall()
+        links = [_link(row) for row in connection.execute(LINKS, (first, last))]
+        # Closed before anything else is asked: a COPY that is left half-read blocks its connection.
+        with closing(_lines(connection, first, last)) as lines:
+            total = _compare(store_uuid, links, lines, known)
+        _check_order(connection, links)
+        newest_row = connection.execute(NEWEST).fetchone()
+    end = None if newest_row is None else _link(newest_row)
+    if head is not None and (end is None or end.last < head.last or (end.last == head.last and end.hash != head.hash)):
+        raise LedgerChanged("The end of the ledger is missing.", known_to=head.last, found_to=end.last if end else 0)
+    return Verified(total, len(links), end)
+
+
+def _compare(
+    store_uuid: str, links: Sequence[Link], lines: Iterator[tuple[int, str, bytes]], known: tuple[int, bytes] | None
+) -> int:
+    total, is_met = 0, known is None
+    line = next(lines, None)
+    for link in links:
+        if line is not None and line[0] < link.first:
+            raise LedgerChanged("A line stands in no link.", day=line[1], number=line[0])
+        found = begin(store_uuid, link.day, link.place, link.first, link.before)
+        while line is not None and line[0] <= link.last:
+            if line[1] != link.day:
+                raise LedgerChanged("A line stands in another day than its link.", day=line[1], number=line[0])
+            found = add(found, ((line[0], line[2]),))
+            is_met = is_met or (line[0], found.hash) == known
+            line = next(lines, None)
+        total += found.count
+        if found != link:
+            raise LedgerChanged(day=link.day, from_number=link.first, to_number=link.last)
+    if line is not None:
+        raise LedgerChanged("A line stands in no link.", day=line[1], number=line[0])
+    if not is_met:
+        raise LedgerChanged("The chain does not lead through the hash that is known from before.", known=known)
+    return total
+
+
+def _check_order(connection: psycopg.Connection[Any], links: Iterable[Link]) -> None:
+    """Each link names the one before it; neighbours of another day are looked up."""
+    previous: Link | None = None
+    for link in links:
+        if previous is None or previous.hash != link.before:
+            row = connection.execute(BEFORE, (link.first,)).fetchone()
+            found = None if row is None else _link(row)
+            missing = found is None and link.before != START and previous is not None
+            if missing or (found is not None and found.hash != link.before):
+                raise LedgerChanged("A piece of the ledger is missing.", day=link.day, before_number=link.first)
+        previous = link
+
+
+def _lines(
+    connection: psycopg.Connection[Any], first: date, last: date
+) -> Generator[tuple[int, str, bytes], None, None]:
+    """Number, day and octets of each line, in the order of the numbers."""
+    query = sql.SQL(
+        "COPY (SELECT {} FROM semq_ledger WHERE at >= {} AND at < {} ORDER BY number) TO STDOUT (FORMAT binary)"
+    ).format(
+        sql.SQL(LINE),
+        sql.Literal(f"{first.isoformat()}T00:00:00Z"),
+        sql.Literal(f"{(last + timedelta(1)).isoformat()}T00:00:00Z"),
+    )
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        for block in copy:
+            for number, at, octets in _line(bytes(block)):
+                yield number, day_name(at // DAY_US), octets
+
+
+def _line(block: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Number, moment and octets of the line in a block of COPY; none in the end, and perhaps none in the head."""
+    octets = block.removeprefix(COPY_HEAD)
+    if octets not in (b"", COPY_END):
+        _, _, number, _, at = FIRST_FIELDS(octets)
+        yield number, at, octets

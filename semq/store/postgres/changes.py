@@ -1,0 +1,219 @@
+"""What a unit changes, as one batch of statements and, for many rows, as data for COPY. Called by ``writer`` for each
+unit.
+
+The batch is built so that it may be followed by COMMIT in the same round trip: every expectation is checked by
+Postgres itself. Rows that go come first, then changes, then rows that come, so that a place freed in a unit can be
+taken in the same unit."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from psycopg.adapt import Buffer
+
+from semq.store.broker.statements import Net
+from semq.store.postgres.binary import Packer, Param, copy_of, int8, int8s, moment, texts
+from semq.store.postgres.rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
+from semq.store.postgres.statements import INSERTED, copy_in
+from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore
+from semq.store.unit import Unit
+from semq.umx_t.status import AppStatus
+
+Batch = list[tuple[str, Sequence[Param]]]
+NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
+
+LEDGER = "semq_ledger"
+_TABLES = [table.name for table in INSERTED]
+# Fields of Unit in which a change can be staged: a unit in which all of these are empty is only read.
+STAGED = (
+    "new_outbound changed_outbound deleted_outbound new_bodies dropped_bodies new_tokens changed_out_streams"
+    " changed_last_pos changed_in_streams raised_floors given_way new_recorded new_seen new_pending platform_acked"
+    " sender_acked given handled deleted_pending taken_submissions refused_submissions requeued_submissions"
+    " removed_submissions taken_done ledger broker rare"
+).split()
+
+
+def is_read_only(unit: Unit) -> bool:
+    """Whether nothing has been staged."""
+    return unit.submissions_wait is None and not any(getattr(unit, name) for name in STAGED)
+
+
+def changes(unit: Unit) -> Batch:
+    """All but the rows that come in numbers: deletions, changes, counters, rare rows."""
+    batch: Batch = []
+    _outbound_changes(unit, batch)
+    _stream_changes(unit, batch)
+    _pending_changes(unit, batch)
+    _submission_changes(unit, batch)
+    for row in unit.rare:
+        batch.append((type(row).__name__, _RARE[type(row)](row)))
+    return batch
+
+
+def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
+    """All that a unit writes: the batch, and the rows that come in numbers, by table."""
+    batch, rows = changes(unit), new_rows(unit, line_numbers)
+    if unit.broker:
+        net = Net(unit.broker)
+        batch += net.batch()
+        rows.update(net.rows())
+    return batch, rows
+
+
+def _outbound_changes(unit: Unit, batch: Batch) -> None:
+    if unit.deleted_outbound:
+        gone = [int8s(unit.deleted_outbound)]
+        batch += [("delete_outbound", gone), ("delete_body", gone)]
+    if unit.changed_outbound:
+        alike: dict[tuple[Param, ...], list[Outbound]] = defaultdict(list)
+        for object_id, before in unit.changed_outbound.items():
+            row = unit.outbound[object_id]
+            alike[STATUS[before], *pack_changes(row)].append(row)
+        batch += [
+            ("change_outbound", [int8s([row.object_id for row in rows]), _custodians(rows), *change])
+            for change, rows in alike.items()
+        ]
+    if unit.dropped_bodies:
+        batch.append(("drop_payload", [int8s(unit.dropped_bodies)]))
+    for object_id, body in unit.new_bodies.items():
+        if object_id not in unit.new_outbound:
+            batch.append(("replace_body", [int8(object_id), body.envelope, body.payload]))
+            batch.append(("change_size", [int8(object_id), int8(unit.outbound[object_id].size)]))
+    for token, known in unit.new_tokens.items():
+        batch.append(("new_token", [token.encode(), str(known.lk0).encode(), known.digest]))
+
+
+def _custodians(rows: Sequence[Outbound]) -> Param:
+    custodians = [None if row.custodian is None else str(row.custodian) for row in rows]
+    return texts(custodians) if any(custodians) else None
+
+
+def _stream_changes(unit: Unit, batch: Batch) -> None:
+    if unit.changed_out_streams:
+        streams = [unit.out_streams[key] for key in unit.changed_out_streams]
+        batch.append((
+            "save_out_streams",
+            [
+                texts([stream.key.dest for stream in streams]),
+                int8s([stream.key.inc for stream in streams]),
+                int8s([stream.next_sid for stream in streams]),
+            ],
+        ))  # fmt: skip
+    if unit.changed_last_pos:
+        places = [(key, unit.last_pos[key]) for key in unit.changed_last_pos]
+        batch.append((
+            "save_last_pos",
+            [
+                texts([key.dest for key, _ in places]),
+                texts([key.key for key, _ in places]),
+                int8s([pos.inc for _, pos in places]),
+                int8s([pos.sid for _, pos in places]),
+            ],
+        ))  # fmt: skip
+    for in_key in unit.raised_floors:
+        risen = unit.in_streams[in_key]
+        batch.append(("forget", [int8(risen.number), int8(risen.floor)]))
+    for slot in unit.given_way:
+        batch.append(("give_way", [int8(unit.in_streams[slot.stream].number), int8(slot.sid)]))
+    for in_key in unit.changed_in_streams:
+        stream = unit.in_streams[in_key]
+        closed = None if stream.closed is None else int8(stream.closed)
+        values = [int8(stream.number), str(in_key.store).encode(), int8(in_key.inc), int8(stream.floor), closed]
+        batch.append(("in_stream", values))
+
+
+def _pending_changes(unit: Unit, batch: Batch) -> None:
+    if unit.deleted_pending:
+        gone = [int8s(unit.deleted_pending)]
+        batch += [("delete_pending", gone), ("delete_pending_body", gone)]
+    # Rows that are new in this unit are inserted as they now are.
+    for name in ("platform_acked", "sender_acked", "given"):
+        brefs = getattr(unit, name) - unit.new_pending.keys()
+        if brefs:
+            batch.append((name, [int8s(brefs)]))
+    handled: dict[AppStatus, list[int]] = defaultdict(list)
+    for bref, status in unit.handled.items():
+        if bref not in unit.new_pending:
+            handled[status].append(bref)
+    batch += [("handled", [int8s(brefs), STATUS[status]]) for status, brefs in handled.items()]
+    if unit.new_seen:
+        entries = unit.new_seen.values()
+        reasons = [entry.reason or (None, None) for entry in entries]
+        columns = [texts([str(lk0) for lk0 in unit.new_seen]), texts([str(lk0.store) for lk0 in unit.new_seen])]
+        columns += [int8s([entry.status for entry in entries]), texts([code for code, _ in reasons])]
+        batch.append(("new_seen", [*columns, texts([text for _, text in reasons])]))
+
+
+def _submission_changes(unit: Unit, batch: Batch) -> None:
+    if unit.taken_submissions:
+        numbers = int8s(unit.taken_submissions)
+        batch.append(("taken_submissions", [numbers]))
+        batch.append(("submission_became", [numbers, texts([str(lk0) for lk0 in unit.taken_submissions.values()])]))
+    for number, refusal in unit.refused_submissions.items():
+        code, words = refusal.reason
+        told = [code.encode(), words.encode(), str(refusal.lk0).encode(), moment(refusal.at)]
+        batch.append(("refused_submission", [int8(number), *told]))
+    for name in ("requeued_submissions", "removed_submissions"):
+        if getattr(unit, name):
+            batch.append((name, [int8s(getattr(unit, name))]))
+    if unit.submissions_wait is not None:
+        waits = unit.submissions_wait
+        batch.append(("submissions_wait_no_more", [texts(waits)]))
+        codes, words_ = zip(*waits.values(), strict=True) if waits else ((), ())
+        batch.append(("submissions_wait", [texts(waits), texts(codes), texts(words_)]))
+    if unit.taken_done:
+        batch.append(("taken_done", [int8s(unit.taken_done)]))
+
+
+# Class | its values, packed, as parameters of the statement of its name.
+_RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
+    KeptKey: lambda row: [row.id, row.peer.encode(), row.key_id.encode(), row.alg.encode(), row.text.encode()],
+    KeptReceipts: lambda row: [int8(row.number), row.source.encode(), row.signature.encode(), row.leaves],
+    Certificates: lambda row: [row.node.encode(), texts(row.pems)],
+    RetiredStore: lambda row: [int8(row.semq_id), int8(row.semq_db_id), row.retired_by.encode(), row.why.encode()],
+}
+
+
+def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
+    """The rows that come in numbers, by table."""
+    rows: NewRows = defaultdict(list)
+    if unit.new_outbound:
+        rows["tb_0031"] = [outbound_values(row) for row in unit.new_outbound.values()]
+        rows["tb_0031_body"] = [
+            (object_id, body.envelope, body.payload)
+            for object_id, body in unit.new_bodies.items()
+            if object_id in unit.new_outbound
+        ]
+    if unit.new_pending:
+        rows["tb_0030"] = [pending_values(row) for row in unit.new_pending.values()]
+        rows["tb_0030_body"] = [(bref, body.envelope, body.payload) for bref, body in unit.new_pending_bodies.items()]
+    for slot, entry in unit.new_recorded.items():
+        stream = unit.in_streams[slot.stream]
+        if slot.sid >= stream.floor:  # else forgotten in the same unit
+            rows["tb_0030_ledger"].append(recorded_values(stream.number, slot.sid, entry))
+    if unit.ledger:
+        rows[LEDGER] = [line_values(next(line_numbers), line) for line in unit.ledger]
+    return rows
+
+
+def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:
+    """The new lines of the ledger as COPY carries them: for the chain, and for ``copies``."""
+    return [packer.copy_row(LEDGER, values) for values in rows.get(LEDGER, ())]
+
+
+def inserts(rows: NewRows, packer: Packer) -> Batch:
+    """The rows, one statement each: the fewest round trips, right for a few rows."""
+    return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
+
+
+def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
+    """The rows by COPY, one round trip a table, with COMMIT at the end: the least work a row, right for many.
+
+    ``lines``: those of the ledger, packed already for the chain.
+    """
+    filled = [table for table in _TABLES if rows.get(table)]
+    data: list[Buffer] = [
+        copy_of(lines) if table == LEDGER else packer.copy_data(table, rows[table]) for table in filled
+    ]
+    return "; ".join([*map(copy_in, filled), "COMMIT"]), data

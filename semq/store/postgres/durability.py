@@ -1,0 +1,35 @@
+"""What SEMQ demands of any Postgres before it trusts a COMMIT (PROTOCOL.md section 14).
+
+Called once at the start of a node on a connection of the node's own role, so that ``ALTER ROLE … SET`` counts too.
+"""
+
+from typing import Any
+
+import psycopg
+
+from semq.store.embedded.errors import NotDurable, ServerTooOld
+
+MIN_SERVER_VERSION = 14_00_00
+
+# setting | values with which an answered COMMIT survives a crash of the machine
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "fsync": ("on",),
+    "full_page_writes": ("on",),
+    "synchronous_commit": ("on", "remote_apply"),
+    "data_sync_retry": ("off",),  # on: a failed fsync is tried again, though the kernel has dropped the pages
+}
+
+
+def verify_settings(connection: psycopg.Connection[Any]) -> None:
+    """Refuse a server that may lose what it has committed.
+
+    Raises ServerTooOld(version) below Postgres 14 and NotDurable(setting=value, …) with every wrong setting at once.
+    """
+    version = connection.info.server_version
+    if version < MIN_SERVER_VERSION:
+        raise ServerTooOld(version=version)
+    rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", [list(REQUIRED)]).fetchall()
+    found: dict[str, str] = dict(rows)
+    wrong: dict[str, Any] = {name: found.get(name) for name, good in REQUIRED.items() if found.get(name) not in good}
+    if wrong:
+        raise NotDurable(**wrong)

@@ -1,0 +1,79 @@
+"""What can go wrong between SEMQ and its Postgres. Codes 3000–3099.
+
+Raised by ``writer``, ``lease``, ``migration`` and ``recovery``; the engine sees them as the argument of
+``Work.failed``.
+"""
+
+from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
+
+
+class StoreUnavailable(Unavailable):
+    """The store cannot be reached, or did not say whether it committed."""
+
+    code = "SEMQ-3001"
+    remedy = "Look whether Postgres runs and has room; the node comes back by itself."
+
+
+class StoreFenced(StoreUnavailable):
+    """Another process has taken over this store; this one writes nothing more."""
+
+    code = "SEMQ-3002"
+    remedy = (
+        "One process of a node serves; started again, this one stands by until the other ends (`standby` in the log)."
+    )
+
+
+class LeaseHeld(Unavailable):
+    """Another process owns this store at the moment."""
+
+    code = "SEMQ-3003"
+    remedy = "Wait until its lease has run out (15 s after it was killed), or stop it."
+
+
+class StaleRow(SemqError):
+    """A row is not as it was when the decision was taken; nothing of this work was written."""
+
+    code = "SEMQ-3004"
+    remedy = "Nothing is lost, the row is looked at again. If it repeats, something else writes here."
+
+
+class RowRefused(BadInput):
+    """Postgres refused a row."""
+
+    code = "SEMQ-3005"
+    remedy = "The message of Postgres names the column or the rule; correct the document or its attributes and repeat."
+
+
+class DecisionFailed(SemqError):
+    """A decision ended with an error that nobody foresaw; nothing of it was written."""
+
+    code = "SEMQ-3006"
+    remedy = "This is a defect of SEMQ: report the stack trace from the log."
+
+
+class SchemaTooOld(Misconfigured):
+    """The tables in the database are those of an older version of SEMQ, or are not there yet."""
+
+    code = "SEMQ-3010"
+    remedy = "Run `semq db upgrade`."
+
+
+class SchemaTooNew(Misconfigured):
+    """The tables in the database are those of a newer version of SEMQ."""
+
+    code = "SEMQ-3011"
+    remedy = "Install that version of SEMQ; tables are never changed back."
+
+
+class RoleRefused(BadInput):
+    """The role cannot be made, or given these rights."""
+
+    code = "SEMQ-3023"
+    remedy = "Name a role of its own for each application: `semq db grant erp --send --receive` (SQL.md)."
+
+
+class NotWaiting(BadInput):
+    """No such document is waiting: it has been finished, or was never there."""
+
+    code = "SEMQ-3021"
+    remedy = "Roll the transaction back: its effect has been committed by another one."

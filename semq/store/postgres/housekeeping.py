@@ -1,0 +1,145 @@
+"""What must be forgotten in time so that no table grows for ever, and the partitions of the ledger.
+
+Called by a timer of the node every few hours, on a connection of its own; never on the data path. Rows of the queues
+are not touched here: those are cleaned by their acknowledgement states alone (row Q13). Deletes go in small bites, so
+that the writer never waits for one of them.
+
+| what                             | is kept                                                                      |
+|----------------------------------|------------------------------------------------------------------------------|
+| client tokens, taken submissions | ``token_days``                                                               |
+| idents of class 1 and 2          | the last 100,000 of each source, and ``seen_days`` (PROTOCOL.md section 3)   |
+| streams we receive               | until their incarnation is closed and they were idle for ``stream_days``     |
+| streams we send                  | while they have rows, or belong to one of the last incarnations              |
+| last positions of order keys     | while that message is not settled: a settled predecessor need not be named   |
+| lines of the ledger              | ``ledger_days``; None keeps all                                              |
+| signed receipts, session keys    | as long as the lines that they prove                                         |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import psycopg
+
+from semq.store.postgres import ledger_partitions
+from semq.umx_t.status import Direction
+
+BITE = 5000
+SEEN_KEPT = 100_000
+INCARNATIONS_KEPT = 100
+FOR_EVER_DAYS = 365_000
+
+# Each statement deletes at most one bite; it is repeated until it finds less.
+FORGET: dict[str, str] = {
+    "tokens": """
+        DELETE FROM tb_0031_token WHERE token IN (
+            SELECT token FROM tb_0031_token WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
+    "taken": """
+        DELETE FROM tb_0031_taken WHERE number IN (
+            SELECT number FROM tb_0031_taken WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
+    "seen": """
+        DELETE FROM tb_0030_seen WHERE ident IN (
+            SELECT s.ident FROM tb_0030_seen s
+            JOIN (
+                SELECT store, (
+                    SELECT at FROM tb_0030_seen k WHERE k.store = d.store ORDER BY at DESC OFFSET %(seen_kept)s LIMIT 1
+                ) AS edge
+                FROM (SELECT DISTINCT store FROM tb_0030_seen) d
+            ) w ON w.store = s.store AND s.at <= w.edge
+            WHERE s.at < now() - %(seen_days)s * interval '1 day' LIMIT %(bite)s)""",
+    "streams_received": """
+        DELETE FROM tb_0030_stream WHERE number IN (
+            SELECT number FROM tb_0030_stream s
+            WHERE closed IS NOT NULL AND moved_at < now() - %(stream_days)s * interval '1 day'
+                AND NOT EXISTS (SELECT FROM tb_0030 p WHERE p.store = s.store AND (p.inc = s.inc OR p.prev_inc = s.inc))
+            LIMIT %(bite)s FOR UPDATE SKIP LOCKED)""",
+    "entries_of_streams_gone": """
+        DELETE FROM tb_0030_ledger WHERE (stream, sid) IN (
+            SELECT stream, sid FROM tb_0030_ledger l
+            WHERE NOT EXISTS (SELECT FROM tb_0030_stream s WHERE s.number = l.stream) LIMIT %(bite)s)""",
+    "streams_sent": f"""
+        DELETE FROM tb_0031_stream WHERE (dest, inc) IN (
+            SELECT dest, inc FROM tb_0031_stream s
+            WHERE inc NOT IN (SELECT inc FROM semq_incarnation ORDER BY boot DESC LIMIT %(incarnations_kept)s)
+                AND NOT EXISTS (
+                    SELECT FROM tb_0031 t
+                    WHERE t.dest = s.dest AND t.inc = s.inc AND t.sid >= 0 AND t.direction = {Direction.OWN:d})
+            LIMIT %(bite)s FOR UPDATE SKIP LOCKED)""",
+    "receipts": """
+        DELETE FROM semq_receipts WHERE number IN (
+            SELECT number FROM semq_receipts WHERE at < now() - %(ledger_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
+    "session_keys": """
+        DELETE FROM semq_session_key WHERE id IN (
+            SELECT id FROM semq_session_key WHERE made_at < now() - %(ledger_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
+}
+
+# In two steps: the writer may move a position between them, and then the row no longer fits. In one statement the row
+# would be judged in its new version by the old snapshot, which does not show the message that it now names.
+SETTLED_KEYS = f"""
+    SELECT dest, order_key, inc, sid FROM tb_0031_order o
+    WHERE NOT EXISTS (
+        SELECT FROM tb_0031 t
+        WHERE t.dest = o.dest AND t.inc = o.inc AND t.sid = o.sid AND t.direction = {Direction.OWN:d})
+    LIMIT %(bite)s"""
+FORGET_KEYS = """
+    DELETE FROM tb_0031_order o
+    USING unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[]) AS c (dest, order_key, inc, sid)
+    WHERE o.dest = c.dest AND o.order_key = c.order_key AND o.inc = c.inc AND o.sid = c.sid"""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """For how long what is kept, in days."""
+
+    token_days: int = 7
+    seen_days: int = 7
+    stream_days: int = 90
+    ledger_days: int | None = 400
+
+
+async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
+    """Forget what is over, and make the partitions of the coming days; how many rows or partitions of each kind went.
+
+    ``today`` is the date in UTC. Safe beside a working store and beside another ``tidy``. Raises psycopg.Error, also
+    if a lock could not be had in time: the next turn tries again."""
+    values = {
+        "bite": BITE,
+        "seen_kept": SEEN_KEPT,
+        "incarnations_kept": INCARNATIONS_KEPT,
+        "token_days": keep.token_days,
+        "seen_days": keep.seen_days,
+        "stream_days": keep.stream_days,
+        "ledger_days": FOR_EVER_DAYS if keep.ledger_days is None else keep.ledger_days,
+    }
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="semq-tidy") as connection:
+        went = {name: await _in_bites(connection, statement, values) for name, statement in FORGET.items()}
+        went["order_keys"] = await _forget_keys(connection)
+        await ledger_partitions.make_ahead(connection, today)
+        if keep.ledger_days is not None:
+            first_kept = today - timedelta(keep.ledger_days)
+            went["ledger_days"] = len(await ledger_partitions.drop_before(connection, first_kept))
+    return went
+
+
+async def _in_bites(connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, Any]) -> int:
+    total = 0
+    while True:
+        count = (await connection.execute(statement.encode(), values)).rowcount
+        total += count
+        if count < BITE:
+            return total
+
+
+async def _forget_keys(connection: psycopg.AsyncConnection[Any]) -> int:
+    total = 0
+    while rows := await (await connection.execute(SETTLED_KEYS.encode(), {"bite": BITE})).fetchall():
+        count = (await connection.execute(FORGET_KEYS, [list(column) for column in zip(*rows, strict=True)])).rowcount
+        total += count
+        if count < BITE:
+            break
+    return total

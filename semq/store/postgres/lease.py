@@ -1,0 +1,56 @@
+"""Who may write into this store: one process at a time, by an epoch that each taking-over raises (PROTOCOL.md section
+10).
+
+The writer checks its epoch inside every transaction that writes (statements ``lease`` and ``renew`` of
+``statements``). Being taken over is decided by the epoch under a row lock, never by a clock: a process that slept
+for an hour either still has its epoch, and then nobody else has written, or it is fenced. The time on the database's
+clock only says when others may step in. Who is another is decided by ``owner``."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from semq.store.postgres.errors import LeaseHeld
+from semq.store.postgres.owner import NOWHERE, Owner
+
+RENEW_S = 5.0
+VALID_S = 15.0
+
+TAKE = """
+    INSERT INTO store_lease AS l (owner, epoch, until)
+    VALUES (%(owner)s, 1, clock_timestamp() + %(valid_s)s * interval '1 s')
+    ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
+    WHERE l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
+        OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s)
+    RETURNING epoch"""
+SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
+GIVE_BACK = "UPDATE store_lease SET until = clock_timestamp() WHERE epoch = %(epoch)s"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write, from one taking-over to the next."""
+
+    owner: str
+    epoch: int
+
+
+async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
+    """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) while another process owns it.
+
+    The same process steps in at once, with a new connection after a lost one; so does one that holds the place of the
+    owner before it, which is gone then. Either way the row lock waits for a transaction of the former life that may
+    still be committing."""
+    facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
+    cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})
+    row = await cursor.fetchone()
+    if row is None:
+        seen = await (await connection.execute(SEEN)).fetchone()
+        raise LeaseHeld(owner=seen[0] if seen else "", until_s=round(float(seen[1]), 1) if seen else 0.0)
+    return Lease(str(owner), row[0])
+
+
+async def give_back(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
+    """Let others step in at once; called when a process stops in good order."""
+    await connection.execute(GIVE_BACK, {"epoch": lease.epoch})

@@ -1,0 +1,244 @@
+"""What a unit must see, as one batch of statements, and what came back, as a ``Unit``. Called by ``writer`` for each
+unit.
+
+Only statements that the needs require are sent. One row is one object in the whole unit, however it was found, so
+that a piece of work sees what an earlier one changed."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from psycopg.pq.abc import PGresult
+
+from semq.store.postgres.binary import Param, int2, int8, int8s, moment, texts
+from semq.store.postgres.pipeline import Rows, Wire
+from semq.store.postgres.rows import outbound_of, pending_of, read_lk0, recorded_of, seen_of
+from semq.store.rows import (
+    InStream,
+    InStreamKey,
+    KeptKey,
+    OrderKey,
+    Outbound,
+    OutStream,
+    OutStreamKey,
+    Slot,
+    Stored,
+    Submitted,
+    Token,
+)
+from semq.store.unit import (
+    DoneRows,
+    Expired,
+    FirstInOrder,
+    KeptKeys,
+    Needs,
+    Query,
+    RefusedBy,
+    RefusedSubmissions,
+    StreamsTo,
+    SubmittedRows,
+    Unfinished,
+    Unit,
+    Unsent,
+    Unsettled,
+    Waiting,
+    WaitingTracks,
+)
+from semq.umx_t.locator import Pos
+
+Ask = tuple[str, list[Param]]
+Put = Callable[[Unit, Rows], None]
+
+
+class Load:
+    """One load: the batch to send, and how to read each of its results."""
+
+    def __init__(self, needs: Needs) -> None:
+        self.batch: list[Ask] = []
+        self._puts: list[Put] = []
+        for name, plan in _PLANS.items():
+            keys = getattr(needs, name)
+            if keys:
+                self._add(*plan(list(keys)))
+        by_stream: dict[InStreamKey, list[int]] = defaultdict(list)
+        for stream, sid in needs.recorded:
+            by_stream[stream].append(sid)
+        for stream, sids in by_stream.items():
+            self._add(*_recorded(stream, sids))
+        for query in needs.queries:
+            self._add(*_query(query))
+
+    def _add(self, ask: Ask, put: Put) -> None:
+        self.batch.append(ask)
+        self._puts.append(put)
+
+    def unit(self, wire: Wire, results: Sequence[PGresult]) -> Unit:
+        """The unit that the results describe."""
+        unit = Unit()
+        for put, result in zip(self._puts, results, strict=True):
+            put(unit, wire.rows(result))
+        return unit
+
+
+# ------------------------------------------------------------------------------------------------------------- by key
+# Queries come after keys, and rows that both name are one object: ``outbound_found`` and ``pending_found`` see to it.
+
+
+def _outbound(keys: list[int]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.outbound.update((row[0], outbound_of(row)) for row in rows)
+
+    return ("outbound", [int8s(keys)]), put
+
+
+def _relayed(keys: list[str]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        for values in rows:
+            row = unit.outbound.setdefault(values[0], outbound_of(values))
+            unit.relayed[values[2]] = row
+
+    return ("relayed", [texts(keys)]), put
+
+
+def _tokens(keys: list[str]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.tokens.update((token, Token(read_lk0(lk0), digest)) for token, lk0, digest in rows)
+
+    return ("tokens", [texts(keys)]), put
+
+
+def _out_stream(dest: str, inc: int, next_sid: int) -> OutStream:
+    return OutStream(OutStreamKey(dest, inc), next_sid)
+
+
+def _out_streams(keys: list[OutStreamKey]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        for values in rows:
+            stream = _out_stream(*values)
+            unit.out_streams[stream.key] = stream
+
+    return ("out_streams", [texts([key.dest for key in keys]), int8s([key.inc for key in keys])]), put
+
+
+def _last_pos(keys: list[OrderKey]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.last_pos.update((OrderKey(dest, key), Pos(inc, sid)) for dest, key, inc, sid in rows)
+
+    return ("last_pos", [texts([key.dest for key in keys]), texts([key.key for key in keys])]), put
+
+
+def _in_streams(keys: list[InStreamKey]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        for place, number, floor, closed in rows:
+            key = keys[place - 1]
+            unit.in_streams[key] = InStream(key, number, floor, closed)
+
+    return ("in_streams", [texts([str(key.store) for key in keys]), int8s([key.inc for key in keys])]), put
+
+
+def _recorded(stream: InStreamKey, sids: list[int]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.recorded.update((Slot(stream, values[0]), recorded_of(values[1:])) for values in rows)
+
+    return ("recorded", [str(stream.store).encode(), int8(stream.inc), int8s(sids)]), put
+
+
+def _seen(keys: list[str]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.seen.update((values[0], seen_of(values[1:])) for values in rows)
+
+    return ("seen", [texts(keys)]), put
+
+
+def _pending(keys: list[int]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.pending.update((row[0], pending_of(row)) for row in rows)
+
+    return ("pending", [int8s(keys)]), put
+
+
+def _bodies(keys: list[int]) -> tuple[Ask, Put]:
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.bodies.update((object_id, Stored(envelope, payload)) for object_id, envelope, payload in rows)
+
+    return ("bodies", [int8s(keys)]), put
+
+
+# Set of ``Needs`` | how it is asked for. Rows by object_id stand before rows by ident, so that both are one object.
+_PLANS: dict[str, Callable[[list[Any]], tuple[Ask, Put]]] = {
+    "outbound": _outbound,
+    "relayed": _relayed,
+    "tokens": _tokens,
+    "out_streams": _out_streams,
+    "last_pos": _last_pos,
+    "in_streams": _in_streams,
+    "seen": _seen,
+    "pending": _pending,
+    "bodies": _bodies,
+}
+
+
+# ----------------------------------------------------------------------------------------------------------- by query
+
+
+def _read_unsent(unit: Unit, rows: Rows) -> list[Outbound]:
+    for row in rows:
+        if row[-2] is not None:
+            unit.bodies.setdefault(row[0], Stored(row[-2], row[-1]))
+    return [outbound_of(row[:-2]) for row in rows]
+
+
+def _read_waiting(unit: Unit, rows: Rows) -> list[Any]:
+    unit.pending_bodies.update((row[0], Stored(row[-2], row[-1])) for row in rows if row[-2] is not None)
+    return [pending_of(row[:-2]) for row in rows]
+
+
+def _read_outbound(unit: Unit, rows: Rows) -> list[Any]:
+    return [outbound_of(row) for row in rows]
+
+
+def _read_pending(unit: Unit, rows: Rows) -> list[Any]:
+    return [pending_of(row) for row in rows]
+
+
+def _read_submitted(unit: Unit, rows: Rows) -> list[Any]:
+    return [Submitted(*row) for row in rows]
+
+
+_ANY_SIZE = int8(1 << 62)
+
+
+def _track(query: Unsent) -> list[Param]:
+    """The source and priority of rows that are not the many: own ones of priority 0, which have no index for it."""
+    return [query.source.encode(), int2(query.priority)] if query.source or query.priority else []
+
+
+# Query | its parameters | how its rows are read.
+_QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], list[Any]]]] = {
+    Unsent: (lambda q: [q.dest.encode(), int8(q.after), int8(q.limit), int8(q.max_bytes), *_track(q)], _read_unsent),
+    Waiting: (
+        lambda q: [q.user.encode(), int8(q.after), int8(q.limit), _ANY_SIZE, q.source.encode(), int2(q.priority)],
+        _read_waiting,
+    ),
+    WaitingTracks: (lambda q: [q.user.encode()], lambda unit, rows: [(source, priority) for source, priority in rows]),
+    Unsettled: (lambda q: [int8(q.first), int8(q.last), int8(q.limit)], _read_outbound),
+    Unfinished: (lambda q: [int8(q.first), int8(q.last), int8(q.limit)], _read_pending),
+    FirstInOrder: (lambda q: [q.store.encode(), q.order_key.encode()], _read_pending),
+    StreamsTo: (lambda q: [q.dest.encode()], lambda unit, rows: [_out_stream(*row) for row in rows]),
+    Expired: (lambda q: [moment(q.now), int8(q.limit)], _read_outbound),
+    SubmittedRows: (lambda q: [int8(q.limit), texts(q.without), int8(q.bytes_max)], _read_submitted),
+    RefusedSubmissions: (lambda q: [texts(q.lk0s)], _read_submitted),
+    RefusedBy: (lambda q: [q.dest.encode(), q.code.encode(), int8(q.after), int8(q.limit)], _read_outbound),
+    KeptKeys: (lambda q: [q.peer.encode(), int8(q.limit)], lambda unit, rows: [KeptKey(*row) for row in rows]),
+    DoneRows: (lambda q: [int8(q.limit)], lambda unit, rows: [tuple(row) for row in rows]),
+}
+
+
+def _query(query: Query) -> tuple[Ask, Put]:
+    params, read = _QUERIES[type(query)]
+
+    def put(unit: Unit, rows: Rows) -> None:
+        unit.found[query] = read(unit, rows)
+
+    name = "UnsentTrack" if isinstance(query, Unsent) and _track(query) else type(query).__name__
+    return (name, params(query)), put

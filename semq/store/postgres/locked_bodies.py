@@ -1,0 +1,87 @@
+"""Bodies at rest: locked where the writer writes them, unlocked where it, or a person, reads them.
+
+Optional: without a master key everything stays as it is. With one, payloads in tb_0031_body and tb_0030_body are
+encrypted, each for its own row; envelopes, the queues of the broker and what applications submit by SQL are not. A body
+that was written before is read as it is, and goes with its message. The inbox in SQL then shows ciphertext.
+"""
+
+import logging
+from typing import Any
+
+import psycopg
+
+from semq.seal.errors import VaultLocked
+from semq.seal.vault import Vault
+from semq.store.postgres.binary import int8
+from semq.store.postgres.changes import Batch, NewRows
+from semq.store.rows import Stored
+from semq.store.unit import Unit
+
+log = logging.getLogger(__name__)
+TABLES = ("tb_0031_body", "tb_0030_body")
+DAMAGED = Stored(b"", b"")  # no envelope is empty
+CHECK, CHECKED = b"semq vault", b"semq_meta"
+
+
+class Locking:
+    """What lies between the writer and the bodies."""
+
+    def __init__(self, vault: Vault | None) -> None:
+        self.vault = vault
+
+    def unlock(self, table: str, key: int, payload: bytes) -> bytes:
+        """The payload of a row. Raises VaultLocked if it was moved or altered."""
+        if self.vault is None or not self.vault.is_locked(payload):
+            return payload
+        try:
+            return self.vault.unlock(payload, _context(table, int8(key)))
+        except VaultLocked as error:
+            raise VaultLocked(table=table, key=key) from error
+
+    def unlock_unit(self, unit: Unit) -> None:
+        """All bodies that a unit has loaded. What does not open comes as DAMAGED: who wants it has to see to that."""
+        if self.vault is not None:
+            for table, bodies in zip(TABLES, (unit.bodies, unit.pending_bodies), strict=True):
+                for key, body in bodies.items():
+                    try:
+                        bodies[key] = Stored(body.envelope, self.unlock(table, key, body.payload))
+                    except VaultLocked as error:
+                        log.error("%s", error.advice())
+                        bodies[key] = DAMAGED
+
+    def lock(self, batch: Batch, rows: NewRows) -> Batch:
+        """All bodies that a unit writes; ``rows`` are changed in place."""
+        if self.vault is None:
+            return batch
+        for table in TABLES:
+            if rows.get(table):
+                rows[table] = [
+                    (key, envelope, self._lock(table, int8(key), payload)) for key, envelope, payload in rows[table]
+                ]
+        return [self._locked(name, params) for name, params in batch]
+
+    def _locked(self, name: str, params: Any) -> Any:
+        if name == "replace_body":
+            return name, [params[0], params[1], self._lock("tb_0031_body", params[0], params[2])]
+        return name, params
+
+    def _lock(self, table: str, key: bytes, payload: bytes) -> bytes:
+        if self.vault is None or not payload:
+            return payload
+        return self.vault.lock(bytes(payload), _context(table, key))
+
+
+def _context(table: str, key: bytes) -> bytes:
+    return table.encode() + key
+
+
+async def agree(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
+    """Whether the master key is the one that was in use; the first one is noted. Raises VaultLocked."""
+    row = await (await connection.execute("SELECT vault FROM semq_meta")).fetchone()
+    noted = None if row is None or row[0] is None else bytes(row[0])
+    if noted is not None and vault is None:
+        raise VaultLocked("Bodies of this store are encrypted, and no master key is given.")
+    if vault is not None and noted is None:
+        await connection.execute("UPDATE semq_meta SET vault = %s", (vault.lock(CHECK, CHECKED),))
+    elif vault is not None and noted is not None:
+        vault.unlock(noted, CHECKED)

@@ -1,0 +1,93 @@
+"""Bringing the tables of a database to this version of SEMQ, and refusing to work on others.
+
+``upgrade`` is called by ``semq db upgrade`` and by nodes that start their own Postgres; ``check`` by every node
+before it opens its store. The revisions lie in the package ``migrations``."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.pool import NullPool
+
+import migrations
+from semq.store.postgres.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
+
+VERSION_TABLE = "semq_version"  # not Alembic's own name: the database may be that of an application with Alembic
+LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, whoever starts it
+
+
+def engine_of(url: str) -> Engine:
+    """A SQLAlchemy engine for a libpq URL, with all that libpq understands (sockets, several hosts, service files)."""
+    return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+
+
+def upgrade(url: str) -> str:
+    """Bring the tables to this version, in one transaction, one process at a time; the revision that they have now.
+
+    Raises SchemaTooNew if a newer version was here before, StoreUnavailable if the database cannot be reached.
+    """
+    with _connected(url) as connection, connection.begin():
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        _refuse_newer(_revision(connection))
+        command.upgrade(_config(connection), "head")
+    return head()
+
+
+def check(url: str) -> None:
+    """Go on only if the tables are exactly those of this version. Raises SchemaTooOld, SchemaTooNew,
+    StoreUnavailable."""
+    found = current(url)
+    _refuse_newer(found)
+    if found != head():
+        raise SchemaTooOld(found=found or "none", needed=head())
+
+
+def current(url: str) -> str | None:
+    """The revision of the tables in the database; None if there are none. Raises StoreUnavailable."""
+    with _connected(url) as connection:
+        return _revision(connection)
+
+
+def head() -> str:
+    """The revision that this version of SEMQ works with."""
+    revision = _scripts().get_current_head()
+    assert revision is not None, "the revisions are part of the package"
+    return revision
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    """A connection; StoreUnavailable if there is none, or it is lost while it is used."""
+    try:
+        with closing(engine_of(url).connect()) as connection:
+            yield connection
+    except (psycopg.OperationalError, OperationalError, InterfaceError) as error:
+        raise StoreUnavailable(fault=str(error).strip()) from error
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+
+
+def _refuse_newer(found: str | None) -> None:
+    known = {script.revision for script in _scripts().walk_revisions()}
+    if found is not None and found not in known:
+        raise SchemaTooNew(found=found, needed=head())
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())

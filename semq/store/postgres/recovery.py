@@ -1,0 +1,114 @@
+"""What a process must know of its store before it works: one transaction at the start of every life (PROTOCOL.md rule
+S14).
+
+Takes the store over, counts the boot, commits a new incarnation before anything is accepted under it (rule R5), and
+reads what earlier lives left behind. Called by ``writer`` at the start and after each lost connection."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from semq.store.postgres import lease as leases
+from semq.store.postgres.lease import Lease
+from semq.store.postgres.owner import Owner
+from semq.store.rows import OutStreamKey, RetiredStore
+from semq.store.unit import Recovered, StreamState, first_id
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd
+
+MET = """
+    INSERT INTO semq_meta AS m (store_uuid, boot) VALUES (%s, 1)
+    ON CONFLICT (single) DO UPDATE SET boot = m.boot + 1 RETURNING store_uuid, boot"""
+INCARNATION = "INSERT INTO semq_incarnation (inc, boot) VALUES (%s, %s)"
+
+# The unsettled positions of our streams, in the order of the index on them, without those that follow the one before:
+# what is left are the edges, where settled ones lie between. A long backlog has few.
+EDGES = f"""
+    SELECT u.dest, u.inc, u.before, u.sid, u.is_last, s.next_sid
+    FROM (
+        SELECT dest, inc, sid, lag(sid) OVER stream AS before, lead(sid) OVER stream IS NULL AS is_last
+        FROM tb_0031
+        WHERE sid >= 0 AND direction = {Direction.OWN:d} AND outcome IS NULL
+        WINDOW stream AS (PARTITION BY dest, inc ORDER BY sid)
+    ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
+    WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
+    ORDER BY u.dest, u.inc, u.sid"""
+# A node of a version before these columns may have written until now.
+SOURCE = "split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2)"
+SOURCES = (
+    f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
+    f"UPDATE tb_0030 SET source = {SOURCE} WHERE source = ''",
+)
+# The same of a refused message of class 1 or 2: it has a second row, whose ident ends with a mark, and no reason. The
+# table is read once; housekeeping bounds it. The first row of each pair is found by its key.
+REFUSALS = f"""
+    WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
+    UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
+    WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
+BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
+SETTLED = "SELECT object_id FROM tb_0031 WHERE outcome IS NOT NULL ORDER BY object_id"
+IS_DONE = f"""(
+    app_status <> {AppStatus.NEW:d}
+    AND (lk1 IS NULL OR p_ack_status = {AckStatus.AS_ACK:d})
+    AND (save_fwd <> {SaveFwd.MUST:d} OR s_ack_status = {AckStatus.AS_ACK:d}))"""
+FINISHED = f"SELECT bref FROM tb_0030 WHERE {IS_DONE} ORDER BY bref"
+RETIRED = "SELECT semq_id, semq_db_id, retired_by, why FROM semq_retired_store ORDER BY at"
+PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_DONE}"
+
+
+async def recover(
+    connection: psycopg.AsyncConnection[Any], owner: Owner, incarnation: int, new_uuid: UUID
+) -> tuple[Lease, Recovered]:
+    """Open the store for a new life of the process, in one transaction that is committed when this returns.
+
+    ``incarnation`` and ``new_uuid`` are fresh; the UUID counts only for a store that has none. Memory is bounded by
+    the number of streams and their windows, and by the rows that wait for cleanup. Raises LeaseHeld while another
+    process owns the store."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL enable_seqscan = on")  # these few statements do read whole tables
+        lease = await leases.take(connection, owner)
+        store_uuid, boot = await _one(connection, MET, (new_uuid,))
+        await connection.execute(INCARNATION, (incarnation, boot))
+        for statement in (*SOURCES, REFUSALS):
+            await connection.execute(statement)
+        recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))
+        recovered.streams = [state async for state in _streams(connection)]
+        async for dest, source, priority, waiting in _stream(connection, BACKLOG):
+            recovered.tracks.append((dest, source, priority))
+            recovered.backlog[dest] = recovered.backlog.get(dest, 0) + waiting
+        recovered.tracks.sort()
+        recovered.unsettled = sum(recovered.backlog.values())
+        recovered.settled = [row[0] async for row in _stream(connection, SETTLED)]
+        recovered.finished = [row[0] async for row in _stream(connection, FINISHED)]
+        (recovered.pending,) = await _one(connection, PENDING)
+        recovered.retired = [RetiredStore(*row) async for row in _stream(connection, RETIRED)]
+    return lease, recovered
+
+
+async def _one(connection: psycopg.AsyncConnection[Any], sql: str, params: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    row = await (await connection.execute(sql, params)).fetchone()
+    assert row is not None, "an aggregate and an upsert always return a row"
+    return tuple(row)
+
+
+async def _stream(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIterator[tuple[Any, ...]]:
+    """Rows by a cursor at the server, so that a long backlog is never in memory as a whole."""
+    async with connection.cursor("recover") as cursor:
+        cursor.itersize = 5000
+        await cursor.execute(sql)
+        async for row in cursor:
+            yield row
+
+
+async def _streams(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[StreamState]:
+    """Each stream with unsettled rows: its floor is the lowest of them, and what is missing above it is settled."""
+    state: StreamState | None = None
+    async for dest, inc, before, sid, is_last, next_sid in _stream(connection, EDGES):
+        if before is None or state is None:
+            state = StreamState(OutStreamKey(dest, inc), next_sid, floor=sid, settled_above=set())
+        else:
+            state.settled_above.update(range(before + 1, sid))
+        if is_last:
+            state.settled_above.update(range(sid + 1, next_sid))
+            yield state

@@ -1,0 +1,185 @@
+"""Roles for applications that use the database of a node: the calls of SQL.md and nothing else.
+
+A role gets the right to execute some functions, which run with the rights of the owner of the tables; it sees no table
+itself. ``read`` is for people and tools that watch: queues and ledger without payloads. Used by ``semq db grant``.
+"""
+
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, sql
+from sqlalchemy import URL
+
+from semq.store.files import write_safely
+from semq.store.postgres.errors import RoleRefused, StoreUnavailable
+from semq.store.submission_tables import tb_0031_submit
+
+NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_STATUS = ("EXECUTE ON FUNCTION {s}.semq_status(bigint)", "EXECUTE ON FUNCTION {s}.semq_status(text)")
+# All but payload and headers.
+SUBMIT_COLUMNS = ", ".join(c.name for c in tb_0031_submit.columns if c.name not in ("payload", "headers"))
+# Right | what it is made of; {s} is the schema of the tables.
+RIGHTS: dict[str, tuple[str, ...]] = {
+    "send": ("EXECUTE ON FUNCTION {s}.semq_send", *_STATUS),
+    "receive": (
+        "EXECUTE ON FUNCTION {s}.semq_receive",
+        "EXECUTE ON FUNCTION {s}.semq_done",
+        "EXECUTE ON FUNCTION {s}.semq_park",
+    ),
+    "read": (
+        "SELECT ON {s}.tb_0031, {s}.tb_0030, {s}.semq_ledger, {s}.tb_0031_taken, {s}.tb_0031_wait",
+        f"SELECT ({SUBMIT_COLUMNS}) ON {{s}}.tb_0031_submit",
+        *_STATUS,
+    ),
+}
+
+
+def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
+    """Make a role, or give an existing one these rights; whether it was made, then with this password.
+
+    A role that is made has a schema of its own for its tables. Raises RoleRefused, StoreUnavailable.
+    """
+    with _connect(url, role) as connection:
+        schema = _schema(connection)
+        is_new = _standing(connection, role) is None
+        if is_new:
+            name = sql.Identifier(role)
+            connection.execute(
+                sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD {}").format(
+                    name, sql.Literal(password)
+                )
+            )
+            with connection.transaction():
+                connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(name))
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {0} AUTHORIZATION {0}").format(name))
+            connection.execute(sql.SQL("REVOKE {} FROM CURRENT_USER").format(name))
+        connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, sql.Identifier(role)))
+        _each(connection, "GRANT {} TO {}", role, rights, schema)
+    return is_new
+
+
+def revoke(url: str, role: str, rights: Sequence[str]) -> None:
+    """Take rights from a role; the role and its own tables stay. Raises RoleRefused, StoreUnavailable."""
+    with _connect(url, role) as connection:
+        schema = _schema(connection)
+        if _standing(connection, role) is None:
+            raise RoleRefused("There is no such role.", role=role)
+        kept = [right for right in held(connection, role) if right not in rights]
+        _each(connection, "REVOKE {} FROM {}", role, rights, schema)
+        _each(connection, "GRANT {} TO {}", role, kept, schema)  # what two rights have in common
+
+
+def held(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
+    """The rights that a role has."""
+    marks = {"send": "semq_send", "receive": "semq_receive"}
+    found = [
+        right
+        for right, function in marks.items()
+        if connection.execute(
+            "SELECT has_function_privilege(%s, p.oid, 'EXECUTE') FROM pg_proc p WHERE p.proname = %s", (role, function)
+        ).fetchone()
+        == (True,)
+    ]
+    sees = connection.execute("SELECT has_table_privilege(%s, 'tb_0031', 'SELECT')", (role,)).fetchone()
+    return [*found, "read"] if sees == (True,) else found
+
+
+def rights_of(url: str, role: str) -> list[str]:
+    """The rights that a role has now. Raises RoleRefused, StoreUnavailable."""
+    with _connect(url, role) as connection:
+        return held(connection, role)
+
+
+def new_password() -> str:
+    """A password for a role."""
+    return secrets.token_urlsafe(24)
+
+
+def keep_password(data_dir: Path, role: str, password: str) -> None:
+    """Keep the password of a role that was made, for the owner of the node alone."""
+    write_safely(_file(data_dir, role), f"{password}\n".encode(), 0o600)
+
+
+def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
+    """The URL with which an application logs in as a role, for SQLAlchemy and for libpq.
+
+    Without a password where that is not known here. The own server of a node is named by its TCP port: its socket is
+    for the node's user alone. Raises RoleRefused.
+    """
+    check_name(role)
+    facts = conninfo.conninfo_to_dict(url)
+    file = _file(data_dir, role)
+    query = {
+        name: str(value)
+        for name, value in facts.items()
+        if name not in ("user", "password", "host", "port", "dbname") and value is not None
+    }
+    host = "127.0.0.1" if embedded else str(facts.get("host") or "")
+    if host.startswith("/"):
+        host, query["host"] = "", host
+    made = URL.create(
+        "postgresql",
+        username=role,
+        password=file.read_text().strip() if file.exists() else None,
+        host=host or None,
+        port=int(str(facts["port"])) if facts.get("port") else None,
+        database=str(facts.get("dbname") or ""),
+        query=query,
+    )
+    return made.render_as_string(hide_password=False)
+
+
+def check_name(role: str) -> None:
+    """Refuse what is no plain name of a role. Raises RoleRefused."""
+    if NAME.fullmatch(role) is None or role.startswith("pg_"):
+        raise RoleRefused("Write the name of a role with small letters, digits and underscores.", role=role[:80])
+
+
+def _file(data_dir: Path, role: str) -> Path:
+    return data_dir / "roles" / role
+
+
+def _connect(url: str, role: str) -> "psycopg.Connection[Any]":
+    check_name(role)
+    try:
+        return psycopg.connect(url)
+    except psycopg.Error as error:
+        raise StoreUnavailable(fault=str(error).strip()) from error
+
+
+def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
+    row = connection.execute(
+        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.oid = to_regclass('tb_0031')"
+    ).fetchone()
+    if row is None:
+        raise RoleRefused("The tables of the node are not there yet; run `semq db upgrade`.")
+    return sql.Identifier(str(row[0]))
+
+
+def _standing(connection: "psycopg.Connection[Any]", role: str) -> str | None:
+    """What a role is; None if there is none. Raises RoleRefused for one that may do everything anyway."""
+    row = connection.execute(
+        "SELECT r.rolsuper OR pg_has_role(r.oid, c.relowner, 'USAGE')"
+        " FROM pg_roles r, pg_class c WHERE r.rolname = %s AND c.oid = to_regclass('tb_0031')",
+        (role,),
+    ).fetchone()
+    if row is None:
+        return None
+    if row[0]:
+        raise RoleRefused("This role owns the tables or may do everything: name another one.", role=role)
+    return role
+
+
+def _each(
+    connection: "psycopg.Connection[Any]", form: str, role: str, rights: Sequence[str], schema: sql.Identifier
+) -> None:
+    name = sql.Identifier(role)
+    for right in rights:
+        for part in RIGHTS[right]:
+            privilege = sql.SQL(part).format(s=schema)
+            connection.execute(sql.SQL(form).format(privilege, name))

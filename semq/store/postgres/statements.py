@@ -1,0 +1,322 @@
+"""The statements of the writer, each under its name: what a unit may load, and what it may write.
+
+A table of SQL, prepared by ``pipeline`` when the connection is opened; the parameters are packed by
+``load`` and ``changes``. Column names come from ``tables``. Only syntax that Postgres 14 has.
+"""
+
+from sqlalchemy import Table
+
+from semq.store import proof_tables as proof_tables  # their tables are part of the schema
+from semq.store import submission_tables as submission_tables
+from semq.store import tables
+from semq.store.broker.statements import BROKER
+from semq.store.rows import CORRECTED
+from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
+
+INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direction.OWN)
+NEW, OWED, NOTED = int(AppStatus.NEW), int(AckStatus.AS_INIT), int(AckStatus.AS_ACK)
+STALE, FENCED = "SQ001", "SQ002"  # our own SQLSTATEs, raised by semq_expect
+
+# Rows come by COPY or by INSERT, packed once for both; the order of the columns is that of the schema.
+INSERTED: tuple[Table, ...] = (
+    tables.tb_0031,
+    tables.tb_0031_body,
+    tables.tb_0030,
+    tables.tb_0030_body,
+    tables.tb_0030_ledger,
+    tables.semq_ledger,
+    tables.broker_message,
+    tables.broker_body,
+)
+
+
+def names(table: Table, prefix: str = "") -> str:
+    """The columns of a table, as a list for SQL."""
+    return ", ".join(f'{prefix}"{column.name}"' for column in table.columns)
+
+
+def _insert(table: Table, rest: str = "") -> str:
+    places = ", ".join(f"${number}" for number in range(1, len(table.columns) + 1))
+    return f"INSERT INTO {table.name} ({names(table)}) VALUES ({places}){rest}"
+
+
+def copy_in(table: str) -> str:
+    """Rows into a table by binary COPY."""
+    return f"COPY {table} ({names(tables.metadata.tables[table])}) FROM STDIN (FORMAT binary)"
+
+
+OUT = names(tables.tb_0031)
+PEND = names(tables.tb_0030)
+
+# No plan may depend on how large Postgres believes a table to be: queues are empty one minute and hold millions the
+# next. Rows by one key come by ``= ANY``; where two sets meet, LATERAL with OFFSET 0 keeps the order of the join.
+LOAD: dict[str, str] = {
+    "outbound": f"SELECT {OUT} FROM tb_0031 WHERE object_id = ANY($1::bigint[])",
+    "relayed": f"SELECT {OUT} FROM tb_0031 WHERE direction = {RELAYED} AND lk0 = ANY($1::text[])",
+    "tokens": "SELECT token, lk0, digest FROM tb_0031_token WHERE token = ANY($1::text[])",
+    "out_streams": """
+        SELECT s.dest, s.inc, s.next_sid
+        FROM unnest($1::text[], $2::bigint[]) AS k (dest, inc)
+        CROSS JOIN LATERAL (SELECT * FROM tb_0031_stream t WHERE t.dest = k.dest AND t.inc = k.inc OFFSET 0) s""",
+    "last_pos": """
+        SELECT o.dest, o.order_key, o.inc, o.sid
+        FROM unnest($1::text[], $2::text[]) AS k (dest, order_key)
+        CROSS JOIN LATERAL (
+            SELECT * FROM tb_0031_order t WHERE t.dest = k.dest AND t.order_key = k.order_key OFFSET 0
+        ) o""",
+    # The number of the key, not the key, comes back: nothing has to be read or hashed again.
+    "in_streams": """
+        SELECT k.place, s.number, s.floor, s.closed
+        FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
+        CROSS JOIN LATERAL (SELECT * FROM tb_0030_stream t WHERE t.store = k.store AND t.inc = k.inc OFFSET 0) s""",
+    "recorded": """
+        SELECT sid, status, digest, reason_code, reason_text, proved FROM tb_0030_ledger
+        WHERE stream = (SELECT number FROM tb_0030_stream WHERE store = $1::text AND inc = $2::bigint)
+            AND sid = ANY($3::bigint[])""",
+    "seen": """
+        SELECT ident, status, reason_code, reason_text FROM tb_0030_seen WHERE ident = ANY($1::text[])""",
+    "pending": f"SELECT {PEND} FROM tb_0030 WHERE bref = ANY($1::bigint[])",
+    "bodies": "SELECT object_id, envelope, payload FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
+}
+
+
+def _with_bodies(table: str, key: str, rows: str) -> str:
+    """Rows with their bodies, up to the row that reaches the bytes of the last parameter; bodies beyond are never
+    read."""
+    columns = names(tables.metadata.tables[table])
+    return f"""
+        SELECT {columns}, envelope, payload
+        FROM (
+            SELECT r.*, b.envelope, b.payload,
+                sum(r.size) OVER (ORDER BY r.{key}) - r.size AS bytes_before
+            FROM ({rows}) r
+            LEFT JOIN LATERAL (SELECT * FROM {table}_body b WHERE b.{key} = r.{key} OFFSET 0) b ON true
+        ) AS read
+        WHERE bytes_before < $4::bigint
+        ORDER BY {key}"""
+
+
+# Of one source and priority, as ranges: with equalities the order would be that of the primary key too, over all rows.
+LAST = 2**63 - 1
+QUERY: dict[str, str] = {
+    "Unsent": _with_bodies(
+        "tb_0031",
+        "object_id",
+        f"""SELECT * FROM tb_0031
+            WHERE dest = $1::text AND object_id > $2::bigint AND ss_status = {INIT} AND NOT held AND outcome IS NULL
+                AND source = '' AND priority = 0
+            ORDER BY object_id LIMIT $3::bigint""",
+    ),
+    "UnsentTrack": _with_bodies(
+        "tb_0031",
+        "object_id",
+        f"""SELECT * FROM tb_0031
+            WHERE dest = $1::text AND (source <> '' OR priority > 0)
+                AND (source, priority, object_id) > ($5::text, $6::smallint, $2::bigint)
+                AND (source, priority, object_id) < ($5::text, $6::smallint, {LAST})
+                AND ss_status = {INIT} AND NOT held AND outcome IS NULL
+            ORDER BY source, priority, object_id LIMIT $3::bigint""",
+    ),
+    "Waiting": _with_bodies(
+        "tb_0030",
+        "bref",
+        f"""SELECT * FROM tb_0030
+            WHERE target_user = $1::text AND app_status = {NEW}
+                AND (source, priority, bref) > ($5::text, $6::smallint, $2::bigint)
+                AND (source, priority, bref) < ($5::text, $6::smallint, {LAST})
+            ORDER BY source, priority, bref LIMIT $3::bigint""",
+    ),
+    # From each pair to the next one by the index: what it costs grows with their number, not with the rows.
+    "WaitingTracks": """
+        WITH RECURSIVE track AS (
+            (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)
+            UNION ALL
+            SELECT next.source, next.priority FROM track CROSS JOIN LATERAL (
+                SELECT source, priority FROM tb_0030
+                WHERE target_user = $1::text AND (source, priority) > (track.source, track.priority)
+                ORDER BY source, priority LIMIT 1
+            ) next
+        )
+        SELECT source, priority FROM track""",
+    "Unsettled": f"""
+        SELECT {OUT} FROM tb_0031
+        WHERE object_id BETWEEN $1::bigint AND $2::bigint AND outcome IS NULL AND ss_status > {INIT}
+        ORDER BY object_id LIMIT $3::bigint""",
+    "Unfinished": f"""
+        SELECT {PEND} FROM tb_0030
+        WHERE bref BETWEEN $1::bigint AND $2::bigint AND (
+            app_status = {NEW} OR (lk1 IS NOT NULL AND p_ack_status = {OWED})
+            OR (save_fwd = {int(SaveFwd.MUST)} AND s_ack_status = {OWED})
+        )
+        ORDER BY bref LIMIT $3::bigint""",
+    "FirstInOrder": f"""
+        SELECT {PEND} FROM tb_0030
+        WHERE store = $1::text AND order_key = $2::text AND order_key <> '' AND app_status = {NEW}
+        ORDER BY src_object_id LIMIT 1""",
+    "StreamsTo": "SELECT dest, inc, next_sid FROM tb_0031_stream WHERE dest = $1::text",
+    "Expired": f"""
+        SELECT {OUT} FROM tb_0031
+        WHERE expires_at IS NOT NULL AND expires_at <= $1::timestamptz AND outcome IS NULL AND NOT void
+            AND direction = {OWN} AND (save_fwd = {int(SaveFwd.MUST)} OR ss_status = {int(SendStatus.SS_INIT)})
+        ORDER BY expires_at LIMIT $2::bigint""",
+    "SubmittedRows": """
+        SELECT number, target, CASE WHEN size <= $3::bigint THEN payload ELSE '' END, app_key, save_fwd, ack2,
+            order_key, coalesce(token, ''), content_type, headers, content_encoding, priority, size, coalesce(lk0, '')
+        FROM (
+            SELECT s.*, coalesce(
+                sum(CASE WHEN size <= $3::bigint THEN size ELSE 0 END)
+                    OVER (ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+            ) AS bytes_before
+            FROM (
+                SELECT *, octet_length(payload)::bigint AS size FROM tb_0031_submit
+                WHERE reason_code IS NULL AND target <> ALL ($2::text[])
+                ORDER BY number LIMIT $1::bigint
+            ) s
+        ) AS read
+        WHERE bytes_before < 16777216
+        ORDER BY number""",
+    "RefusedSubmissions": """
+        SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type,
+            headers, content_encoding, priority, octet_length(payload)::bigint, lk0
+        FROM tb_0031_submit WHERE reason_code IS NOT NULL AND lk0 = ANY($1::text[])""",
+    "RefusedBy": f"""
+        SELECT {OUT} FROM tb_0031
+        WHERE dest = $1::text AND outcome = {int(Outcome.REJECTED)} AND reason_code = $2::text AND has_payload
+            AND direction = {OWN} AND object_id > $3::bigint
+        ORDER BY object_id LIMIT $4::bigint""",
+    "KeptKeys": """
+        SELECT id, peer, key_id, alg, kept FROM semq_session_key
+        WHERE peer = $1::text ORDER BY made_at DESC LIMIT $2::bigint""",
+    "DoneRows": "SELECT bref, parked FROM tb_0030_done ORDER BY bref LIMIT $1::bigint",
+}
+
+
+def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
+    """A change that must meet so many rows, or the transaction ends: the COMMIT that follows in the same batch too."""
+    return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
+
+
+# What may change of a row of tb_0031; all else is settled at accept. Rows that change alike share one UPDATE; only the
+# custodian is each row's own.
+CHANGES = (
+    ("ss_status", "smallint"),
+    ("att", "int"),
+    ("void", "boolean"),
+    ("lost", "boolean"),
+    ("has_payload", "boolean"),
+    ("held", "boolean"),
+    ("parked", "boolean"),
+    ("outcome", "smallint"),
+    ("reason_code", "text"),
+    ("reason_text", "text"),
+)
+CHANGES_FROM = 4  # the parameters before: object ids, custodians, the status before
+OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
+# Outcomes are final, but for the receiver's word against that of the platform alone (PROTOCOL.md S5c).
+MAY_CORRECT = (
+    f"(${OUTCOME_AT}::smallint = {Outcome.DELIVERED:d}"
+    f" AND outcome IN ({', '.join(f'{one:d}' for one in sorted(CORRECTED))}))"
+)
+
+WRITE: dict[str, str] = {
+    "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
+    "commit": "COMMIT",
+    "rollback": "ROLLBACK",
+    # Shared lock: whoever takes the store over waits for this transaction, and this one sees that it came too late.
+    "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM (SELECT FROM store_lease WHERE epoch = $1 FOR SHARE) l",
+    "renew": _expect(
+        "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
+    ),
+    # No join with unnest: while the table is believed to be empty, Postgres would begin with the table. No custodians
+    # ($2 is NULL) cost no search.
+    "change_outbound": _expect(
+        f"""UPDATE tb_0031
+            SET custodian = ($2::text[])[array_position($1::bigint[], object_id)],
+                {", ".join(f"{name} = ${i}::{type_}" for i, (name, type_) in enumerate(CHANGES, CHANGES_FROM))}
+            WHERE object_id = ANY($1::bigint[]) AND ss_status = $3::smallint
+                AND (outcome IS NULL OR outcome = ${OUTCOME_AT}::smallint OR {MAY_CORRECT})""",
+        "cardinality($1::bigint[])",
+    ),
+    "delete_outbound": _expect("DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[])", "cardinality($1::bigint[])"),
+    "delete_body": "DELETE FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
+    "change_size": "UPDATE tb_0031 SET size = $2::bigint WHERE object_id = $1::bigint",
+    "replace_body": _insert(
+        tables.tb_0031_body,
+        " ON CONFLICT (object_id) DO UPDATE SET envelope = excluded.envelope, payload = excluded.payload",
+    ),
+    "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
+    "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
+    # A number that would go back, and give a position out twice, meets no row.
+    "save_out_streams": _expect(
+        """INSERT INTO tb_0031_stream AS s (dest, inc, next_sid)
+            SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[])
+            ON CONFLICT (dest, inc) DO UPDATE SET next_sid = excluded.next_sid WHERE s.next_sid <= excluded.next_sid""",
+        "cardinality($1::text[])",
+    ),
+    "save_last_pos": """
+        INSERT INTO tb_0031_order (dest, order_key, inc, sid)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
+        ON CONFLICT (dest, order_key) DO UPDATE SET inc = excluded.inc, sid = excluded.sid""",
+    # Before the floor itself is raised: only what lies between the old floor and the new is looked at.
+    "forget": """
+        DELETE FROM tb_0030_ledger
+        WHERE stream = $1::bigint AND sid >= (SELECT floor FROM tb_0030_stream WHERE number = $1::bigint)
+            AND sid < $2::bigint""",
+    "in_stream": """
+        INSERT INTO tb_0030_stream AS s (number, store, inc, floor, closed) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (store, inc) DO UPDATE
+        SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
+            moved_at = now()""",
+    # A forgery gives its place to the document whose origin is proved, which is inserted behind.
+    "give_way": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
+    "new_seen": """
+        INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])""",
+    "platform_acked": f"""
+        UPDATE tb_0030 SET p_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND p_ack_status = {OWED}""",
+    "sender_acked": f"""
+        UPDATE tb_0030 SET s_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND s_ack_status = {OWED}""",
+    "given": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY($1::bigint[])",
+    "handled": "UPDATE tb_0030 SET app_status = $2::smallint WHERE bref = ANY($1::bigint[])",
+    "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
+    "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
+    "taken_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[])",
+    "submission_became": """
+        INSERT INTO tb_0031_taken (number, lk0) SELECT * FROM unnest($1::bigint[], $2::text[])
+        ON CONFLICT (number) DO NOTHING""",
+    "refused_submission": """
+        UPDATE tb_0031_submit
+        SET reason_code = $2::text, reason_text = $3::text, lk0 = $4::text, refused_at = $5::timestamptz
+        WHERE number = $1::bigint""",
+    "requeued_submissions": """
+        UPDATE tb_0031_submit SET reason_code = NULL, reason_text = NULL, refused_at = NULL
+        WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL""",
+    "removed_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL",
+    "submissions_wait_no_more": "DELETE FROM tb_0031_wait WHERE target > '' AND target <> ALL($1::text[])",
+    "submissions_wait": """
+        INSERT INTO tb_0031_wait AS w (target, reason_code, reason_text)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::text[])
+        ON CONFLICT (target) DO UPDATE SET reason_code = excluded.reason_code, reason_text = excluded.reason_text""",
+    "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
+    # The link that grows is replaced in place, as long as it is as this writer has left it; others are new.
+    "chain": _expect(
+        """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
+            VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)
+            ON CONFLICT (day, place) DO UPDATE SET last = excluded.last, count = excluded.count, hash = excluded.hash
+            WHERE c.first = excluded.first AND c.before = excluded.before AND c.count < excluded.count""",
+        "1",
+    ),
+    "KeptKey": """
+        INSERT INTO semq_session_key (id, peer, key_id, alg, kept) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (id) DO NOTHING""",
+    "KeptReceipts": "INSERT INTO semq_receipts (number, source, signature, leaves) VALUES ($1, $2, $3, $4)",
+    "Certificates": """
+        INSERT INTO semq_certificate (node, pems) VALUES ($1::text, $2::text[])
+        ON CONFLICT (node) DO UPDATE SET pems = excluded.pems, seen_at = now()""",
+    "RetiredStore": """
+        INSERT INTO semq_retired_store (semq_id, semq_db_id, retired_by, why) VALUES ($1::bigint, $2::bigint, $3, $4)
+        ON CONFLICT (semq_id, semq_db_id) DO NOTHING""",
+    **{f"insert {table.name}": _insert(table) for table in INSERTED},
+}
+
+STATEMENTS: dict[str, str] = {**LOAD, **QUERY, **WRITE, **BROKER}

@@ -1,0 +1,245 @@
+"""The store of a node on Postgres: opened at the start and after each loss, read beside the writer, closed in good
+order.
+
+    store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=node.store_lost)
+    recovered = await store.start()      # takes the store over, counts the boot, commits a new incarnation
+    store.post(work)                     # from the engine that was built on ``recovered``
+    ...                                  # lost(error) is called once: the engine on it is over
+    recovered = await store.restart()    # waits with growing pauses until the database is back, for a new engine
+    await store.stop()                   # finishes what was posted
+
+Each start is a new life: a new incarnation, a new epoch of the lease, a new writer. Used by the nodes; the engine sees
+``unit.WorkStore`` alone.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from semq.clock import Clock
+from semq.errors import SemqError, Unavailable
+from semq.seal.vault import Vault
+from semq.store.postgres import lease, ledger_partitions
+from semq.store.postgres.chain import Chain, adopt, newest
+from semq.store.postgres.durability import verify_settings
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.lease import Lease
+from semq.store.postgres.locked_bodies import Locking, agree
+from semq.store.postgres.migration import check
+from semq.store.postgres.owner import Owner
+from semq.store.postgres.pipeline import OPTIONS, Wire
+from semq.store.postgres.recovery import recover
+from semq.store.postgres.statements import STATEMENTS
+from semq.store.postgres.writer import Counters, Writer
+from semq.store.unit import Recovered, Work
+
+CONNECT_S = 10
+READINGS_S = 10.0  # so long ``stop`` waits for queries that are under way
+# A server that is gone without a word is noticed within some 15 seconds.
+KEEPALIVE: dict[str, Any] = {
+    "connect_timeout": CONNECT_S,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
+# What a query raises when the server, its connection or a free place in the pool is not there.
+AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
+CHANNELS = ("semq_submit", "semq_done")  # NOTIFY wakes early, nothing depends on it
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class PostgresStore:
+    """A store in a Postgres database, for one process at a time. Implements ``unit.WorkStore``.
+
+    ``owner`` is this process (``semq.store.postgres.owner``); it may be set anew before a ``start``, if it holds more
+    than then. ``lost`` is called once for each life that ends without ``stop``, with StoreUnavailable or StoreFenced;
+    ``notified`` with the channel when an application submitted or finished something through SQL."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        owner: Owner,
+        clock: Clock,
+        lost: Callable[[SemqError], None],
+        notified: Callable[[str], None] = lambda channel: None,
+        vault: Vault | None = None,
+    ) -> None:
+        self.url = url
+        self.counters = Counters()
+        self.locking = Locking(vault)
+        self.owner = owner
+        self._clock = clock
+        self._on_lost = lost
+        self._notified = notified
+        self.told: Callable[[], None] = lambda: None  #: called behind each unit, when its work has heard of its end
+        self._wire: Wire | None = None
+        self._writer: Writer | None = None
+        self._lease: Lease | None = None
+        self._readings: set[asyncio.Future[Any]] = set()
+        self._engine = create_engine(
+            "postgresql+psycopg://", creator=self._reader, pool_size=2, max_overflow=2, pool_pre_ping=True
+        )
+
+    # ------------------------------------------------------------------------------------------------- the contract
+
+    def post(self, work: Work, *, later: bool = False) -> None:
+        """Queue a piece of work; posted order is kept. Fails with StoreUnavailable while there is no open life."""
+        if self._writer is None:
+            asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
+        else:
+            self._writer.post(work, later=later)
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work wait for their unit; a measure for back-pressure."""
+        return 0 if self._writer is None else self._writer.waiting
+
+    # ------------------------------------------------------------------------------------------------- its lives
+
+    async def start(self) -> Recovered:
+        """Open the store for a new life of the process.
+
+        Raises NotDurable and ServerTooOld (``durability``), SchemaTooOld and SchemaTooNew (``migration``): refuse to
+        start. Raises StoreUnavailable or LeaseHeld: try again."""
+        self._close()
+        try:
+            return await self._open()
+        except (psycopg.Error, DBAPIError) as error:
+            raise StoreUnavailable(fault=str(error).strip()) from error
+
+    def break_off(self, why: str) -> None:
+        """End this life: the server is known to be gone. A connection to what it left behind may be silent for ever."""
+        if self._wire is not None:
+            self._wire.break_off(why)
+
+    async def restart(self) -> Recovered:
+        """``start``, again and again with growing pauses, while the database is away or another process owns the
+        store."""
+        pause_s = PAUSE_S_FIRST
+        while True:
+            try:
+                return await self.start()
+            except Unavailable:
+                await asyncio.sleep(pause_s * (0.5 + self._clock.random()))
+                pause_s = min(pause_s * 2, PAUSE_S_MAX)
+
+    async def stop(self) -> None:
+        """Commit what has been posted, give the lease back, close. What is posted from now on fails."""
+        if self._writer is not None:
+            await self._writer.stop()
+        lease_, self._lease = self._lease, None
+        alive = self._wire is not None and not self._wire.closed
+        self._close()
+        if self._readings:
+            await asyncio.wait(self._readings, timeout=READINGS_S)
+        self._engine.dispose()
+        if lease_ is not None and alive:
+            await self._give_back(lease_)
+
+    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a read-only query (``views``) in a thread, on a connection of its own. Raises StoreUnavailable."""
+
+        def run() -> T:
+            with self._engine.connect() as connection:
+                return query(connection, *args, **kwargs)
+
+        # Who asks may stop waiting; the thread goes on, and ``stop`` waits for it before it closes the connections.
+        reading = asyncio.get_running_loop().run_in_executor(None, run)
+        self._readings.add(reading)
+        reading.add_done_callback(self._read)
+        try:
+            return await asyncio.shield(reading)
+        except AWAY as error:
+            raise StoreUnavailable(fault=str(error).strip()) from error
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    async def _open(self) -> Recovered:
+        await asyncio.to_thread(self._inspect)
+        connection = await self._connect()
+        try:
+            self._lease, recovered = await recover(
+                connection, self.owner, self._clock.incarnation(), self._clock.uuid()
+            )
+            with suppress(
+                psycopg.errors.LockNotAvailable
+            ):  # a long report is running: lines wait in the default partition
+                await ledger_partitions.make_ahead(connection, self._clock.wall().date())
+            for channel in CHANNELS:
+                await connection.execute(f"LISTEN {channel}")
+            await agree(connection, self.locking.vault)
+            await self._begin_life(connection, recovered)
+        except BaseException:
+            await connection.close()
+            raise
+        return recovered
+
+    async def _begin_life(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
+        assert self._lease is not None
+        head = await newest(connection) or await adopt(connection, recovered.store_uuid)
+        self.chain = Chain(recovered.store_uuid, head)
+        wire = Wire(connection, self._lose, self._notified)
+        await wire.prepare(STATEMENTS)
+        self._wire = wire
+        numbers = count(recovered.first_id)
+        self._writer = Writer(
+            wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, lambda: self.told()
+        )
+
+    def _read(self, reading: "asyncio.Future[Any]") -> None:
+        self._readings.discard(reading)
+        if not reading.cancelled():
+            reading.exception()  # looked at: whoever asked may not wait any more
+
+    def _inspect(self) -> None:
+        """What must be true of the database before anything is trusted to it."""
+        check(self.url)
+        with psycopg.connect(self.url, connect_timeout=CONNECT_S) as connection:
+            verify_settings(connection)
+
+    def _lose(self, fault: SemqError) -> None:
+        if self._writer is not None:
+            self._writer.lose(fault)
+
+    def _ended(self, fault: SemqError) -> None:
+        self._writer = None
+        if self._wire is not None:
+            self._wire.drop(fault)
+        self._on_lost(fault)
+
+    async def _connect(self) -> psycopg.AsyncConnection[Any]:
+        given = conninfo_to_dict(self.url)
+        options = f"{given.pop('options', None) or ''} {OPTIONS}"
+        return await psycopg.AsyncConnection.connect(
+            **{**KEEPALIVE, **given, "options": options, "application_name": "semq-writer"}, autocommit=True
+        )
+
+    def _close(self) -> None:
+        self._writer = None
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.drop(StoreUnavailable("The store has been closed."))
+
+    async def _give_back(self, held: Lease) -> None:
+        try:
+            async with await self._connect() as connection:
+                await lease.give_back(connection, held)
+        except psycopg.Error:
+            pass  # it runs out by itself
+
+    def _reader(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(**{**KEEPALIVE, **conninfo_to_dict(self.url), "application_name": "semq-reader"})

@@ -1,0 +1,69 @@
+"""Looking at what keeps failing: documents that were parked, own ones and submissions that were refused. Read-only.
+
+A row says where a message stands; what went wrong stands in the ledger, in the last line that parked or refused it.
+Used by the operations ``failed.*`` of a local node (``local_node.operations.failed``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from semq.store.rows import Event
+from semq.store.tables import semq_ledger
+from semq.store.views.messages import RETURNED, Filter, list_messages
+from semq.store.views.names import find_messages
+
+# side | column | what it says | code of the reason that it needs
+FAILED = (
+    ("inbound", "app_status", "PARKED", ""),
+    ("outbound", "outcome", "REJECTED", ""),
+    ("outbound", "outcome", "UNKNOWN", RETURNED),
+)
+
+
+def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[dict[str, Any]]:
+    """What has failed, the newest first, each with ``error`` and ``failed_at``.
+
+    ``name``: only what this LK0, record id or AppKey may mean; ``wanted.state`` is of no account.
+    """
+    if name:
+        rows = [row for row in find_messages(connection, name, wanted.limit) if _has_failed(row)]
+    else:
+        rows = []
+        if wanted.side == "submitted":
+            rows += list_messages(connection, wanted)
+        for side, _, state, code in FAILED:
+            if wanted.side in ("all", side):
+                rows += list_messages(connection, replace(wanted, side=side, state=state, code=code or None))
+        rows = list({(row["side"], row["id"]): row for row in rows}.values())
+        rows = sorted((row for row in rows if _has_failed(row)), key=lambda row: row["at"], reverse=True)
+    rows = rows[: wanted.limit]
+    told = _last_words(connection, [row["lk0"] for row in rows])
+    return [row | told.get((row["side"], row["lk0"]), {"error": "", "failed_at": None}) for row in rows]
+
+
+def _has_failed(row: Mapping[str, Any]) -> bool:
+    code = (row.get("reason") or [""])[0]
+    return any(
+        row["side"] == side and row.get(column) == state and needed in ("", code)
+        for side, column, state, needed in FAILED
+    )
+
+
+def _last_words(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the ledger says last of each: side and LK0 to the error and its time."""
+    c = semq_ledger.c
+    sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
+    events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}
+    lines = connection.execute(
+        select(c.lk0, c.event, c.at, c.detail).where(c.lk0.in_(lk0s), c.event.in_(events)).order_by(c.at, c.number)
+    )
+    return {
+        (events[Event(line.event)], line.lk0): {
+            "error": line.detail.strip(),
+            "failed_at": round(line.at.timestamp() * 1000),
+        }
+        for line in lines
+    }

@@ -1,0 +1,95 @@
+"""Looking at what a hub holds: copies by filter, how many they are, and their numbers a batch at a time. Read-only.
+
+Used by the operations ``held.*`` of a platform node (``platform_node.operations.held``). A batch is found by the number
+of the row that the batch before ended with, so that work on millions of rows needs the memory of one batch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta
+from sqlalchemy import Connection, and_, func, select
+from sqlalchemy.sql.elements import ColumnElement
+
+from semq.store.tables import tb_0031
+from semq.store.views.messages import outbound_facts
+from semq.umx_t.headers import MOMENT_MAX
+from semq.umx_t.status import Direction, SendStatus
+
+C = tb_0031.c
+IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)  # what cannot be read is held before it is sent
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFilter:
+    """Which copies are meant; what is None does not matter."""
+
+    target: str | None = None  #: institution
+    source: str | None = None  #: institution
+    before_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None  #: stored before
+    type: str | None = None  #: data type of the AppKey
+    key: str | None = None  #: beginning of the key of the AppKey
+    parked: bool | None = None  #: whether the target has never recorded it, often as it was sent
+    after: int = 0  #: number of a row, exclusive
+    limit: int = 500
+
+
+def list_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
+    """Copies, in the order in which they were stored."""
+    return [outbound_facts(row) for row in connection.execute(_chosen(select(tb_0031), wanted))]
+
+
+def held_numbers(connection: Connection, wanted: HeldFilter) -> list[int]:
+    """The numbers of the next copies."""
+    return list(connection.execute(_chosen(select(C.object_id), wanted)).scalars())
+
+
+def count_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
+    """By source and target: copies, bytes, and how many of them are special for whoever wants to refuse them."""
+    source = (func.split_part(C.lk0, ".", 1) + "." + func.split_part(C.lk0, ".", 2)).label("source")
+    query = (
+        select(
+            source,
+            C.dest,
+            func.count(),
+            func.sum(C.size),
+            func.min(C.accepted_at),
+            func.count().filter(C.void, ~IS_REFUSED),
+            func.count().filter(~C.ack2, ~C.void, ~IS_REFUSED),
+            func.count().filter(IS_REFUSED),
+        )
+        .where(*_conditions(wanted))
+        .group_by(source, C.dest)
+        .order_by(C.dest, source)
+    )
+    names = ("source", "target", "rows", "bytes", "oldest_at", "markers", "only_copies", "refused")
+    counted = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
+    return [
+        row | {"bytes": int(row["bytes"] or 0), "oldest_at": round(row["oldest_at"].timestamp() * 1000)}
+        for row in counted
+    ]
+
+
+def _chosen(query: Any, wanted: HeldFilter) -> Any:
+    return query.where(*_conditions(wanted), C.object_id > wanted.after).order_by(C.object_id).limit(wanted.limit)
+
+
+def _conditions(wanted: HeldFilter) -> Iterator[ColumnElement[bool]]:
+    yield C.direction == Direction.RELAYED
+    if wanted.target is not None:
+        yield C.dest == _node(wanted.target)
+    if wanted.source is not None:
+        yield C.lk0.startswith(_node(wanted.source) + ".", autoescape=True)
+    if wanted.before_ms is not None:
+        yield C.accepted_at < func.to_timestamp(wanted.before_ms / 1000)
+    if wanted.type is not None:
+        yield C.app_type == wanted.type
+    if wanted.key is not None:
+        yield C.app_key.startswith(wanted.key, autoescape=True)
+    if wanted.parked is not None:
+        yield C.parked == wanted.parked
+
+
+def _node(name: str) -> str:
+    return name if "." in name else f"1.{name}"

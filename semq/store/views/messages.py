@@ -1,0 +1,333 @@
+"""Looking: read-only queries for people and tools. Nothing here locks, changes or consumes.
+
+Each function takes a connection of the reader (``PostgresStore.read``) and gives plain dictionaries whose keys are a
+contract with the command line and the console: names of columns, statuses by name, times in ms since 1970 UTC.
+Queues are cleaned when messages are done; the ledger is not, so that a trace tells of messages that are long gone.
+Which messages a name may mean is found by ``names``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta
+from sqlalchemy import Connection, Row, and_, func, or_, select
+from sqlalchemy.sql.elements import ColumnElement
+
+from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
+from semq.store.rows import Event, KeptKey, KeptReceipts, Side
+from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
+from semq.store.views import submissions
+from semq.umx_t.headers import MOMENT_MAX
+from semq.umx_t.short_name import short_name
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+
+OUT, IN = tb_0031.c, tb_0030.c
+NAMES: dict[str, Any] = {
+    "ss_status": SendStatus,
+    "outcome": Outcome,
+    "direction": Direction,
+    "p_ack_status": AckStatus,
+    "s_ack_status": AckStatus,
+    "app_status": AppStatus,
+    "status": Arrival,
+}
+RETURNED = "SEMQ-1214"  # ``semq.engine.errors.Returned``: rows that end for it wait for a person
+TRACE_MAX = 10_000  # lines of one trace
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which messages to list; what is None does not matter."""
+
+    side: str = "all"  #: outbound, inbound or all; submitted: refused submissions alone
+    state: str | None = None  #: name of a status or an outcome
+    partner: str | None = None  #: the institution at the other end
+    type: str | None = None  #: data type of the AppKey
+    key: str | None = None  #: beginning of the key of the AppKey
+    code: str | None = None  #: of its reason
+    since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None
+    limit: int = 50
+
+
+def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
+    """Rows of tb_0031 and tb_0030, and submissions that were refused, the newest first."""
+    rows: list[dict[str, Any]] = []
+    if wanted.side in ("all", "outbound"):
+        query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
+        rows += [outbound_facts(row) for row in connection.execute(query)]
+        rows += _submissions(connection, wanted)
+    elif wanted.side == "submitted":
+        rows += _submissions(connection, wanted)
+    if wanted.side in ("all", "inbound"):
+        query = select(tb_0030).where(*_inbound_conditions(wanted)).order_by(IN.bref.desc()).limit(wanted.limit)
+        rows += [inbound_facts(row) for row in connection.execute(query)]
+    return sorted(rows, key=lambda row: row["at"], reverse=True)[: wanted.limit]
+
+
+def waiting_for(connection: Connection, user: str, at_most: int) -> int:
+    """How many received documents of one user of the node the application has not finished; counts no further than
+    ``at_most``."""
+    some = select(IN.bref).where(IN.target_user == user, IN.app_status == AppStatus.NEW, IN.status == Arrival.RECV)
+    return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
+
+
+def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
+    """Every line of this node's ledger about one message, in the order of time."""
+    c = semq_ledger.c
+    query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
+    return [_line(row) for row in connection.execute(query)]
+
+
+def certificates(connection: Connection) -> dict[str, list[str]]:
+    """What the directory last said: certificates by node, PEM."""
+    return {row.node: list(row.pems) for row in connection.execute(select(semq_certificate))}
+
+
+def receipts(connection: Connection, number: int) -> KeptReceipts | None:
+    """What a partner signed once for many receipts."""
+    c = semq_receipts.c
+    query = select(c.number, c.source, c.signature, c.leaves).where(c.number == number)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else KeptReceipts(row.number, row.source, row.signature, bytes(row.leaves))
+
+
+def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
+    """A session key of ours, wrapped for ourselves."""
+    c = semq_session_key.c
+    row = connection.execute(select(c.id, c.peer, c.key_id, c.alg, c.kept).where(c.id == id_)).one_or_none()
+    return None if row is None else KeptKey(bytes(row.id), row.peer, row.key_id, row.alg, row.kept)
+
+
+def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
+    """The payload beside a row, or None if the row has none any more."""
+    if "submission" in facts:
+        return submissions.body(connection, facts["submission"])
+    if facts["side"] == "inbound":
+        query = select(tb_0030_body.c.payload).where(tb_0030_body.c.bref == facts["id"])
+    else:
+        query = select(tb_0031_body.c.payload).where(tb_0031_body.c.object_id == facts["id"])
+    payload = connection.execute(query).scalar()
+    return bytes(payload) if payload is not None else None
+
+
+def queue_counts(connection: Connection) -> dict[str, Any]:
+    """How many rows stand where: tb_0031 by status or outcome, tb_0030 by state, the dedup ledger as a whole."""
+    standing = func.coalesce(OUT.outcome, OUT.ss_status)
+    sent = connection.execute(select(standing, func.count()).group_by(standing))
+    received = connection.execute(select(IN.app_status, func.count()).group_by(IN.app_status))
+    remembered = connection.execute(select(func.count()).select_from(tb_0030_ledger)).scalar_one()
+    return {
+        "tb_0031": {_standing(number): count for number, count in sent},
+        "tb_0030": {AppStatus(number).name: count for number, count in received},
+        "tb_0030_ledger": remembered,
+    }
+
+
+def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
+    """What waits for each partner: rows, bytes, and since when."""
+    query = (
+        select(OUT.dest, func.count(), func.sum(OUT.size), func.min(OUT.accepted_at))
+        .where(OUT.outcome.is_(None))
+        .group_by(OUT.dest)
+        .order_by(OUT.dest)
+    )
+    return [
+        {"partner": dest, "rows": count, "bytes": int(size or 0), "oldest_at": _ms(oldest)}
+        for dest, count, size, oldest in connection.execute(query)
+    ]
+
+
+def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
+    """At a hub: how many copies it holds, by source and target."""
+    source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
+    query = select(source, OUT.dest, func.count()).where(OUT.direction == Direction.RELAYED).group_by(source, OUT.dest)
+    return {(node, dest): count for node, dest, count in connection.execute(query)}
+
+
+def stuck_candidates(
+    connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
+) -> list[dict[str, Any]]:
+    """Rows that may be stuck: old ones, and those that only a person can move. Why they are is decided elsewhere.
+
+    At most ``limit`` of either queue, beyond the numbers ``after`` in tb_0031 and tb_0030.
+    """
+    late = func.to_timestamp(before_ms / 1000)
+    out = or_(
+        and_(OUT.outcome.is_(None), or_(OUT.accepted_at < late, OUT.held, OUT.parked)),
+        OUT.outcome == Outcome.REJECTED,
+        and_(or_(OUT.outcome.is_(None), OUT.outcome == Outcome.UNKNOWN), OUT.reason_code == RETURNED),
+    )
+    owes = or_(
+        and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT),
+        and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT),
+    )
+    waits = and_(IN.received_at < late, or_(IN.app_status == AppStatus.NEW, owes))
+    inbound = or_(waits, IN.app_status == AppStatus.PARKED)
+    rows = [
+        outbound_facts(row)
+        for row in connection.execute(
+            select(tb_0031).where(out, OUT.object_id > after[0]).order_by(OUT.object_id).limit(limit)
+        )
+    ]
+    rows += [
+        inbound_facts(row)
+        for row in connection.execute(select(tb_0030).where(inbound, IN.bref > after[1]).order_by(IN.bref).limit(limit))
+    ]
+    return rows
+
+
+def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
+    """Submissions that may be stuck: refused ones, and those that wait."""
+    rows = submissions.listed(connection, limit, refused=True)
+    return rows + submissions.listed(connection, limit, refused=False)
+
+
+def outbound_facts(row: Row[Any]) -> dict[str, Any]:
+    """A row of tb_0031 for people."""
+    facts = _facts(row, "outbound")
+    facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
+    facts["source"] = ".".join(row.lk0.split(".")[:2])
+    return facts
+
+
+def inbound_facts(row: Row[Any]) -> dict[str, Any]:
+    """A row of tb_0030 for people."""
+    facts = _facts(row, "inbound")
+    facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
+    facts["origin"] = "proved" if row.proved else "not proved"
+    return facts
+
+
+# ---------------------------------------------------------------------------------------------------- inside
+
+
+def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
+    if wanted.state is not None and wanted.state.upper() != submissions.REJECTED:
+        return []
+    return submissions.listed(
+        connection, wanted.limit, refused=True, partner=wanted.partner, type_=wanted.type, key_=wanted.key,
+        code=wanted.code, since_ms=wanted.since_ms,
+    )  # fmt: skip
+
+
+def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
+    if wanted.partner:
+        yield OUT.dest == _node(wanted.partner)
+    if wanted.since_ms is not None:
+        yield OUT.accepted_at >= func.to_timestamp(wanted.since_ms / 1000)
+    if wanted.state is not None:
+        yield _has_state(wanted.state, {"ss_status": SendStatus, "outcome": Outcome}, OUT)
+    if wanted.code:
+        yield OUT.reason_code == wanted.code
+    yield from _key_conditions(wanted, OUT)
+
+
+def _inbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
+    if wanted.partner:
+        yield IN.store.startswith(_node(wanted.partner) + ".", autoescape=True)
+    if wanted.since_ms is not None:
+        yield IN.received_at >= func.to_timestamp(wanted.since_ms / 1000)
+    if wanted.state is not None:
+        yield _has_state(wanted.state, {"app_status": AppStatus, "status": Arrival}, IN)
+    yield from _key_conditions(wanted, IN)
+
+
+def _key_conditions(wanted: Filter, c: Any) -> Iterable[ColumnElement[bool]]:
+    if wanted.type:
+        yield c.app_type == wanted.type
+    if wanted.key:
+        yield c.app_key.startswith(wanted.key, autoescape=True)
+
+
+def _has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
+    """A status by its name; one that the table does not know fits no row."""
+    fits = [c[column] == kind[name.upper()] for column, kind in columns.items() if name.upper() in kind.__members__]
+    return or_(False, *fits)
+
+
+def _node(partner: str) -> str:
+    return partner if "." in partner else f"1.{partner}"
+
+
+def _address(node: str, user: str) -> str:
+    return f"{node}/{user}" if user else node
+
+
+def _standing(number: int) -> str:
+    return (Outcome if number in Outcome._value2member_map_ else SendStatus)(number).name
+
+
+def _ms(moment: Any) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
+
+
+def _facts(row: Row[Any], side: str) -> dict[str, Any]:
+    values = row._asdict()
+    facts: dict[str, Any] = {"side": side, "name": short_name(values["lk0"])}
+    for name, value in values.items():
+        if name in LEFT_OUT or name.startswith(("app_domain", "app_type", "app_subtype", "prev_", "reason_")):
+            continue
+        if name in NAMES:
+            facts[name] = None if value is None else NAMES[name](value).name
+        elif name.endswith("_at"):
+            facts[name] = _ms(value)
+        elif name == "digest":
+            facts[name] = bytes(value).hex()
+        else:
+            facts[name] = value
+    key = (values["app_domain"], values["app_type"], values["app_subtype"], values["app_key"])
+    facts["app_key"] = "/".join(key) if any(key) else ""
+    facts["reason"] = [values["reason_code"], values["reason_text"]] if values["reason_code"] else None
+    return facts
+
+
+def _line(row: Row[Any]) -> dict[str, Any]:
+    key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
+    return {
+        "at": _ms(row.at),
+        "side": Side(row.side).name.lower(),
+        "event": Event(row.event).name,
+        "words": WORDS[Event(row.event)],
+        "att": row.att,
+        "target": row.target,
+        "lk1": row.lk1,
+        "app_key": "/".join(key) if any(key) else "",
+        "digest": bytes(row.digest).hex(),
+        "size": row.size,
+        "detail": row.detail.strip(),
+    }
+
+
+# What each line of the ledger says, for people.
+WORDS: dict[Event, str] = {
+    Event.ACCEPTED: "accepted from an application",
+    Event.SENT: "sent",
+    Event.FORWARDED: "forwarded to the target, which is online",
+    Event.STORED: "stored by the platform, which now has custody",
+    Event.DELIVERED: "the receiver has it",
+    Event.REJECTED: "refused by the receiver or the platform",
+    Event.CANCELLED: "ended by its void marker",
+    Event.LOST: "lost with a platform store",
+    Event.UNKNOWN: "its end cannot be known",
+    Event.DROPPED: "discarded, the target is offline",
+    Event.AGAIN: "to be sent again",
+    Event.INQUIRED: "asked about",
+    Event.ANSWERED: "an inquiry was answered",
+    Event.VOIDED: "to be cancelled",
+    Event.RELEASED: "the platform's copy is no longer needed",
+    Event.REFUSED: "refused",
+    Event.RECEIVED: "received and recorded",
+    Event.DUPLICATE: "another copy came, and was dropped",
+    Event.PLATFORM_ACKED: "the platform has noted our acknowledgement",
+    Event.SENDER_ACKED: "the sender has noted our acknowledgement",
+    Event.GIVEN: "given to the application",
+    Event.DONE: "the application has it for good",
+    Event.PARKED: "set aside for a person",
+    Event.MISMATCH: "the same message came with other bytes: an alarm",
+    Event.VIOLATION: "a peer sent what cannot be true; refused",
+    Event.OPERATOR: "a person acted, or a rule in one's stead",
+}

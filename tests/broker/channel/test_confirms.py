@@ -1,0 +1,77 @@
+"""Confirms: every number is spoken for exactly once, whatever the order of outcomes and of writing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.broker.channel.confirms import Confirm, Confirms
+
+STEPS = st.lists(st.sampled_from(["publish", "safe", "unsafe", "write"]), max_size=60)
+
+
+@given(STEPS, st.randoms(use_true_random=False))
+def test_each_number_is_spoken_for_once_and_truly(steps: list[str], chance: "st.random.Random") -> None:  # type: ignore[name-defined]
+    confirms, open_numbers = Confirms(), []
+    outcome: dict[int, bool] = {}
+    heard: dict[int, bool] = {}
+    published = 0
+
+    def write() -> None:
+        for number, multiple, is_safe in confirms.take():
+            covered = range(1, number + 1) if multiple else (number,)
+            news = [spoken for spoken in covered if spoken not in heard]
+            assert news  # no frame says again what was said
+            heard.update(dict.fromkeys(news, is_safe))
+        assert {number: outcome.get(number) for number in heard} == heard
+
+    for step in [*steps, "write"]:
+        if step == "publish":
+            published += 1
+            assert confirms.next_number() == published
+            open_numbers.append(published)
+        elif step == "write":
+            write()
+        elif open_numbers:
+            number = open_numbers.pop(chance.randrange(len(open_numbers)))
+            outcome[number] = step == "safe"
+            confirms.settle(number, step == "safe")
+        assert confirms.outstanding == len(open_numbers)
+    assert heard == outcome
+
+
+def test_neighbours_are_confirmed_by_one_frame() -> None:
+    confirms = Confirms()
+    for _ in range(5):
+        confirms.next_number()
+    for number in (1, 2, 3, 5):
+        confirms.settle(number, True)
+    assert confirms.take() == [Confirm(3, True, True), Confirm(5, False, True)]
+    confirms.settle(4, True)
+    assert confirms.take() == [Confirm(5, True, True)]
+    assert confirms.take() == []
+
+
+def test_a_refusal_goes_before_the_multiple_that_would_cover_it() -> None:
+    confirms = Confirms()
+    for _ in range(3):
+        confirms.next_number()
+    for number, is_safe in ((1, True), (2, False), (3, True)):
+        confirms.settle(number, is_safe)
+    assert confirms.take() == [Confirm(2, False, False), Confirm(3, True, True)]
+
+
+def test_only_refusals_need_no_acknowledgement() -> None:
+    confirms = Confirms()
+    confirms.next_number()
+    confirms.settle(1, False)
+    assert confirms.take() == [Confirm(1, False, False)]
+
+
+def test_a_refusal_ahead_of_its_turn_takes_nothing_from_those_before_it() -> None:
+    confirms = Confirms()
+    for _ in range(3):
+        confirms.next_number()
+    confirms.settle(1, True)
+    confirms.settle(3, False)
+    assert confirms.take() == [Confirm(3, False, False), Confirm(1, False, True)]
+    confirms.settle(2, True)
+    assert confirms.take() == [Confirm(3, True, True)]

@@ -1,0 +1,368 @@
+"""Taking messages out over real sockets: consume, prefetch, get, settle, recover, priorities, cancel."""
+
+from typing import Any
+
+import pytest
+from pika import BasicProperties
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
+
+from semq.amqp import methods as m
+from semq.amqp.events import ChannelClosed, Delivered, MethodReceived
+from semq.broker.channel.channel import Channel
+from semq.broker.durable.memory_store import MemoryStore
+from tests.broker.served import Served, served
+
+
+@pytest.fixture
+def queue(channel: BlockingChannel) -> str:
+    return str(channel.queue_declare("", exclusive=True).method.queue)
+
+
+def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
+    for body in bodies:
+        channel.basic_publish("", queue, body)
+
+
+class Taker:
+    """Consumes and takes notes of (body, redelivered, times before)."""
+
+    def __init__(self, channel: BlockingChannel, queue: str, **settings: object) -> None:
+        self.channel = channel
+        self.got: list[tuple[bytes, bool, int]] = []
+        self.tags: list[int] = []
+        self.consumer_tag = channel.basic_consume(queue, self._take, **settings)
+
+    def _take(self, _: object, method: object, properties: BasicProperties, body: bytes) -> None:
+        before = (properties.headers or {}).get("x-delivery-count", 0)
+        self.got.append((body, method.redelivered, before))  # type: ignore[attr-defined]
+        self.tags.append(method.delivery_tag)  # type: ignore[attr-defined]
+
+    def until(self, count: int) -> "Taker":
+        """Wait until so many have come."""
+        while len(self.got) < count:
+            self.channel.connection.process_data_events(time_limit=5)
+        return self
+
+    def settled(self) -> "Taker":
+        """Let everything that is on its way arrive."""
+        self.channel.queue_declare("amq.rabbitmq.reply-to")  # an answer stands behind all deliveries before it
+        self.channel.connection.process_data_events(time_limit=0)
+        return self
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for body, _, _ in self.got]
+
+
+def test_prefetch_per_consumer_holds_and_acks_let_more_come(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1", b"2", b"3", b"4")
+    channel.basic_qos(prefetch_count=2)
+    taker = Taker(channel, queue).until(2).settled()
+    assert taker.bodies == [b"1", b"2"]
+    channel.basic_ack(taker.tags[1], multiple=True)
+    assert taker.until(4).bodies == [b"1", b"2", b"3", b"4"]
+
+
+def test_prefetch_per_channel_is_shared_and_does_not_count_get(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1", b"2", b"3", b"4", b"5")
+    assert channel.basic_get(queue)[2] == b"1"
+    channel.basic_qos(prefetch_count=3, global_qos=True)
+    first, second = Taker(channel, queue), Taker(channel, queue)
+    first.settled()
+    assert len(first.got) + len(second.got) == 3
+    channel.basic_qos(prefetch_count=4, global_qos=True)
+    first.settled()
+    assert sorted(first.bodies + second.bodies) == [b"2", b"3", b"4", b"5"]
+
+
+def test_nack_returns_messages_to_their_places_flagged_and_counted(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1", b"2", b"3", b"4")
+    channel.basic_qos(prefetch_count=3)
+    taker = Taker(channel, queue).until(3)
+    channel.basic_nack(taker.tags[1], multiple=True, requeue=True)
+    taker.until(5)
+    channel.basic_nack(taker.tags[3], requeue=True)
+    assert taker.until(6).got[3:] == [(b"1", True, 1), (b"2", True, 1), (b"1", True, 2)]
+    channel.basic_cancel(taker.consumer_tag)
+
+
+def test_reject_without_requeue_drops_and_with_requeue_returns(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1", b"2")
+    for requeue, left in ((True, 2), (False, 1)):
+        method, _, body = channel.basic_get(queue)
+        assert body == b"1"
+        channel.basic_reject(method.delivery_tag, requeue=requeue)
+        assert channel.queue_declare(queue, passive=True).method.message_count == left
+
+
+def test_get_tells_how_many_are_left_and_when_there_are_none(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1", b"2", b"3")
+    counts = []
+    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
+        counts.append(got[0].message_count)
+    assert counts == [2, 1, 0]
+    assert got == (None, None, None)
+
+
+@pytest.mark.parametrize("how", ["channel", "connection", "abrupt", "error"])
+def test_what_is_out_comes_back_when_the_consumer_is_lost(broker: Served, channel: BlockingChannel, how: str) -> None:
+    channel.queue_declare("lost")
+    publish(channel, "lost", b"1", b"2")
+    with broker.raw().opened() as other:
+        other.send(m.BasicConsume("lost"))
+        other.until(Delivered)
+        other.until(Delivered)
+        if how == "channel":
+            other.machine.close_channel(1)
+        elif how == "connection":
+            other.machine.close()
+        elif how == "abrupt":
+            other.socket.close()
+        else:
+            other.send(m.QueueDeclare("none", passive=True))
+        if how != "abrupt":
+            other.flush()
+        taker = Taker(channel, "lost").until(2)
+        assert taker.got == [(b"1", True, 1), (b"2", True, 1)]
+    channel.queue_delete("lost")
+
+
+def test_recover_returns_everything(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1", b"2")
+    taker = Taker(channel, queue).until(2)
+    channel.basic_recover(requeue=True)
+    assert taker.until(4).got[2:] == [(b"1", True, 1), (b"2", True, 1)]
+    channel.basic_recover(requeue=False)
+    assert taker.until(6).got[4:] == [(b"1", True, 2), (b"2", True, 2)]
+    channel.basic_ack(taker.tags[-1], multiple=True)
+    assert channel.queue_delete(queue).method.message_count == 0
+
+
+def test_recover_without_requeue_returns_what_has_no_consumer(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1")
+    channel.basic_get(queue)
+    channel.basic_recover(requeue=False)
+    assert channel.basic_get(queue)[0].redelivered
+
+
+@pytest.mark.parametrize("act", ["ack", "nack", "reject", "again", "multiple"])
+def test_an_unknown_tag_ends_the_channel(broker: Served, channel: BlockingChannel, queue: str, act: str) -> None:
+    publish(channel, queue, b"1")
+    tag = channel.basic_get(queue)[0].delivery_tag
+    if act == "again":
+        channel.basic_ack(tag)
+        channel.basic_ack(tag)
+    elif act == "multiple":
+        channel.basic_ack(99, multiple=True)
+    else:
+        {"ack": channel.basic_ack, "nack": channel.basic_nack, "reject": channel.basic_reject}[act](99)
+    with pytest.raises(ChannelClosedByBroker, match=r"406.*unknown delivery tag") as caught:
+        channel.queue_declare(queue, passive=True)
+    assert caught.value.reply_text.startswith("PRECONDITION_FAILED")
+
+
+def test_a_tag_of_another_channel_is_unknown(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1")
+    other = channel.connection.channel()
+    other.basic_ack(channel.basic_get(queue)[0].delivery_tag)
+    with pytest.raises(ChannelClosedByBroker, match="406"):
+        other.basic_qos(prefetch_count=1)
+
+
+def test_tag_zero_means_everything(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1", b"2")
+    channel.basic_get(queue)
+    channel.basic_get(queue)
+    channel.basic_ack(0, multiple=True)
+    channel.basic_ack(0, multiple=True)
+    channel.basic_recover(requeue=True)
+    assert channel.basic_get(queue)[0] is None
+
+
+def test_an_exclusive_consumer_is_alone(broker: Served, channel: BlockingChannel) -> None:
+    channel.queue_declare("alone")
+    tag = channel.basic_consume("alone", lambda *_: None, exclusive=True)
+    other = broker.connect()
+    with pytest.raises(ChannelClosedByBroker, match="queue 'alone' in vhost '/' in exclusive use"):
+        other.channel().basic_consume("alone", lambda *_: None)
+    channel.basic_cancel(tag)
+    shared = other.channel().basic_consume("alone", lambda *_: None)
+    with pytest.raises(ChannelClosedByBroker, match="403"):
+        channel.connection.channel().basic_consume("alone", lambda *_: None, exclusive=True)
+    assert shared
+    channel.queue_delete("alone")
+    other.close()
+
+
+def test_a_tag_twice_is_a_hard_error(broker: Served) -> None:
+    with broker.raw().opened() as client:
+        client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
+        client.ask(m.BasicConsume(consumer_tag="mine"), m.BasicConsumeOk)
+        client.send(m.BasicConsume(consumer_tag="mine"))
+        error = client.closed().error
+    assert error is not None
+    assert (error.reply_code, error.class_id, error.method_id) == (530, 60, 20)
+
+
+def test_consumers_with_priority(channel: BlockingChannel, queue: str) -> None:
+    low = Taker(channel, queue, arguments={"x-priority": -1})
+    channel.basic_qos(prefetch_count=1)
+    high = Taker(channel, queue, arguments={"x-priority": 5})
+    publish(channel, queue, b"1", b"2")
+    low.until(1)
+    assert (high.bodies, low.bodies) == ([b"1"], [b"2"])
+    with pytest.raises(ChannelClosedByBroker, match="x-priority"):
+        channel.connection.channel().basic_consume(queue, lambda *_: None, arguments={"x-priority": "high"})
+
+
+def test_the_client_hears_that_its_queue_is_gone(broker: Served, channel: BlockingChannel) -> None:
+    channel.queue_declare("going")
+    taker = Taker(channel, "going")
+    cancelled: list[object] = []
+    channel.add_on_cancel_callback(cancelled.append)
+    other = broker.connect()
+    other.channel().queue_delete("going")
+    other.close()
+    while not cancelled:
+        channel.connection.process_data_events(time_limit=5)
+    assert cancelled[0].method.consumer_tag == taker.consumer_tag  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_whoever_deletes_hears_that_first_and_then_of_its_consumers(durable: bool) -> None:
+    with served(MemoryStore()) as running, running.raw().opened(2) as client:
+        client.ask(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
+        client.ask(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
+        client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
+        assert client.until(ChannelClosed).error is not None  # a delete that was refused keeps nothing back
+        client.send(m.QueueDelete(queue="mine"))
+        first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
+        assert (first, second) == (m.QueueDeleteOk(0), m.BasicCancel("t", no_wait=True))
+
+
+def test_no_ack_consumers_get_everything_and_leave_nothing(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_qos(prefetch_count=1)
+    taker = Taker(channel, queue, auto_ack=True)
+    publish(channel, queue, b"1", b"2", b"3")
+    taker.until(3)
+    assert channel.queue_delete(queue).method.message_count == 0
+
+
+def test_cancelling_what_is_not_there_is_answered(channel: BlockingChannel) -> None:
+    assert channel.basic_cancel("nobody") == []
+
+
+def test_a_window_in_octets_is_not_offered(broker: Served) -> None:
+    connection = broker.connect()
+    with pytest.raises(ConnectionClosedByBroker, match=r"540.*prefetch_size"):
+        connection.channel().basic_qos(prefetch_size=10)
+
+
+def test_modes_exclude_each_other(broker: Served, channel: BlockingChannel) -> None:
+    channel.confirm_delivery()
+    with pytest.raises(ChannelClosedByBroker, match="cannot switch from confirm to tx mode"):
+        channel.tx_select()
+    other = channel.connection.channel()
+    other.tx_select()
+    with pytest.raises(ChannelClosedByBroker, match="cannot switch from tx to confirm mode"):
+        other.confirm_delivery()
+    for act in ("tx_commit", "tx_rollback"):
+        with pytest.raises(ChannelClosedByBroker, match=r"406.*channel is not transactional"):
+            getattr(channel.connection.channel(), act)()
+
+
+def test_expiry_priority_and_dead_letters_through_a_client(channel: BlockingChannel, queue: str) -> None:
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue, "x-max-priority": 9}
+    source = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue
+    for body, priority in ((b"low", 1), (b"high", 9)):
+        channel.basic_publish("", source, body, BasicProperties(priority=priority))
+    method, _, body = channel.basic_get(source)
+    assert body == b"high"
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    channel.basic_publish("", source, b"brief", BasicProperties(expiration="0", priority=9))
+    taker = Taker(channel, queue).until(2)
+    assert taker.bodies == [b"high", b"brief"]
+
+
+@pytest.mark.parametrize("expiration", ["", "soon", "-1", "1.5", "99999999999"])
+def test_an_expiration_that_is_no_number_is_refused(channel: BlockingChannel, queue: str, expiration: str) -> None:
+    channel.basic_publish("", queue, b"", BasicProperties(expiration=expiration))
+    with pytest.raises(ChannelClosedByBroker, match=r"406.*invalid expiration"):
+        channel.queue_declare(queue, passive=True)
+
+
+def test_flow_stops_and_starts_deliveries(channel: BlockingChannel, queue: str) -> None:
+    taker = Taker(channel, queue)
+    channel.flow(False)
+    publish(channel, queue, b"1")
+    taker.settled()
+    assert taker.bodies == []
+    channel.flow(True)
+    assert taker.until(1).bodies == [b"1"]
+
+
+def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_what_is_out(
+    broker: Served, channel: BlockingChannel, queue: str
+) -> None:
+    channel.basic_qos(prefetch_count=3)
+    publish(channel, queue, b"1", b"2", b"3", b"4")
+    taker = Taker(channel, queue).until(1)
+    channel.basic_ack(taker.tags[0])
+    taker.until(4)
+
+    def age() -> None:
+        (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
+        far = 10**15  # as many were delivered and settled, one by one
+        one.unacked = {tag + far: delivery for tag, delivery in one.unacked.items()}
+        one.next_tag += far
+
+    broker.call(age)
+    channel.basic_ack(10**15 + taker.tags[2], multiple=True)
+    channel.basic_nack(10**15 + taker.tags[3], requeue=True)
+    assert taker.until(5).got[4:] == [(b"4", True, 1)]
+    channel.basic_ack(0, multiple=True)
+    assert channel.queue_declare(queue, passive=True).method.message_count == 0
+
+
+class Asked(dict[int, Any]):
+    """Counts how often it is asked for a key."""
+
+    asked = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.asked += 1
+        return super().__contains__(key)
+
+
+def test_multiples_one_after_the_other_look_at_each_delivery_once(broker: Served, channel: BlockingChannel) -> None:
+    queue = str(channel.queue_declare("", exclusive=True).method.queue)
+    publish(channel, queue, *(b"%d" % number for number in range(50)))
+    taker = Taker(channel, queue).until(50)
+    box: list[Channel] = []
+
+    def watch() -> None:
+        (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
+        one.unacked = Asked(one.unacked)
+        box.append(one)
+
+    broker.call(watch)
+    for tag in taker.tags:
+        channel.basic_ack(tag, multiple=True)
+    taker.settled()
+    asked = box[0].unacked
+    assert isinstance(asked, Asked)
+    assert (len(asked), asked.asked) == (0, 100)  # whether it is known, and whether it is still out
+
+
+def test_a_header_that_just_fits_a_frame_comes_again_without_the_count(broker: Served) -> None:
+    channel = broker.connect(frame_max=4096).channel()
+    queue = str(channel.queue_declare("", exclusive=True).method.queue)
+    channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))
+    channel.basic_nack(channel.basic_get(queue)[0].delivery_tag)
+    taker = Taker(channel, queue).until(1)
+    assert taker.got == [(b"1", True, 0)]
+    channel.basic_recover(requeue=False)
+    assert taker.until(2).got[1:] == [(b"1", True, 0)]
+    channel.basic_recover(requeue=True)
+    assert taker.until(3).got[2:] == [(b"1", True, 0)]

@@ -1,0 +1,194 @@
+"""Transactions over real sockets."""
+
+from time import sleep
+from typing import Any
+
+import pytest
+from pika import BasicProperties
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
+
+from semq.amqp import methods as m
+from semq.amqp.events import Blocked
+from semq.amqp.limits import Limits
+from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.limits import BrokerLimits
+from tests.broker.served import served
+
+
+@pytest.fixture
+def queue(channel: BlockingChannel) -> str:
+    return str(channel.queue_declare("", exclusive=True).method.queue)
+
+
+def count(channel: BlockingChannel, queue: str) -> int:
+    return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def test_publishes_take_effect_at_the_commit(channel: BlockingChannel, queue: str) -> None:
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tx.tx_select()
+    tx.basic_publish("", queue, b"1")
+    tx.basic_publish("", queue, b"2")
+    tx.basic_qos(prefetch_count=1)
+    assert count(channel, queue) == 0
+    tx.tx_commit()
+    assert count(channel, queue) == 2
+    tx.basic_publish("", queue, b"3")
+    tx.tx_rollback()
+    tx.tx_commit()
+    assert count(channel, queue) == 2
+
+
+def test_acknowledgements_take_effect_at_the_commit(channel: BlockingChannel, queue: str) -> None:
+    for body in (b"1", b"2"):
+        channel.basic_publish("", queue, body)
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tags = [tx.basic_get(queue)[0].delivery_tag for _ in range(2)]
+    tx.basic_ack(tags[0])
+    tx.basic_nack(tags[1], requeue=True)
+    assert count(channel, queue) == 0
+    tx.tx_rollback()
+    tx.basic_ack(tags[0])
+    tx.tx_commit()
+    tx.close()
+    method, _, body = channel.basic_get(queue)
+    assert (body, method.redelivered) == (b"2", True)
+
+
+def test_what_was_settled_and_not_committed_comes_back_with_the_channel(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_publish("", queue, b"1")
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tx.basic_ack(tx.basic_get(queue)[0].delivery_tag)
+    tx.basic_publish("", queue, b"never")
+    tx.close()
+    assert channel.basic_get(queue)[2] == b"1"
+    assert channel.basic_get(queue)[0] is None
+
+
+def test_a_mandatory_message_comes_back_before_the_answer_to_the_commit(channel: BlockingChannel) -> None:
+    returned: list[bytes] = []
+    channel.add_on_return_callback(lambda _c, _m, _p, body: returned.append(body))
+    channel.tx_select()
+    channel.basic_publish("", "nowhere", b"1", mandatory=True)
+    channel.tx_commit()
+    channel.connection.process_data_events(time_limit=0)
+    assert returned == [b"1"]
+
+
+def test_a_settlement_twice_in_a_transaction_is_refused(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_publish("", queue, b"1")
+    channel.tx_select()
+    tag = channel.basic_get(queue)[0].delivery_tag
+    channel.basic_ack(tag)
+    channel.basic_ack(tag)
+    with pytest.raises(ChannelClosedByBroker, match="406"):
+        channel.tx_commit()
+
+
+def test_a_commit_is_one_list_for_the_store_and_waits_for_it() -> None:
+    store = MemoryStore()
+    with served(store) as running:
+        connection = running.connect()
+        channel = connection.channel()
+        channel.queue_declare("a", durable=True)
+        channel.queue_declare("b", durable=True)
+        channel.tx_select()
+        for number in range(10):
+            channel.basic_publish("", "ab"[number % 2], b"%d" % number, BasicProperties(delivery_mode=2))
+        channel.basic_qos(prefetch_count=1)
+        before = store.batches
+        assert store.messages == {}
+        channel.tx_commit()
+        assert (len(store.messages), store.batches - before) == (10, 1)
+        channel.basic_ack(channel.basic_get("a")[0].delivery_tag)
+        channel.tx_commit()
+        assert len(store.messages) == 9
+        store.failure = OSError("disk full")
+        channel.basic_publish("", "a", b"x", BasicProperties(delivery_mode=2))
+        with pytest.raises(Exception, match="541"):
+            channel.tx_commit()
+        store.failure = None
+
+
+def test_a_transaction_has_a_size() -> None:
+    with served(limits=BrokerLimits(transaction_count=10, transaction_bytes=1000)) as running:
+        connection = running.connect()
+        for size in (1, 400):
+            with pytest.raises(ChannelClosedByBroker, match=r"406.*transaction is larger"):
+                overdo(connection.channel(), size)
+        connection.close()
+
+
+def overdo(channel: BlockingChannel, size: int) -> None:
+    channel.tx_select()
+    for _ in range(11):
+        channel.basic_publish("", "q", b"x" * size)
+    channel.tx_commit()
+
+
+@pytest.mark.parametrize("wrong", [{"expiration": "soon"}, {"delivery_mode": 7}, {"headers": {"CC": "text"}}])
+def test_what_cannot_be_is_refused_before_the_commit_and_nothing_takes_effect(
+    channel: BlockingChannel, queue: str, wrong: dict[str, Any]
+) -> None:
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tx.basic_publish("", queue, b"1")
+    tx.basic_publish("", queue, b"2", BasicProperties(**wrong))
+    with pytest.raises(ChannelClosedByBroker, match="406"):
+        tx.basic_qos(prefetch_count=1)  # whatever it asks next, it hears of it: before a commit
+    assert count(channel, queue) == 0
+
+
+def test_all_open_transactions_together_have_a_size() -> None:
+    with served(limits=BrokerLimits(transactions_bytes=10_000)) as running:
+        connection = running.connect()
+        channels = [connection.channel() for _ in range(4)]
+        queue = str(channels[0].queue_declare("", exclusive=True).method.queue)
+        for channel in channels[:3]:
+            channel.tx_select()
+            channel.basic_publish("", queue, b"x" * 2_500)
+            channel.tx_rollback()
+            channel.basic_publish("", queue, b"x" * 2_500)
+        channels[3].tx_select()
+        channels[3].basic_publish("", queue, b"x" * 2_500)
+        with pytest.raises(ChannelClosedByBroker, match="all open transactions together"):
+            channels[3].tx_commit()
+        channels[0].tx_commit()
+        channels[1].close()
+        channels[2].basic_publish("", queue, b"x" * 2_500)
+        channels[2].tx_commit()
+        assert count(channels[0], queue) == 3
+        assert running.call(lambda: running.server.in_transactions.bytes) == 0
+
+
+def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
+    limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
+    # Nothing is read from a publisher that is held back: that it is gone is noticed by its heartbeats.
+    with served(limits=limits, connection=Limits(heartbeat=1)) as running:
+        with running.raw() as client:
+            client.opened()
+            client.ask(m.TxSelect(), m.TxSelectOk)
+            client.publish("", "nowhere", b"x" * 4_000_000)
+            client.until(Blocked)
+        while running.call(lambda: running.server.in_transactions.bytes):
+            sleep(0.02)
+        assert running.call(lambda: running.server.alarm) is None
+
+
+def test_a_rollback_makes_outstanding_again_what_one_multiple_can_settle(channel: BlockingChannel, queue: str) -> None:
+    for body in (b"1", b"2", b"3"):
+        channel.basic_publish("", queue, body)
+    tx = channel.connection.channel()
+    tx.tx_select()
+    tags = [tx.basic_get(queue)[0].delivery_tag for _ in range(3)]
+    tx.basic_ack(tags[1], multiple=True)
+    tx.tx_rollback()
+    tx.basic_ack(tags[1], multiple=True)
+    tx.tx_commit()
+    tx.close()
+    method, _, body = channel.basic_get(queue)
+    assert (body, method.message_count) == (b"3", 0)

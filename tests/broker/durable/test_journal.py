@@ -1,0 +1,185 @@
+"""What is gathered in a turn is one list for the store, and everybody hears when it is true."""
+
+from collections.abc import Callable
+
+import pytest
+
+from semq.errors import BadInput, Unavailable
+from semq.store.broker.operations import (
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DropMessages,
+    MarkHandedOut,
+    StoreOp,
+    Unbind,
+)
+from tests.broker.pure import Model
+
+
+def row(position: int, body: bytes = b"body") -> AddMessage:
+    return AddMessage(1, position, "", "q", 0, None, 0, b"", body)
+
+
+class Publisher:
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int, BaseException | None]] = []
+
+    def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
+        self.heard.append((sequence, size, error))
+
+
+@pytest.mark.parametrize("failure", [None, OSError("disk full")])
+def test_publishers_and_waiters_hear_after_the_store(failure: OSError | None) -> None:
+    model, publisher = Model(), Publisher()
+    heard: list[BaseException | None] = []
+    model.store.failure = failure
+    journal = model.journal
+    journal.add(row(1))
+    journal.confirm(publisher, 7, 4)
+    journal.when_saved(heard.append)
+    assert journal.pending_bytes == 4
+    journal.flush()
+    assert (publisher.heard, heard, journal.batches_under_way) == ([], [], 1)
+    model.later.run()
+    assert (publisher.heard, heard) == ([(7, 4, failure)], [failure])
+    assert (journal.pending_bytes, journal.batches_under_way) == (0, 0)
+    assert list(model.store.messages) == ([] if failure else [(1, 1)])
+
+
+def test_drops_and_marks_are_gathered_per_queue_behind_the_rest() -> None:
+    journal = Model().journal
+    journal.drop(1, 5)
+    journal.handed_out(1, 5)
+    journal.add(row(6))
+    journal.drop(2, 1)
+    journal.drop(1, 6)
+    journal.handed_out(1, 6)
+    assert journal._take_ops() == [row(6), MarkHandedOut(1, 6), DropMessages(1, [5, 6]), DropMessages(2, [1])]
+    assert journal._take_ops() == []
+
+
+def test_of_a_deleted_queue_nothing_more_is_said() -> None:
+    journal = Model().journal
+    journal.drop(1, 5)
+    journal.handed_out(1, 5)
+    journal.forget_queue(1)
+    journal.add(DeleteQueue(1))
+    assert journal._take_ops() == [DeleteQueue(1)]
+
+
+def test_the_driver_hears_of_the_first_thing_of_a_turn() -> None:
+    model, calls = Model(), []
+    model.journal.on_pending = lambda: calls.append(1)
+    model.journal.flush()
+    assert model.store.batches == 0
+    model.journal.add(row(1))
+    model.journal.add(row(2))
+    assert len(calls) == 1
+    model.flush()
+    model.journal.when_saved(lambda _: None)
+    assert len(calls) == 2
+    model.flush()
+    assert model.store.batches == 2
+
+
+QUEUE, OTHER = DeclareQueue(1, "/", "q", False, b""), DeclareQueue(2, "/", "other", False, b"")
+EXCHANGE = DeclareExchange("/", "e", "topic", False, False, b"")
+BINDING = ("/", "e", "q", False, "k", b"")
+
+
+def without_a_store(model: Model, *ops: StoreOp, failure: BaseException | None = None) -> None:
+    """A turn that fails."""
+    model.store.failure = failure or Unavailable()
+    for op in ops:
+        model.journal.add(op)
+    model.flush()
+    model.store.failure = None
+
+
+def test_what_was_defined_while_the_store_was_away_goes_ahead_of_what_comes_next() -> None:
+    model = Model()
+    without_a_store(model, QUEUE, EXCHANGE, row(1))
+    without_a_store(model, Bind(*BINDING), DropMessages(1, [1]))
+    lists: list[list[StoreOp]] = []
+    save = model.store.save
+
+    def noted(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        lists.append(ops)
+        save(ops, done)
+
+    model.store.save = noted  # type: ignore[method-assign]
+    model.journal.add(row(2))
+    model.flush()
+    model.flush()
+    assert lists == [[QUEUE, EXCHANGE, Bind(*BINDING)], [DropMessages(1, [1])], [row(2)]]
+    assert (model.journal.batches_under_way, model.journal.pending_bytes) == (0, 0)
+
+
+def test_a_queue_that_was_declared_while_the_store_was_away_is_there_in_the_next_life() -> None:
+    model = Model()
+    model.store.failure = Unavailable()
+    model.queue("q", durable=True)
+    model.flush()
+    model.store.failure = None
+    model.queue("q", durable=True)  # it is there: nothing is written for it
+    model.publish("q", b"1", delivery_mode=2)
+    model.flush()
+    assert [queue.name for queue in model.store.queues.values()] == ["q"]
+    assert len(model.store.messages) == 1
+
+
+def test_only_the_last_word_on_a_definition_is_owed() -> None:
+    model = Model()
+    model.store.save([EXCHANGE, Bind(*BINDING), OTHER], lambda _: None)
+    without_a_store(model, QUEUE, DeleteQueue(2))
+    without_a_store(model, DeleteExchange("/", "e"), Unbind(*BINDING), DeleteQueue(1), OTHER)
+    without_a_store(model, EXCHANGE)
+    model.flush()
+    assert (list(model.store.queues), list(model.store.exchanges), model.store.bindings) == ([2], [("/", "e")], {})
+
+
+def test_what_is_refused_is_not_owed_and_harms_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    model, heard = Model(), list[BaseException | None]()
+    without_a_store(model, QUEUE, failure=BadInput("no"))
+    model.flush()
+    assert model.store.batches == 0
+    without_a_store(model, QUEUE, EXCHANGE, OTHER)
+    save = model.store.save
+
+    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        model.store.failure = BadInput("no") if EXCHANGE in ops else None
+        save(ops, done)
+
+    model.store.save = refusing  # type: ignore[method-assign]
+    model.journal.add(row(1))
+    model.journal.when_saved(heard.append)
+    model.flush()
+    assert (heard, list(model.store.queues), model.store.exchanges) == ([None], [1, 2], {})
+    assert "is refused" in caplog.text
+    batches = model.store.batches
+    model.flush()
+    assert model.store.batches == batches
+
+
+def test_a_list_that_is_refused_costs_the_one_operation_and_no_other() -> None:
+    model, publisher = Model(), Publisher()
+    heard: list[BaseException | None] = []
+    save, bad = model.store.save, row(2)
+
+    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        model.store.failure = BadInput("no") if bad in ops else None
+        save(ops, done)
+
+    model.store.save = refusing  # type: ignore[method-assign]
+    for op in (QUEUE, row(1), bad, row(3)):
+        model.journal.add(op)
+    model.journal.confirm(publisher, 1, 4)
+    model.journal.when_saved(heard.append)
+    model.flush()
+    assert [isinstance(error, BadInput) for error in heard] == [True]  # what is not safe as one is not said to be
+    assert isinstance(publisher.heard[0][2], BadInput)
+    assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])

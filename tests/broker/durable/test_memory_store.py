@@ -1,0 +1,86 @@
+"""The two stores without a disk."""
+
+from semq.broker.durable.memory_store import MemoryStore, NoStore
+from semq.store.broker.operations import (
+    AddBodyChunk,
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DropBody,
+    DropMessages,
+    EndLife,
+    MarkDelivered,
+    MarkHandedOut,
+    StoredState,
+    StoreOp,
+    Unbind,
+)
+from tests.broker.pure import Later
+
+EXCHANGE = DeclareExchange("/", "e", "topic", False, False, b"")
+BINDING = ("/", "e", "q", False, "k", b"")
+
+
+def message(position: int, deliveries: int = 0, body_id: int = 0) -> AddMessage:
+    return AddMessage(1, position, "", "q", 0, None, deliveries, b"", b"", body_id)
+
+
+def queue(number: int) -> DeclareQueue:
+    return DeclareQueue(number, "/", f"q{number}", False, b"")
+
+
+async def test_it_remembers_what_is_true() -> None:
+    later = Later()
+    store = MemoryStore(later)
+    ops: list[StoreOp] = [EXCHANGE, queue(1), queue(2), Bind(*BINDING), message(1), message(2), message(3)]
+    ops += [MarkDelivered(1, 2, 4), MarkDelivered(1, 9, 4), MarkHandedOut(1, 2), DropMessages(1, [1, 9])]
+    heard: list[BaseException | None] = []
+    store.save(ops, heard.append)
+    assert heard == []
+    later.run()
+    assert heard == [None]
+    expected = StoredState(
+        [EXCHANGE], [queue(1), queue(2)], [Bind(*BINDING)], [message(2, 4), message(3)], {}, {1: 2}, 3, 1
+    )
+    assert await store.load() == expected
+    store.save([EndLife()], heard.append)
+    expected.ended = True
+    assert await store.load() == expected
+    expected.ended = False  # what has ended once has begun again
+    assert await store.load() == expected
+    store.save([DeleteExchange("/", "e"), Unbind(*BINDING), Unbind(*BINDING), DeleteQueue(1)], heard.append)
+    assert await store.load() == StoredState(queues=[queue(2)], next_queue_id=3)
+
+
+async def test_it_fails_when_told() -> None:
+    later = Later()
+    store = MemoryStore(later)
+    store.failure = OSError("disk full")
+    heard: list[BaseException | None] = []
+    store.save([queue(1)], heard.append)
+    later.run()
+    assert heard == [store.failure]
+    assert (await store.load()).queues == []
+
+
+async def test_bodies_that_no_message_refers_to_are_dropped_at_the_load() -> None:
+    store = MemoryStore(Later())
+    chunks: list[StoreOp] = [AddBodyChunk(number, 0, b"%d" % number) for number in (1, 2, 3)]
+    store.save([*chunks, queue(1), message(1, body_id=2), DropBody(3)], lambda _: None)
+    assert (await store.load()).next_body_id == 3
+    assert store.bodies == {2: {0: b"2"}}
+
+
+async def test_without_a_store_only_bodies_are_kept() -> None:
+    later = Later()
+    store = NoStore(later)
+    heard: list[object] = []
+    store.save([queue(1), AddBodyChunk(1, 0, b"a"), AddBodyChunk(2, 0, b"b"), DropBody(2)], heard.append)
+    for body_id in (1, 2):
+        store.read_body(body_id, 0, lambda data, error: heard.append((data, type(error))))
+    later.run()
+    assert heard == [None, (b"a", type(None)), (None, KeyError)]
+    assert await store.load() == StoredState()

@@ -1,0 +1,181 @@
+"""What happened without a store is written when it is back: the next life begins as if it had never been away."""
+
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semq.broker.durable import unwritten as module
+from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.restore import restore
+from semq.broker.durable.unwritten import Owed
+from semq.broker.queues.bodies import Bodies
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.queue import Disposition, Queue
+from semq.errors import Unavailable
+from semq.store.broker.operations import (
+    AddBodyChunk,
+    AddMessage,
+    DeclareQueue,
+    DeleteQueue,
+    DropBody,
+    DropMessages,
+    MarkDelivered,
+    MarkHandedOut,
+    StoreOp,
+)
+from tests.broker.pure import Later, Model, octets
+
+DEAD = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["publish", "get", "ack", "requeue", "reject", "purge", "again"]), st.booleans()),
+    max_size=40,
+)
+
+
+class Life:
+    """A queue with a dead-letter queue, and what a client has of it."""
+
+    def __init__(self) -> None:
+        self.model = Model()
+        self.published = 0
+        self.out: list[tuple[Queue, Entry]] = []
+        self.declare()
+
+    def declare(self) -> None:
+        self.dead = self.model.queue("dead", durable=True)
+        self.queue = self.model.queue("q", durable=True, **DEAD)
+
+    def publish(self) -> None:
+        self.published += 1
+        self.model.publish("q", b"%d" % self.published, delivery_mode=2)
+
+    def get(self) -> None:
+        for queue in (self.dead, self.queue):
+            entry = queue.get()
+            if entry is not None:
+                self.out.append((queue, entry))
+                return
+
+    def settle(self, disposition: Disposition) -> None:
+        if self.out:
+            queue, entry = self.out.pop(0)
+            queue.settle(None, [entry], disposition)
+            self.model.vhost.bury_dead()
+
+    def ack(self) -> None:
+        self.settle(Disposition.ACK)
+
+    def requeue(self) -> None:
+        self.settle(Disposition.REQUEUE)
+
+    def reject(self) -> None:
+        self.settle(Disposition.REJECT)
+
+    def purge(self) -> None:
+        self.queue.purge()
+
+    def again(self) -> None:
+        """The dead-letter queue is deleted, with what is out of it, and declared anew."""
+        self.out = [(queue, entry) for queue, entry in self.out if queue is not self.dead]
+        self.model.vhost.remove_queue(self.dead)
+        self.declare()
+
+    def believed(self) -> dict[str, list[tuple[bytes, bool]]]:
+        """What each queue holds, in order, and whether it may have been handed out."""
+        return {queue.name: sorted(_told(queue, self.out)) for queue in (self.queue, self.dead)}
+
+
+def _told(queue: Queue, out: list[tuple[Queue, Entry]]) -> list[tuple[bytes, bool]]:
+    here = [*queue.ready, *(entry for source, entry in out if source is queue)]
+    return [(octets(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in here]
+
+
+async def reborn(store: MemoryStore) -> Model:
+    model = Model(store, Later())
+    restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
+    return model
+
+
+@given(STEPS)
+@settings(deadline=None, max_examples=200)
+async def test_the_next_life_is_as_if_the_store_had_never_been_away(steps: list[tuple[str, bool]]) -> None:
+    life = Life()
+    for step, is_away in steps:
+        life.model.store.failure = Unavailable() if is_away else None
+        getattr(life, step)()
+        life.model.flush()
+    life.model.store.failure = None
+    life.model.flush()
+    assert not life.model.journal._owed
+    believed, model = life.believed(), await reborn(life.model.store)
+    for name, expected in believed.items():
+        queue = model.vhost.queues[name]
+        assert isinstance(queue, Queue)
+        found = {octets(entry): bool(entry.deliveries) for entry in queue.ready}
+        assert sorted(found) == [body for body, _ in expected]
+        assert all(found[body] for body, was_out in expected if was_out)
+
+
+def row(position: int, body: bytes = b"body") -> AddMessage:
+    return AddMessage(1, position, "", "q", 0, None, 0, b"", body)
+
+
+def test_written_in_the_order_that_loses_nothing() -> None:
+    owed, queue = Owed(), DeclareQueue(1, "/", "q", False, b"")
+    assert not owed
+    owed.owe([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
+    owed.owe([AddBodyChunk(3, 0, b"who sent it heard an error")])
+    assert owed
+    assert list(owed.take()) == [
+        [queue],
+        [DropMessages(1, [2]), row(2)],
+        [MarkDelivered(1, 2, 3), MarkHandedOut(1, 2)],
+        [DropMessages(1, [1])],
+        [DropBody(9)],
+    ]
+    assert not owed
+
+
+def test_nothing_is_kept_of_what_is_settled_and_the_last_word_comes_last() -> None:
+    owed, marked = Owed(), DeclareQueue(1, "/", "q", False, b"")
+    other = DeclareQueue(2, "/", "r", False, b"")
+    owed.owe([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
+    owed.owe([MarkHandedOut(1, 3), marked])
+    assert list(owed.take()) == [[other, marked], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
+
+
+def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LIST_OCTETS", 10)
+    monkeypatch.setattr(module, "LIST_COUNT", 6)
+    owed = Owed()
+    owed.owe([*(row(position, b"123456") for position in range(3)), *(row(position, b"") for position in range(3, 7))])
+    owed.owe([DropMessages(2, range(14))])
+    sizes: list[int] = [sum(type(op) is AddMessage for op in ops) for ops in owed.take()]
+    assert sizes == [2, 3, 2, 0, 0, 0]
+
+
+def test_of_a_deleted_queue_only_that_is_owed() -> None:
+    owed, more = Owed(), row(2)
+    about: list[StoreOp] = [row(1), more, DropMessages(1, [1, 7]), MarkDelivered(1, 2, 1), MarkHandedOut(1, 2)]
+    owed.owe([*about, DeleteQueue(1)])
+    assert list(owed.take()) == [[DeleteQueue(1)]]
+
+
+def test_there_is_an_end_to_what_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "DROPS_MAX", 3)
+    owed = Owed()
+    with caplog.at_level(logging.WARNING):
+        owed.owe([DropMessages(1, [1, 2]), DropMessages(2, [1, 2]), DropMessages(2, [3])])
+    assert caplog.text.count("come again") == 1
+    assert list(owed.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
+
+
+def test_what_makes_room_for_a_message_is_in_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LIST_COUNT", 1)
+    owed = Owed()
+    owed.owe([row(1), row(2)])
+    assert list(owed.take()) == [[DropMessages(1, [position]), row(position)] for position in (1, 2)]

@@ -1,0 +1,376 @@
+"""Large bodies: in and out by chunks, shared, returned, dead-lettered, and gone when nobody needs them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from semq.amqp import methods as m
+from semq.amqp.errors import AmqpError, ContentTooLarge, NotFound
+from semq.amqp.events import Delivered, Returned
+from semq.amqp.limits import Limits
+from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.limits import BrokerLimits
+from semq.broker.queues.bodies import CHUNK
+from semq.broker.server import AmqpServer
+from semq.broker.services import CONFIRMED, ServiceExchange
+from semq.transport.client_channel import ClientChannel
+from tests.transport.pair import Pair, header, pair
+
+LIMITS = BrokerLimits(spill_from=100_000, in_hand_bytes=1_000_000)
+
+
+def body_of(size: int) -> bytes:
+    return bytes(range(256)) * (size // 256) + b"." * (size % 256)
+
+
+BIG = body_of(5 * CHUNK + 1234)
+
+
+async def opened(both: Pair) -> ClientChannel:
+    channel = await (await both.dial()).open_channel()
+    await channel.confirm_select()
+    return channel
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - plain state that tells nobody
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("size", [100_000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 5 * CHUNK + 1234])
+@pytest.mark.parametrize("mode", [1, 2])
+async def test_in_and_out_and_gone(size: int, mode: int) -> None:
+    store, body = MemoryStore(), body_of(size)
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        await channel.declare_queue("q", durable=True)
+        assert await channel.publish_and_wait("", "q", header(body, delivery_mode=mode, app_id="a"), body)
+        assert sum(len(data) for chunks in store.bodies.values() for data in chunks.values()) == size
+        assert both.server.counts()["memory_bytes"] < 2000
+        got = await channel.get("q")
+        assert got is not None
+        assert (got.body, got.header.app_id) == (body, "a")
+        channel.nack(got.delivery_tag)
+        batches: list[Delivered] = []
+        await channel.consume("q", batches.extend)
+        await until(lambda: bool(batches))
+        assert (batches[0].body, batches[0].redelivered) == (body, True)
+        assert len(store.bodies) == 1
+        channel.ack(batches[0].delivery_tag)
+        await channel.qos(0)
+        await until(lambda: not store.bodies)
+
+
+async def test_one_body_in_several_queues_is_kept_until_the_last_is_done() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        for name in ("a", "b", "gone"):
+            await channel.declare_queue(name)
+            await channel.bind_queue(name, "amq.fanout")
+        assert await channel.publish_and_wait("amq.fanout", "", header(BIG), BIG)
+        assert len(store.bodies) == 1
+        await channel.call(m.QueueDelete("gone"), m.QueueDeleteOk)
+        first = await channel.get("a", no_ack=True)
+        assert first is not None
+        assert first.body == BIG
+        assert len(store.bodies) == 1
+        await channel.call(m.QueuePurge("b"), m.QueuePurgeOk)
+        await until(lambda: not store.bodies)
+
+
+async def test_unroutable_bodies_go_back_or_away() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        returned: list[Returned] = []
+        channel.on_returned = returned.append
+        assert await channel.publish_and_wait("", "nowhere", header(BIG), BIG)
+        assert await channel.publish_and_wait("", "nowhere", header(BIG), BIG, mandatory=True)
+        assert [event.body for event in returned] == [BIG]
+        await channel.qos(0)
+        await until(lambda: not store.bodies)
+
+
+async def test_the_dead_take_their_bodies_with_them() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        await channel.declare_queue("dead")
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        await channel.declare_queue("q", arguments=arguments)
+        assert await channel.publish_and_wait("", "q", header(BIG), BIG)
+        got = await channel.get("q")
+        assert got is not None
+        channel.reject(got.delivery_tag, requeue=False)
+        again = await channel.get("dead")
+        assert again is not None
+        assert again.body == BIG
+        assert again.header.headers is not None
+        assert len(store.bodies) == 1
+        channel.reject(again.delivery_tag, requeue=False)
+        await channel.qos(0)
+        await until(lambda: not store.bodies)
+
+
+async def test_transactions_hold_bodies_until_their_end() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.call(m.TxSelect(), m.TxSelectOk)
+        await channel.declare_queue("q")
+        for end, reply, left in ((m.TxRollback(), m.TxRollbackOk, 0), (m.TxCommit(), m.TxCommitOk, 1)):
+            channel.publish("", "q", header(BIG), BIG)
+            await channel.qos(0)
+            assert len(store.bodies) == 1
+            await channel.call(end, reply)
+            await until(lambda left=left: len(store.bodies) == left)  # type: ignore[misc]
+        got = await channel.get("q", no_ack=True)
+        assert got is not None
+        assert got.body == BIG
+
+
+async def test_what_was_published_to_an_exchange_that_is_gone_at_the_commit_is_forgotten() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await (await both.dial()).open_channel()
+        await channel.call(m.TxSelect(), m.TxSelectOk)
+        await channel.declare_exchange("gone", "fanout")
+        channel.publish("gone", "q", header(BIG), BIG)
+        await channel.call(m.ExchangeDelete("gone"), m.ExchangeDeleteOk)
+        assert len(store.bodies) == 1
+        await channel.call(m.TxCommit(), m.TxCommitOk)
+        await until(lambda: not store.bodies)
+
+
+async def test_they_survive_with_their_messages() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        for name in ("a", "b"):
+            await channel.declare_queue(name, durable=True)
+            await channel.bind_queue(name, "amq.fanout")
+        assert await channel.publish_and_wait("amq.fanout", "", header(BIG, delivery_mode=2), BIG)
+        assert await channel.publish_and_wait("amq.fanout", "", header(BIG, delivery_mode=1), BIG)
+    assert len(store.bodies) == 2
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        assert len(store.bodies) == 1
+        for name in ("a", "b"):
+            got = await channel.get(name, no_ack=True)
+            assert got is not None
+            assert got.body == BIG
+        assert await channel.publish_and_wait("amq.fanout", "", header(BIG), BIG)
+        assert max(store.bodies) > 1
+        await until(lambda: len(store.bodies) == 1)
+
+
+async def test_many_at_once_cost_little_memory_and_others_have_their_turn() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        publisher, link = await opened(both), await both.dial()
+        await publisher.declare_queue("big")
+        await publisher.declare_queue("small")
+        for _ in range(10):
+            assert await publisher.publish_and_wait("", "big", header(BIG), BIG)
+        order: list[str] = []
+        for name in ("big", "small"):
+            channel = await link.open_channel()
+            await channel.consume(name, lambda batch, name=name: order.extend([name] * len(batch)), no_ack=True)  # type: ignore[misc]
+        assert await publisher.publish_and_wait("", "small", header(b"1"), b"1")
+        await until(lambda: len(order) == 11)
+        assert order.index("small") < 9
+        await until(lambda: not store.bodies)
+
+
+async def test_what_is_half_out_comes_back_with_its_channel() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        publisher, reader = await opened(both), await both.dial()
+        await publisher.declare_queue("q")
+        assert await publisher.publish_and_wait("", "q", header(BIG), BIG)
+        channel = await reader.open_channel()
+        await channel.consume("q", lambda _: None)
+        reader.link.abort()
+        await until(lambda: len(both.server.sessions) == 1)
+        got = await publisher.get("q")
+        assert got is not None
+        assert (got.body, got.redelivered) == (BIG, True)
+
+
+async def test_what_is_half_in_is_forgotten_with_its_channel() -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        link = await both.dial()
+        await link.open_channel()
+        machine: Any = link.machine
+        machine.start_content(1, m.BasicPublish("", "q"), header(BIG))
+        machine.send_chunk(1, BIG[: 3 * CHUNK])
+        link.link.touch()
+        await until(lambda: bool(store.bodies))
+        link.link.abort()
+        await until(lambda: not both.server.sessions)
+        await until(lambda: not store.bodies)
+
+
+async def test_refusals_come_before_the_body() -> None:
+    async with pair(limits=LIMITS, connection=Limits(body_max=10 * CHUNK)) as both:
+        link = await both.dial()
+        for exchange, size, error in (("none", 5, NotFound), ("", 11, ContentTooLarge)):
+            channel = await link.open_channel()
+            await channel.confirm_select()
+            machine: Any = link.machine
+            machine.start_content(channel.number, m.BasicPublish(exchange, "q"), header(bytes(size * CHUNK)))
+            link.link.touch()
+            await until(lambda channel=channel: channel.error is not None)  # type: ignore[misc]
+            assert isinstance(channel.error, error)
+
+
+class Door(ServiceExchange):
+    """Takes what comes."""
+
+    def __init__(self) -> None:
+        super().__init__("door", "x-door", body_max=2 * CHUNK)
+        self.heard: list[bytes] = []
+
+    def publish(self, session: Any, routing_key: Any, header: Any, body: bytes, mandatory: Any, settle: Any) -> None:
+        self.heard.append(body)
+        settle(CONFIRMED)
+
+
+async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be() -> None:
+    door, store = Door(), MemoryStore()
+
+    def prepare(server: AmqpServer) -> None:
+        server.vhosts["/"].register(door)
+
+    async with pair(store, LIMITS, prepare=prepare) as both:
+        channel = await opened(both)
+        body = body_of(2 * CHUNK)
+        assert await channel.publish_and_wait("door", "k", header(body), body)
+        assert door.heard == [body]
+        assert store.bodies == {}
+        with pytest.raises(ContentTooLarge):
+            await channel.publish_and_wait("door", "k", header(body + b"x"), body + b"x")
+
+
+class SmallDoor(Door):
+    """Takes less than what goes to the store on its way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body_max = 10
+
+
+async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() -> None:
+    door = SmallDoor()
+
+    def prepare(server: AmqpServer) -> None:
+        server.vhosts["/"].register(door)
+
+    async with pair(MemoryStore(), LIMITS, prepare=prepare) as both:
+        for in_transaction in (False, True):
+            channel = await (await both.dial()).open_channel()
+            if in_transaction:
+                await channel.call(m.TxSelect(), m.TxSelectOk)
+            for body in (bytes(10), bytes(11)):
+                channel.publish("door", "k", header(body), body)
+            await until(lambda channel=channel: channel.error is not None)  # type: ignore[misc]
+            assert isinstance(channel.error, ContentTooLarge)
+        assert door.heard == [bytes(10)]
+
+
+class SmallDrain(SmallDoor):
+    """The same, and it hears of what is larger."""
+
+    drains = True
+
+
+async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None:
+    door = SmallDrain()
+
+    def prepare(server: AmqpServer) -> None:
+        server.vhosts["/"].register(door)
+
+    async with pair(MemoryStore(), LIMITS, prepare=prepare) as both:
+        channel = await opened(both)
+        for body in (bytes(10), bytes(11)):
+            assert await channel.publish_and_wait("door", "k", header(body), body)
+        assert door.heard == [bytes(10), b""]
+
+
+class Drain(Door):
+    """Hears of everything; what is larger than a client may send, and than it takes, without its body."""
+
+    drains = True
+
+    def publish(self, session: Any, routing_key: Any, header: Any, body: bytes, mandatory: Any, settle: Any) -> None:
+        self.heard.append(body if len(body) == header.body_size else b"%d octets were dropped" % header.body_size)
+        settle(CONFIRMED)
+
+
+async def test_a_service_that_drains_hears_of_what_it_does_not_take_and_the_channel_lives_on() -> None:
+    door, store = Drain(), MemoryStore()
+
+    def prepare(server: AmqpServer) -> None:
+        server.vhosts["/"].register(door)
+
+    async with pair(store, LIMITS, connection=Limits(body_max=CHUNK), prepare=prepare) as both:
+        channel = await opened(both)
+        for body in (body_of(2 * CHUNK), body_of(9 * CHUNK), b"x"):
+            assert await channel.publish_and_wait("door", "k", header(body), body)
+        assert door.heard == [body_of(2 * CHUNK), b"%d octets were dropped" % (9 * CHUNK), b"x"]
+        assert store.bodies == {}
+        with pytest.raises(ContentTooLarge):
+            await channel.publish_and_wait("", "k", header(body_of(CHUNK + 1)), body_of(CHUNK + 1))
+
+
+@pytest.mark.parametrize("when", ["arriving", "leaving"])
+async def test_when_the_store_fails(when: str) -> None:
+    store = MemoryStore()
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        await channel.declare_queue("q")
+        if when == "arriving":
+            store.failure = OSError("disk full")
+            with pytest.raises(AmqpError) as caught:
+                await channel.publish_and_wait("", "q", header(BIG), BIG)
+        else:
+            assert await channel.publish_and_wait("", "q", header(BIG), BIG)
+            store.bodies.clear()
+            with pytest.raises(AmqpError) as caught:
+                await channel.get("q")
+        assert caught.value.reply_code == 541
+        store.failure = None
+
+
+async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
+    async with pair(MemoryStore(), LIMITS) as both:
+        channel = await opened(both)
+        await channel.declare_queue("q")
+        for body in (BIG, b"small", BIG):
+            assert await channel.publish_and_wait("", "q", header(body), body)
+        answers = await asyncio.gather(*(channel.get("q") for _ in range(3)), channel.declare_queue("q", passive=True))
+        assert [answer.body for answer in answers[:3] if answer is not None] == [BIG, b"small", BIG]  # type: ignore[union-attr]
+
+
+async def test_recover_brings_every_large_body_again() -> None:
+    store, bodies = MemoryStore(), [body_of(2 * CHUNK + number) for number in range(3)]
+    async with pair(store, LIMITS) as both:
+        channel = await opened(both)
+        await channel.declare_queue("q")
+        for body in bodies:
+            assert await channel.publish_and_wait("", "q", header(body), body)
+        taken: list[Delivered] = []
+        await channel.consume("q", taken.extend)
+        await until(lambda: len(taken) == 3)
+        await channel.call(m.BasicRecover(False), m.BasicRecoverOk)
+        await until(lambda: len(taken) == 6)
+        assert {one.body for one in taken[3:]} == set(bodies)
+        assert all(one.redelivered for one in taken[3:])
+        channel.ack(taken[-1].delivery_tag, multiple=True)
+        await channel.qos(0)
+        await until(lambda: not store.bodies)

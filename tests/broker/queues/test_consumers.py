@@ -1,0 +1,156 @@
+"""Whose turn it is: priorities, rounds, and those who have no room cost nothing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from semq.broker.queues.consumers import ConsumerRing
+from semq.broker.queues.entry import Entry
+from tests.broker.pure import Notes, message_of
+
+
+class Looked(Notes):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def can_take(self) -> bool:
+        self.asked += 1
+        return super().can_take()
+
+
+def test_those_without_room_are_asked_once_until_they_wake() -> None:
+    ring = ConsumerRing()
+    full = [Looked(0) for _ in range(100)]
+    for consumer in full:
+        ring.add(consumer)
+    for _ in range(10):
+        assert ring.next() is None
+    assert [consumer.asked for consumer in full] == [1] * 100
+    full[3].room = 1
+    ring.wake(full[3])
+    ring.wake(full[3])
+    assert ring.next() is full[3]
+
+
+def test_whoever_leaves_has_no_turn_and_leaves_no_trace() -> None:
+    ring = ConsumerRing()
+    stays = Notes()
+    ring.add(stays)
+    for _ in range(1000):
+        goes = Notes()
+        ring.add(goes)
+        ring.remove(goes)
+        ring.wake(goes)
+    assert [ring.next() for _ in range(3)] == [stays] * 3
+    assert len(ring) == 1
+    assert sum(len(lane) for lane in ring._lanes.values()) < 20
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), max_size=8), st.integers(0, 12))
+def test_higher_priorities_are_exhausted_before_lower_ones_are_asked(
+    consumers: list[tuple[int, int]], messages: int
+) -> None:
+    ring = ConsumerRing()
+    for priority, room in consumers:
+        ring.add(Notes(room, priority=priority))
+    served: list[int] = []
+    for _ in range(messages):
+        consumer = ring.next()
+        if consumer is None:
+            break
+        consumer.take(None, Entry(message_of(), 1, None))
+        served.append(consumer.priority)
+    possible = sorted((priority for priority, room in consumers for _ in range(room)), reverse=True)
+    assert served == possible[:messages]
+
+
+def test_the_active_one_is_the_oldest_of_the_highest_priority() -> None:
+    ring = ConsumerRing(single_active=True)
+    first, second, high = Notes(0), Notes(), Notes(priority=1)
+    for consumer in (first, second, high):
+        ring.add(consumer)
+    assert ring.next() is None  # the first is active, and full
+    ring.remove(first)
+    assert ring.next() is high
+    ring.remove(second)
+    ring.remove(high)
+    assert ring.next() is None
+    assert ring.active is None
+    ring.add(second)
+    assert ring.next() is second
+    assert ring.active is second
+
+
+def test_a_priority_that_nobody_has_any_more_leaves_no_trace() -> None:
+    ring = ConsumerRing()
+    stays = Notes(priority=2000)
+    ring.add(stays)
+    for priority in range(1000):
+        goes = Notes(priority=priority)
+        ring.add(goes)
+        assert ring.next() is stays
+        ring.remove(goes)
+    assert sum(len(lane) for lane in ring._lanes.values()) < 20
+    assert sorted(ring._lanes) == ring._priorities
+
+
+class ConsumersComeAndGo(RuleBasedStateMachine):
+    """A ring against a list that is searched whenever something is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ring = ConsumerRing()
+        self.there: list[Notes] = []
+        self.active: Notes | None = None
+
+    @initialize(is_single=st.booleans())
+    def make(self, is_single: bool) -> None:
+        self.ring, self.is_single = ConsumerRing(is_single), is_single
+
+    @rule(room=st.integers(0, 2), priority=st.integers(-1, 1))
+    def come(self, room: int, priority: int) -> None:
+        self.there.append(Notes(room, priority=priority))
+        self.ring.add(self.there[-1])
+        self.choose()
+
+    @rule(data=st.data())
+    def go(self, data: st.DataObject) -> None:
+        if self.there:
+            gone = data.draw(st.sampled_from(self.there))
+            self.there.remove(gone)
+            self.ring.remove(gone)
+            self.active = None if self.active is gone else self.active
+            self.choose()
+
+    @rule(data=st.data())
+    def wake(self, data: st.DataObject) -> None:
+        if self.there:
+            woken = data.draw(st.sampled_from(self.there))
+            woken.room += 1
+            self.ring.wake(woken)
+
+    @rule()
+    def serve(self) -> None:
+        found = self.ring.next()
+        served = [self.active] if self.is_single else self.there
+        able = [one for one in served if one is not None and one.room]
+        if not able:
+            assert found is None
+            return
+        assert isinstance(found, Notes)
+        assert found in able
+        assert found.priority == max(one.priority for one in able)
+        found.take(None, Entry(message_of(), 1, None))  # type: ignore[arg-type]
+
+    def choose(self) -> None:
+        if self.is_single and self.active is None and self.there:
+            self.active = max(self.there, key=lambda one: one.priority)  # the first of equals is the oldest
+
+    @invariant()
+    def the_active_one_is_known(self) -> None:
+        assert self.ring.active is self.active
+        assert list(self.ring.everyone) == self.there
+
+
+TestConsumersComeAndGo = ConsumersComeAndGo.TestCase

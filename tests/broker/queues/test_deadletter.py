@@ -1,0 +1,127 @@
+"""What the x-death header says, and when a message is dropped instead of going round."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from semq.amqp.wire import Timestamp
+from semq.broker.environment import DeathReason
+from semq.broker.queues.deadletter import after_death, goes_in_circles, read_deaths
+from semq.broker.queues.message import Message
+from tests.broker.pure import Model, bodies, message_of
+
+AT = datetime(2026, 5, 1, tzinfo=UTC)
+EXPIRED, REJECTED, MAXLEN = DeathReason.EXPIRED, DeathReason.REJECTED, DeathReason.MAXLEN
+
+
+def die(message: Message, queue: str, reason: DeathReason) -> Message:
+    return after_death(message, queue, reason, AT, "dlx", None)
+
+
+def test_the_first_death() -> None:
+    message = die(message_of(b"b", "orders", "new", expiration="50", headers={"mine": 1}, app_id="me"), "q", EXPIRED)
+    headers = message.headers()
+    assert headers["mine"] == 1
+    assert headers["x-first-death-queue"] == "q"
+    assert headers["x-first-death-reason"] == "expired"
+    assert headers["x-first-death-exchange"] == "orders"
+    assert headers["x-death"] == [
+        {
+            "count": 1,
+            "reason": "expired",
+            "queue": "q",
+            "time": Timestamp(int(AT.timestamp())),
+            "exchange": "orders",
+            "routing-keys": ["new"],
+            "original-expiration": "50",
+        }
+    ]
+    assert (message.expiration, message.header.expiration, message.header.app_id) == (None, None, "me")
+    assert (message.exchange, message.routing_key, message.body) == ("dlx", "new", b"b")
+
+
+def test_repeated_deaths_are_counted_and_the_latest_stands_first() -> None:
+    message = message_of(b"", "e", "k")
+    for queue, reason in (("a", REJECTED), ("b", EXPIRED), ("a", REJECTED), ("a", MAXLEN)):
+        message = die(message, queue, reason)
+    told = [(death["queue"], death["reason"], death["count"]) for death in read_deaths(message)]
+    assert told == [("a", "maxlen", 1), ("a", "rejected", 2), ("b", "expired", 1)]
+    assert message.headers()["x-first-death-queue"] == "a"
+
+
+def test_a_key_of_its_own_replaces_all_others() -> None:
+    message = after_death(message_of(b"", "e", "k", headers={"CC": ["c"]}), "q", REJECTED, AT, "dlx", "dead")
+    assert message.routing_keys == ("dead",)
+    assert read_deaths(message)[0]["routing-keys"] == ["k", "c"]
+
+
+@pytest.mark.parametrize("nonsense", [1, "x", ["x", 2], [{"queue": 5}], {"a": 1}])
+def test_what_a_client_wrote_there_does_no_harm(nonsense: Any) -> None:
+    message = die(message_of(headers={"x-death": nonsense}), "q", REJECTED)
+    assert read_deaths(message)[0]["queue"] == "q"
+    odd = message_of(headers={"x-death": [{"queue": "q", "reason": "rejected", "count": "many"}]})
+    assert read_deaths(die(odd, "q", REJECTED))[0]["count"] == 1
+
+
+def test_a_circle_without_a_reject_ends() -> None:
+    expired = die(message_of(b"", "e", "k"), "a", EXPIRED)
+    assert goes_in_circles(expired, "a")
+    assert not goes_in_circles(expired, "b")
+    both = die(expired, "b", REJECTED)
+    assert not goes_in_circles(both, "a")
+    assert not goes_in_circles(both, "b")
+
+
+def test_an_automatic_circle_between_two_queues_drops_the_message() -> None:
+    model = Model()
+    model.queue("a", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="b")
+    second = model.queue("b", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="a")
+    model.publish("a", b"1")
+    model.pass_by(0.01)
+    assert bodies(second) == [b"1"]
+    model.pass_by(0.01)
+    assert (model.memory.bytes, bodies(second)) == (0, [])
+
+
+def test_a_long_chain_of_full_queues_is_no_deep_recursion() -> None:
+    model = Model()
+    for number in range(180):
+        model.queue(f"q{number}", max_length=0, dead_letter_exchange="", dead_letter_routing_key=f"q{number + 1}")
+    last = model.queue("q180")
+    model.publish("q0", b"falls")
+    assert bodies(last) == [b"falls"]
+    assert len(read_deaths(next(iter(last.ready)).message)) == 100
+
+
+def test_without_the_exchange_the_dead_are_gone() -> None:
+    model = Model()
+    model.queue(max_length=0, dead_letter_exchange="nowhere")
+    model.publish("q", b"1")
+    assert model.memory.bytes == 0
+
+
+@pytest.mark.parametrize("length", [3, 150, 250])
+@pytest.mark.parametrize("cause", ["max_length", "message_ttl"])
+def test_a_circle_of_any_length_has_an_end(length: int, cause: str) -> None:
+    model = Model()
+    for number in range(length):
+        after = f"q{(number + 1) % length}"
+        limit: dict[str, Any] = {cause: 0}
+        model.queue(f"q{number}", **limit, dead_letter_exchange="", dead_letter_routing_key=after)
+    model.publish("q0", b"1")
+    rounds = 0
+    while model.timers.earliest() is not None:
+        model.pass_by(0)
+        rounds += 1
+        assert rounds < 1000
+    assert model.memory.bytes == 0
+
+
+def test_a_rejection_breaks_a_circle_of_any_length() -> None:
+    message = message_of()
+    for number in range(300):
+        message = die(message, f"q{number}", MAXLEN)
+    assert goes_in_circles(message, "new")
+    assert not goes_in_circles(die(message, "q", REJECTED), "new")
+    assert [death["queue"] for death in read_deaths(message)] == [f"q{number}" for number in range(299, 199, -1)]

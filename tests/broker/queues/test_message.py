@@ -1,0 +1,102 @@
+"""What a message takes from its header, and what it refuses."""
+
+from typing import Any
+
+import pytest
+
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AmqpError, FrameError, PreconditionFailed
+from semq.broker.queues.message import Message, delivery_mode, names_somebody, read_expiration
+from tests.broker.pure import message_of
+
+
+@pytest.mark.parametrize(
+    ("properties", "field", "value"),
+    [
+        ({}, "is_persistent", False),
+        ({"delivery_mode": 1}, "is_persistent", False),
+        ({"delivery_mode": 2, "content_type": "a/b", "headers": {"x": "y"}}, "is_persistent", True),
+        ({}, "priority", 0),
+        ({"priority": 7}, "priority", 7),
+        ({}, "expiration", None),
+        ({"expiration": "1500"}, "expiration", 1500),
+        ({"headers": {"CC": ["a"], "BCC": ["b", "c"]}}, "routing_keys", ("k", "a", "b", "c")),
+    ],
+)
+def test_fields(properties: dict[str, Any], field: str, value: Any) -> None:
+    assert getattr(message_of(b"", "e", "k", **properties), field) == value
+
+
+@pytest.mark.parametrize("mode", [0, 3, 255])
+def test_a_delivery_mode_is_one_of_two(mode: int) -> None:
+    with pytest.raises(PreconditionFailed, match=f"delivery_mode_unknown,{mode}"):
+        message_of(delivery_mode=mode)
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+@pytest.mark.parametrize(
+    "others", [{}, {"content_type": "a/b"}, {"content_encoding": ""}, {"content_type": "a", "content_encoding": "b"}]
+)
+def test_the_short_road_to_the_delivery_mode(mode: int, others: dict[str, Any]) -> None:
+    header = message_of(delivery_mode=mode, **others).header
+    flags = header.raw[12] << 8 | header.raw[13]
+    assert delivery_mode(header, flags) == mode
+    for raw in (header.raw[:-1], header.raw + b"x"):
+        with pytest.raises(FrameError):
+            delivery_mode(ContentHeader(raw, 0), flags)
+
+
+@pytest.mark.parametrize("flags", [0, 0x8000, 0x4000, 0xC000, 0x0001, 0x0002])
+@pytest.mark.parametrize("rest", [b"\xff", b"\x05ab", b"\x01a\x01b\x01c"])
+def test_a_header_that_does_not_fit_its_flags_is_refused(flags: int, rest: bytes) -> None:
+    header = ContentHeader(b"\0\x3c" + bytes(10) + flags.to_bytes(2, "big") + rest, 0)
+    with pytest.raises(AmqpError):
+        Message("", "k", header, b"")
+
+
+@pytest.mark.parametrize("flags", [0x8000, 0x4000, 0xC000, 0x9000, 0x1000])
+def test_a_header_without_what_it_announces_is_refused(flags: int) -> None:
+    with pytest.raises(FrameError):
+        Message("", "k", ContentHeader(b"\0\x3c" + bytes(10) + flags.to_bytes(2, "big"), 0), b"")
+
+
+def test_a_text_that_is_no_utf_8_is_refused() -> None:
+    with pytest.raises(AmqpError):
+        Message("", "k", ContentHeader(message_of(app_id="a\x7fb").header.raw.replace(b"\x7f", b"\xff"), 0), b"")
+    assert message_of(app_id="机构", headers={"名": "值"}).headers() == {"名": "值"}
+
+
+def test_flags_are_seen_without_decoding() -> None:
+    assert names_somebody(message_of(reply_to="x").header)
+    assert names_somebody(message_of(user_id="x").header)
+    assert not names_somebody(message_of(app_id="x", expiration="1").header)
+
+
+def test_blind_copies_are_not_passed_on() -> None:
+    message = message_of(headers={"BCC": ["b"], "CC": ["a"], "n": 1})
+    assert message.headers() == {"CC": ["a"], "n": 1}
+
+
+@pytest.mark.parametrize("headers", [{"CC": "a"}, {"BCC": 1}, {"CC": {"a": 1}}])
+def test_copies_must_be_lists(headers: dict[str, Any]) -> None:
+    with pytest.raises(PreconditionFailed):
+        message_of(headers=headers)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "ten", "4294967296", "٣"])
+def test_an_expiration_is_a_number_of_milliseconds(text: str) -> None:
+    with pytest.raises(PreconditionFailed):
+        read_expiration(text)
+
+
+def test_a_malformed_table_is_refused_with_the_publish() -> None:
+    good = message_of(headers={"a": 1}).header
+    broken = ContentHeader(good.raw.replace(b"\x01aI", b"\x01a!"), 0)
+    with pytest.raises(AmqpError):
+        Message("", "k", broken, b"")
+
+
+def test_the_octets_of_the_header_are_those_that_came() -> None:
+    message = message_of(b"body", app_id="x")
+    assert message.header_octets == message.header.raw
+    assert message.size == 4

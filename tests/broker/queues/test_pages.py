@@ -1,0 +1,225 @@
+"""A long queue out of memory and back: order, priorities, expiry, limits, dead letters, failures, the next life."""
+
+from array import array
+from typing import Any
+
+import pytest
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.broker.queues import pages
+from semq.broker.queues.bodies import StoredBody
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.message import Message
+from semq.broker.queues.queue import Disposition, Queue
+from semq.errors import Unavailable
+from semq.store.broker.operations import StoredBacklog
+from tests.broker.durable.test_restore import queue_of, second_life
+from tests.broker.pure import Model, Notes, octets
+
+PERSISTENT, TRANSIENT = 2, 1
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pages", "ready"):
+        monkeypatch.setattr(f"semq.broker.queues.{module}.PAGE", 4)
+
+
+def filled(count: int, mode: int = PERSISTENT, **arguments: Any) -> tuple[Model, Queue]:
+    """A queue with a window of five and ``count`` numbered messages."""
+    model = Model(window=5)
+    queue = model.queue("q", durable=True, **arguments)
+    for number in range(count):
+        model.publish("q", b"%d" % number, delivery_mode=mode)
+        model.flush()
+    return model, queue
+
+
+def drained(model: Model, queue: Queue, room: int = 3) -> list[int]:
+    """All bodies, as a consumer gets them that acknowledges at once."""
+    consumer = Notes(room)
+    queue.subscribe(consumer, False)
+    queue.pump()
+    while consumer.out or len(queue.ready):
+        consumer.settle(queue, 1, Disposition.ACK)
+        model.flush()
+    return [int(body) for body in consumer.bodies]
+
+
+@pytest.mark.parametrize("mode", [PERSISTENT, TRANSIENT])
+def test_a_long_queue_is_out_of_memory_and_comes_back_in_order(mode: int) -> None:
+    model, queue = filled(100, mode)
+    assert len(queue.ready) == 100
+    assert sum(1 for _ in queue.ready) < 5 + 2 * 4
+    assert model.memory.bytes == sum(entry.message.weight for entry in queue.ready)
+    assert queue.ready.bytes == 190
+    assert drained(model, queue) == list(range(100))
+    assert (len(queue.ready), queue.ready.bytes, queue.ready.out_bytes, model.memory.bytes) == (0, 0, 0, 0)
+    assert (model.store.messages, model.store.bodies) == ({}, {})
+
+
+def test_persistent_transient_and_large_ones_in_one_queue_keep_their_order() -> None:
+    model = Model(window=5)
+    queue = model.queue("q", durable=True)
+    for number in range(60):
+        body: Any = b"%d" % number
+        if number % 7 == 0:
+            body = StoredBody(model.bodies, model.bodies.new_id(), 9)
+        header = ContentHeader.build(len(body), Properties(delivery_mode=number % 2 + 1, message_id=str(number)))
+        model.vhost.send(Message("", "q", header, body), [queue])
+        model.flush()
+    numbers = []
+    while len(queue.ready):
+        entry = queue.get()
+        if entry is not None:
+            numbers.append(int(entry.message.header.message_id or ""))
+            queue.settle(None, [entry], Disposition.ACK)
+        model.flush()
+    assert numbers == list(range(60))
+
+
+def test_priorities_go_first_though_they_came_last() -> None:
+    model = Model(window=5)
+    queue = model.queue("q", durable=True, max_priority=3)
+    for number in range(90):
+        model.publish("q", b"%d" % number, delivery_mode=number % 2 + 1, priority=number % 3)
+        model.flush()
+    assert drained(model, queue, 1) == sorted(range(90), key=lambda number: (-(number % 3), number))
+
+
+def test_what_is_returned_goes_before_what_is_out_of_memory() -> None:
+    model, queue = filled(40)
+    taken: list[Entry] = []
+    while len(taken) < 9:
+        entry = queue.get()
+        taken += [entry] if entry is not None else []
+        model.flush()
+    queue.settle(None, reversed(taken), Disposition.REQUEUE)
+    assert drained(model, queue) == list(range(40))
+
+
+def test_a_limit_drops_the_oldest_and_dead_letters_them() -> None:
+    model = Model(window=5)
+    queue = model.queue("q", max_length=30, dead_letter_exchange="", dead_letter_routing_key="dead")
+    dead = model.queue("dead")
+    for number in range(80):
+        model.publish("q", b"%d" % number)
+        model.flush()
+    assert (len(queue.ready), len(dead.ready)) == (30, 50)
+    assert drained(model, queue) == list(range(50, 80))
+    assert drained(model, dead) == list(range(50))
+
+
+def test_the_time_to_live_ends_in_the_store_too() -> None:
+    model, queue = filled(50, message_ttl=1000, dead_letter_exchange="", dead_letter_routing_key="dead")
+    dead = model.queue("dead")
+    model.pass_by(2)
+    for _ in range(40):  # page by page, as the store answers
+        model.flush()
+        model.pass_by(0)
+    assert (len(queue.ready), len(dead.ready)) == (0, 50)
+    assert drained(model, dead) == list(range(50))
+
+
+@pytest.mark.parametrize("mode", [PERSISTENT, TRANSIENT])
+@pytest.mark.parametrize("act", [Queue.purge, Queue.delete])
+def test_purge_and_delete_leave_nothing_behind(act: Any, mode: int) -> None:
+    model, queue = filled(100, mode)
+    assert act(queue) == 100
+    model.flush()
+    assert (model.store.messages, model.store.bodies, model.memory.bytes, len(queue.ready)) == ({}, {}, 0, 0)
+
+
+def test_a_get_waits_for_what_is_out_of_memory() -> None:
+    model, queue = filled(30)
+    heard: list[int] = []
+
+    def ask() -> None:
+        entry = queue.get()
+        if entry is None and len(queue.ready):
+            queue.waiting.append(ask)
+        elif entry is not None:
+            heard.append(int(octets(entry)))
+
+    for _ in range(30):
+        ask()
+    assert len(heard) < 30
+    model.flush()
+    assert heard == list(range(30))
+
+
+def test_a_page_stays_in_memory_while_the_store_is_away() -> None:
+    model, queue = filled(0)
+    model.store.failure = Away()
+    for number in range(50):
+        model.publish("q", b"%d" % number, delivery_mode=PERSISTENT)
+        model.flush()
+    assert sum(1 for _ in queue.ready) == 50
+    model.store.failure = None
+    model.flush()
+    assert drained(model, queue) == list(range(50))
+
+
+class Away(Unavailable):
+    """A store that cannot be reached."""
+
+    code = "SEMQ-3999"
+
+
+def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    model, queue = filled(30)
+    consumer = Notes(30)
+    queue.subscribe(consumer, False)
+    model.store.failure = Away()
+    queue.pump()
+    model.later.run()
+    assert len(consumer.bodies) < 30
+    model.store.failure = None
+    model.pass_by(pages.RETRY_S)
+    model.flush()
+    assert [int(body) for body in consumer.bodies] == list(range(30))
+    assert "asked for again" in caplog.text
+
+
+def test_rows_that_are_gone_are_told_and_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    model, queue = filled(30)
+    del model.store.messages[queue.queue_id, 12]
+    assert drained(model, queue) == [*range(11), *range(12, 30)]
+    assert len(queue.ready) == queue.ready.bytes == 0
+    assert "1 stored messages cannot be found" in caplog.text
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_the_next_life_reads_a_page_when_its_turn_is_near(ended: bool) -> None:
+    first, _ = filled(60)
+    first.store.eager = 7
+    model = await second_life(first, ended, window=5)
+    queue = queue_of(model, "q")
+    assert len(queue.ready) == 60
+    assert sum(1 for _ in queue.ready) < 20
+    model.publish("q", b"60", delivery_mode=PERSISTENT)
+    consumer = Notes(99)
+    queue.subscribe(consumer, False)
+    queue.pump()
+    model.flush()
+    assert [int(body) for body in consumer.bodies] == list(range(61))
+    assert [entry.deliveries for entry in consumer.out] == [int(not ended)] * 60 + [0]
+
+
+def test_pages_of_a_backlog_keep_lanes_apart() -> None:
+    backlog = StoredBacklog()
+    for position in range(1, 12):
+        backlog.add(position, position % 2 * 9, 10)
+    found = [(priority, page.rows, page.bytes) for priority, page in pages.pages_of(backlog, 5)]
+    assert sorted(found, key=lambda row: (row[0], row[1][0])) == [
+        (0, array("q", [2, 4, 6, 8]), 40),
+        (0, array("q", [10]), 10),
+        (5, array("q", [1, 3, 5, 7]), 40),
+        (5, array("q", [9, 11]), 20),
+    ]
+
+
+def test_a_transient_page_is_one_body_of_the_store() -> None:
+    model, _ = filled(30, TRANSIENT)
+    assert model.store.messages == {}
+    assert len(model.store.bodies) == 30 // 4 - 1

@@ -1,0 +1,382 @@
+"""One queue, against a plain list; and each of its arguments."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from semq.broker.queues.entry import Entry
+from semq.broker.queues.queue import Disposition
+from semq.store.broker.operations import MarkHandedOut
+from tests.broker.pure import Model, Notes, bodies, message_of
+
+ACK, REQUEUE, REJECT = Disposition.ACK, Disposition.REQUEUE, Disposition.REJECT
+
+
+@dataclass
+class Row:
+    """One message of the reference."""
+
+    position: int
+    body: bytes
+    expires_at: float | None
+    persistent: bool
+    weight: int
+    deliveries: int = field(default=0)
+
+
+class AgainstAList(RuleBasedStateMachine):
+    """Publishes, gets, consumes, settles and lets time pass; a sorted list says what must come out."""
+
+    @initialize(limit=st.none() | st.integers(0, 4), ttl=st.none() | st.integers(0, 5000), durable=st.booleans())
+    def begin(self, limit: int | None, ttl: int | None, durable: bool) -> None:
+        self.model = Model()
+        given = {"max_length": limit, "message_ttl": ttl}
+        arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self.queue = self.model.queue("q", durable, None, **arguments)
+        self.limit, self.ttl, self.durable = limit, ttl, durable
+        self.consumer: Notes | None = None
+        self.waiting: list[Row] = []
+        self.out: list[Row] = []
+        self.got: list[tuple[Row, object]] = []
+        self.position = 0
+
+    def expire(self) -> None:
+        """The dead leave from the head only."""
+        self.waiting.sort(key=lambda row: row.position)
+        now = self.model.clock.now
+        while self.waiting and self.waiting[0].expires_at is not None and self.waiting[0].expires_at <= now:
+            del self.waiting[0]
+
+    def settle_down(self) -> None:
+        """What the rules of a queue do by themselves: hand out, then keep the limit."""
+        self.waiting.sort(key=lambda row: row.position)
+        while self.waiting and self.consumer is not None and self.room > 0:
+            self.expire()
+            if self.waiting:
+                self.room -= 1
+                self.out.append(self.waiting.pop(0))
+                self.expire()
+        while self.limit is not None and len(self.waiting) > self.limit:
+            del self.waiting[0]
+
+    @rule(size=st.integers(0, 5), expiration=st.none() | st.integers(0, 9000), persistent=st.booleans())
+    def publish(self, size: int, expiration: int | None, persistent: bool) -> None:
+        self.position += 1
+        body = b"%d" % self.position + b"." * size
+        lives = [ms for ms in (self.ttl, expiration) if ms is not None]
+        expires_at = self.model.clock.now + min(lives) / 1000 if lives else None
+        properties: dict[str, Any] = {} if expiration is None else {"expiration": str(expiration)}
+        properties["delivery_mode"] = 2 if persistent else 1
+        row = Row(self.position, body, expires_at, persistent, message_of(body, "", "q", **properties).weight)
+        if self.consumer is not None and self.room > 0 and not self.waiting:
+            self.room -= 1
+            self.out.append(row)
+        else:
+            self.waiting.append(row)
+        self.model.publish("q", body, **properties)
+        self.settle_down()
+
+    @precondition(lambda self: self.consumer is None)
+    @rule(room=st.integers(0, 3))
+    def consume(self, room: int) -> None:
+        self.consumer, self.room = Notes(room), room
+        self.queue.subscribe(self.consumer, False)
+        self.queue.pump()
+        self.settle_down()
+
+    @precondition(lambda self: self.consumer is not None)
+    @rule(disposition=st.sampled_from([REQUEUE, ACK]))
+    def leave(self, disposition: Disposition) -> None:
+        """The consumer goes away and what it had is settled or comes back."""
+        assert self.consumer is not None
+        self.queue.unsubscribe(self.consumer)
+        self.queue.settle(self.consumer, self.consumer.out, disposition)
+        self.consumer = None
+        back, self.out = self.out, []
+        if disposition is REQUEUE:
+            self.give_back(back)
+
+    def give_back(self, rows: list[Row]) -> None:
+        for row in rows:
+            row.deliveries += 1
+        self.waiting += rows
+        self.settle_down()
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data(), disposition=st.sampled_from([ACK, REQUEUE, REJECT]))
+    def settle(self, data: st.DataObject, disposition: Disposition) -> None:
+        assert self.consumer is not None
+        count = data.draw(st.integers(1, len(self.out)))
+        mine, self.out = self.out[:count], self.out[count:]
+        # The room comes back only after the messages: they may go out again, but not before that.
+        self.give_back(mine) if disposition is REQUEUE else None
+        self.room += count
+        self.settle_down()
+        self.consumer.settle(self.queue, count, disposition)
+
+    @rule()
+    def get(self) -> None:
+        self.expire()
+        entry = self.queue.get()
+        assert (entry is None) == (not self.waiting)
+        if entry is not None:
+            row = self.waiting.pop(0)
+            assert (entry.message.body, entry.deliveries) == (row.body, row.deliveries)
+            self.got.append((row, entry))
+            self.expire()
+
+    @precondition(lambda self: self.got)
+    @rule(disposition=st.sampled_from([ACK, REQUEUE]))
+    def settle_got(self, disposition: Disposition) -> None:
+        row, entry = self.got.pop(0)
+        self.queue.settle(None, [entry], disposition)  # type: ignore[list-item]
+        if disposition is REQUEUE:
+            self.give_back([row])
+
+    @rule()
+    def purge(self) -> None:
+        assert self.queue.purge() == len(self.waiting)
+        self.waiting = []
+
+    @rule(seconds=st.sampled_from([0.5, 3.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.model.pass_by(seconds)
+        self.expire()
+
+    @invariant()
+    def agrees(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        assert bodies(self.queue) == [row.body for row in sorted(self.waiting, key=lambda row: row.position)]
+        out = self.consumer.out if self.consumer is not None else []
+        assert [entry.message.body for entry in out] == [row.body for row in self.out]
+        assert self.queue.unacked == len(self.out) + len(self.got)
+        everything = self.waiting + self.out + [row for row, _ in self.got]
+        assert self.model.memory.bytes == sum(row.weight for row in everything)
+        self.model.flush()
+        stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
+        survives = [row for row in everything if row.persistent and self.durable]
+        # Once is said by the mark of what was handed out.
+        assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in survives}
+
+
+AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAgainstAList = AgainstAList.TestCase
+
+
+def test_requeued_messages_return_to_their_original_places() -> None:
+    model = Model()
+    queue, first, second = model.queue(), Notes(2), Notes(2)
+    for body in (b"1", b"2", b"3", b"4", b"5"):
+        model.publish("q", body)
+    for consumer in (first, second):
+        queue.subscribe(consumer, False)
+        queue.pump()
+    second.room = first.room = -9
+    queue.settle(second, second.out, REQUEUE)
+    queue.settle(first, first.out[1:], REQUEUE)
+    assert bodies(queue) == [b"2", b"3", b"4", b"5"]
+
+
+def test_round_robin_between_consumers_and_higher_priority_first() -> None:
+    model = Model()
+    queue, high, one, two = model.queue(), Notes(1, priority=5), Notes(), Notes()
+    for consumer in (one, high, two):
+        queue.subscribe(consumer, False)
+    for body in (b"1", b"2", b"3", b"4", b"5"):
+        model.publish("q", body)
+    assert high.bodies == [b"1"]
+    assert one.bodies == [b"2", b"4"]
+    assert two.bodies == [b"3", b"5"]
+
+
+def test_a_single_active_consumer_is_followed_by_the_next() -> None:
+    model = Model()
+    queue = model.queue(single_active_consumer=True)
+    first, second = Notes(1), Notes()
+    queue.subscribe(first, False)
+    queue.subscribe(second, False)
+    model.publish("q", b"1")
+    model.publish("q", b"2")
+    assert (first.bodies, second.bodies) == ([b"1"], [])
+    queue.unsubscribe(first)
+    assert second.bodies == [b"2"]
+
+
+def test_what_a_consumer_without_acknowledgement_takes_is_never_stored() -> None:
+    model = Model()
+    queue = model.queue(durable=True)
+    queue.subscribe(Notes(no_ack=True), False)
+    model.publish("q", b"1", delivery_mode=2)
+    model.flush()
+    assert model.store.messages == {}
+    assert model.memory.bytes == 0
+
+
+def test_being_handed_out_is_written_once_per_turn_and_queue() -> None:
+    model = Model()
+    queue = model.queue(durable=True)
+    queue.subscribe(Notes(), False)
+    for _ in range(3):
+        model.publish("q", b"1", delivery_mode=2)
+    ops = model.journal._take_ops()
+    assert [op for op in ops if isinstance(op, MarkHandedOut)] == [MarkHandedOut(queue.queue_id, 3)]
+
+
+@pytest.mark.parametrize(
+    ("overflow", "left"), [("reject-publish", b"12"), ("reject-publish-dlx", b"12"), ("drop-head", b"23")]
+)
+def test_overflow(overflow: str, left: bytes) -> None:
+    model = Model()
+    dead = model.queue("dead")
+    queue = model.queue(max_length=2, overflow=overflow, dead_letter_exchange="", dead_letter_routing_key="dead")
+    sent = [model.publish("q", body) for body in (b"1", b"2", b"3")]
+    assert b"".join(bodies(queue)) == left
+    assert sent == ([1, 1, 1] if overflow == "drop-head" else [1, 1, 0])
+    assert bodies(dead) == {"drop-head": [b"1"], "reject-publish": [], "reject-publish-dlx": [b"3"]}[overflow]
+
+
+def test_a_limit_in_octets() -> None:
+    model = Model()
+    queue = model.queue(max_length_bytes=5)
+    for body in (b"aaa", b"bb", b"cc", b"toolong"):
+        model.publish("q", body)
+        assert queue.ready.bytes <= 5
+    assert bodies(queue) == []
+
+
+def test_what_must_be_dropped_is_of_the_lowest_priority() -> None:
+    model = Model()
+    queue = model.queue(max_length=2, max_priority=5)
+    for body, priority in ((b"high", 5), (b"low", 1), (b"middle", 3)):
+        model.publish("q", body, priority=priority)
+    assert bodies(queue) == [b"high", b"middle"]
+
+
+def test_priorities_above_the_highest_count_as_the_highest() -> None:
+    model = Model()
+    queue = model.queue(max_priority=2)
+    for body, priority in ((b"none", 0), (b"two", 2), (b"nine", 9), (b"one", 1)):
+        model.publish("q", body, priority=priority)
+    assert bodies(queue) == [b"two", b"nine", b"one", b"none"]
+
+
+def test_a_message_that_fails_too_often_is_dead_lettered() -> None:
+    model = Model()
+    dead = model.queue("dead")
+    queue = model.queue(delivery_limit=1, dead_letter_exchange="", dead_letter_routing_key="dead")
+    model.publish("q", b"poison")
+    for _ in range(2):
+        entry = queue.get()
+        assert entry is not None
+        queue.settle(None, [entry], REQUEUE)
+    model.vhost.bury_dead()
+    assert (bodies(queue), bodies(dead)) == ([], [b"poison"])
+
+
+def test_expiry_in_the_order_of_the_queue_with_one_timer() -> None:
+    model = Model()
+    queue = model.queue()
+    model.publish("q", b"later", expiration="5000")
+    model.publish("q", b"sooner", expiration="1000")
+    model.pass_by(2)
+    assert bodies(queue) == [b"later", b"sooner"]
+    model.pass_by(3)
+    assert bodies(queue) == []
+    model.publish("q", b"never")
+    model.publish("q", b"behind", expiration="1")
+    assert queue.get() is not None
+    model.pass_by(1)
+    assert bodies(queue) == []
+
+
+def test_what_comes_to_the_head_dead_when_a_limit_drops_the_one_before_expires() -> None:
+    model = Model()
+    queue = model.queue(max_length=2)
+    model.publish("q", b"1")
+    model.publish("q", b"dead behind it", expiration="0")
+    model.pass_by(1)
+    model.publish("q", b"3")
+    model.pass_by(1)
+    assert bodies(queue) == [b"3"]
+
+
+def test_a_time_to_live_of_zero_is_for_consumers_that_wait() -> None:
+    model = Model()
+    queue, consumer = model.queue(message_ttl=0), Notes(1)
+    queue.subscribe(consumer, False)
+    model.publish("q", b"1")
+    model.publish("q", b"2")
+    model.pass_by(0)
+    assert (consumer.bodies, bodies(queue)) == ([b"1"], [])
+
+
+def test_an_unused_queue_expires_and_a_used_one_does_not() -> None:
+    model = Model()
+    queue, consumer = model.queue(expires=1000), Notes()
+    model.pass_by(0.6)
+    queue.get()
+    model.pass_by(0.6)
+    assert "q" in model.vhost.queues
+    queue.subscribe(consumer, False)
+    model.pass_by(5)
+    assert "q" in model.vhost.queues
+    queue.unsubscribe(consumer)
+    model.pass_by(0.9)
+    assert "q" in model.vhost.queues
+    model.pass_by(0.2)
+    assert "q" not in model.vhost.queues
+
+
+def test_deleting_tells_consumers_and_forgets_what_is_out() -> None:
+    model = Model()
+    queue, consumer = model.queue(durable=True, message_ttl=1000, expires=1000), Notes(1)
+    queue.subscribe(consumer, True)
+    for body in (b"1", b"2"):
+        model.publish("q", body, delivery_mode=2)
+    assert model.vhost.remove_queue(queue) == 1
+    assert consumer.is_cancelled
+    consumer.settle(queue, 1, ACK)
+    queue.settle(consumer, [], REQUEUE)
+    model.pass_by(9)
+    model.flush()
+    assert (model.store.queues, model.store.messages, model.memory.bytes) == ({}, {}, 0)
+
+
+def test_a_message_restored_keeps_its_place_and_its_history() -> None:
+    model = Model()
+    queue = model.queue(durable=True)
+    old = Entry(message_of(b"old"), 7, 2000.0)
+    old.deliveries = 2
+    queue.restore(old, None)
+    model.publish("q", b"new")
+    entry = queue.get()
+    assert entry is not None
+    assert (entry.message.body, entry.position, entry.deliveries) == (b"old", 7, 2)
+    assert bodies(queue) == [b"new"]
+
+
+def test_what_nobody_will_acknowledge_makes_no_publisher_wait() -> None:
+    model = Model()
+    queue, consumer = model.queue(durable=True), Notes(no_ack=True)
+    queue.subscribe(consumer, False)
+    message = message_of(b"1", "", "q", delivery_mode=2)
+    assert not model.vhost.send(message, [queue]).must_be_stored
+    assert (consumer.bodies, model.memory.bytes) == ([b"1"], 0)
+
+
+def test_what_comes_back_after_its_time_expires_by_itself() -> None:
+    model = Model()
+    dead = model.queue("dead")
+    queue = model.queue(message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="dead")
+    model.publish("q", b"1")
+    entry = queue.get()
+    assert entry is not None
+    model.pass_by(1)
+    queue.settle(None, [entry], Disposition.REQUEUE)
+    model.pass_by(0)
+    assert (bodies(queue), bodies(dead)) == ([], [b"1"])

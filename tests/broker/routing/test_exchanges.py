@@ -1,0 +1,78 @@
+"""Each type of exchange: what it matches as bindings come and go."""
+
+from typing import Any
+
+import pytest
+
+from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, Exchange, TopicExchange
+from tests.broker.pure import Model
+
+NOTHING: dict[str, Any] = {}
+
+# type, (key, arguments) of bindings a and b, then rows of routing key, headers, who gets it
+ROWS: list[tuple[str, list[tuple[str, dict[str, Any]]], list[tuple[str, dict[str, Any], str]]]] = [
+    ("direct", [("x", {}), ("y", {})], [("x", {}, "a"), ("y", {}, "b"), ("z", {}, "")]),
+    ("direct", [("x", {}), ("x", {})], [("x", {}, "ab")]),
+    ("fanout", [("x", {}), ("y", {})], [("z", {}, "ab")]),
+    ("topic", [("x.*", {}), ("#", {})], [("x.1", {}, "ab"), ("x.1.2", {}, "b")]),
+    ("headers", [("", {"n": 1}), ("", {"n": 2})], [("", {"n": 1}, "a"), ("", {"n": 3}, "")]),
+]
+
+
+@pytest.mark.parametrize(("kind", "bindings", "cases"), ROWS)
+def test_each_type(
+    kind: str, bindings: list[tuple[str, dict[str, Any]]], cases: list[tuple[str, dict[str, Any], str]]
+) -> None:
+    model = Model()
+    exchange = EXCHANGE_TYPES[kind]("e")
+    queues = [model.queue("a"), model.queue("b")]
+    made = [
+        Binding(exchange, queue, key, repr(arguments).encode())
+        for queue, (key, arguments) in zip(queues, bindings, strict=True)
+    ]
+    for binding, (_, arguments) in zip(made, bindings, strict=True):
+        assert exchange.bind(binding, arguments)
+        assert not exchange.bind(binding, arguments)
+    for key, headers, names in cases:
+        assert matched(exchange, key, headers) == names
+    assert exchange.unbind(made[0])
+    assert not exchange.unbind(made[0])
+    for key, headers, names in cases:
+        assert matched(exchange, key, headers) == names.replace("a", "")
+
+
+def matched(exchange: Exchange, key: str, headers: dict[str, Any]) -> str:
+    return "".join(sorted({found.name for found in exchange.match(key, lambda: headers)}))
+
+
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic"])
+def test_bindings_that_differ_in_arguments_only_count_one_by_one(kind: str) -> None:
+    exchange, queue = EXCHANGE_TYPES[kind]("e"), Model().queue()
+    one, two = (Binding(exchange, queue, "k", arguments) for arguments in (b"1", b"2"))
+    exchange.bind(one, NOTHING)
+    exchange.bind(two, NOTHING)
+    exchange.unbind(one)
+    assert matched(exchange, "k", NOTHING) == "q"
+    exchange.unbind(two)
+    assert matched(exchange, "k", NOTHING) == ""
+    assert queue.incoming == {}
+
+
+def test_a_topic_exchange_remembers_within_bounds() -> None:
+    exchange, queue = EXCHANGE_TYPES["topic"]("e"), Model().queue()
+    exchange.bind(Binding(exchange, queue, "#", b""), NOTHING)
+    for number in range(10_000):
+        assert matched(exchange, f"key.{number}", NOTHING) == "q"
+    assert len(exchange._cache) <= 4096  # type: ignore[attr-defined]
+
+
+def test_a_key_that_matches_many_queues_is_remembered_for_as_many() -> None:
+    exchange, model = EXCHANGE_TYPES["topic"]("e"), Model()
+    for number in range(1000):
+        exchange.bind(Binding(exchange, model.queue(f"q{number}"), "#", b""), NOTHING)
+    for number in range(100):
+        assert len(list(exchange.match(f"key.{number}", dict))) == 1000
+    assert isinstance(exchange, TopicExchange)
+    assert sum(len(found) for found in exchange._cache.values()) <= 10_000
+    exchange.unbind(next(iter(exchange.bindings)))
+    assert len(list(exchange.match("key.1", dict))) == 999

@@ -1,0 +1,91 @@
+"""Topic patterns against a plain recursive matcher, and many of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.broker.routing import topic
+from semq.broker.routing.topic import TopicIndex
+
+WORDS = st.sampled_from(["a", "b", "", "stock"])
+KEYS = st.lists(WORDS, min_size=1, max_size=5).map(".".join)
+PATTERNS = st.lists(st.one_of(WORDS, st.sampled_from(["*", "#"])), min_size=1, max_size=5).map(".".join)
+
+
+def plain(pattern: list[str], words: list[str]) -> bool:
+    """The rule of AMQP 0-9-1, 3.1.3.3, word by word."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return plain(pattern[1:], words) or (bool(words) and plain(pattern, words[1:]))
+    return bool(words) and pattern[0] in ("*", words[0]) and plain(pattern[1:], words[1:])
+
+
+def words(text: str) -> list[str]:
+    """Zero or more words: an empty key has none."""
+    return text.split(".") if text else []
+
+
+@given(st.lists(PATTERNS, max_size=12), st.lists(PATTERNS, max_size=4), KEYS)
+def test_matches_what_the_rule_says_after_adding_and_removing(added: list[str], removed: list[str], key: str) -> None:
+    index: TopicIndex[str] = TopicIndex()
+    for pattern in added:
+        index.add(pattern, pattern)
+    for pattern in removed:
+        index.remove(pattern, pattern)
+    left = set(added) - set(removed)
+    assert set(index.match(key)) == {pattern for pattern in left if plain(words(pattern), words(key))}
+
+
+@given(st.lists(PATTERNS, max_size=12))
+def test_nothing_is_left_when_all_is_removed(patterns: list[str]) -> None:
+    index: TopicIndex[int] = TopicIndex()
+    for number, pattern in enumerate(patterns):
+        index.add(pattern, number)
+    for number, pattern in enumerate(patterns):
+        index.remove(pattern, number)
+    assert index._root.is_bare()
+
+
+def test_the_example_of_the_specification() -> None:
+    index: TopicIndex[str] = TopicIndex()
+    index.add("*.stock.#", "q")
+    assert [list(index.match(key)) for key in ("usd.stock", "eur.stock.db", "stock.nasdaq")] == [["q"], ["q"], []]
+
+
+class Counted(TopicIndex[int]):
+    """Counts how many nodes a look-up visits: one look into ``words`` each, except at the end of the key."""
+
+    visits = 0
+
+    def match(self, key: str) -> Iterator[int]:
+        nodes: Any = topic._Node
+        original = nodes.words
+
+        def words(node: Any) -> Any:
+            self.visits += 1
+            return original.__get__(node)
+
+        nodes.words = property(words)
+        try:
+            yield from list(super().match(key))
+        finally:
+            nodes.words = original
+
+
+def test_a_look_up_among_100_000_patterns_visits_few_of_them() -> None:
+    index = Counted()
+    for number in range(100_000):
+        index.add(f"orders.{number % 1000}.{number}.*", number)
+    index.add("orders.#", -1)
+    assert set(index.match("orders.7.5007.new")) == {5007, -1}
+    assert index.visits < 20
+
+
+def test_a_chain_of_hashes_does_not_explode() -> None:
+    index = Counted()
+    index.add(".".join(["#", "a"] * 60), 1)
+    assert list(index.match(".".join(["a"] * 127))) == [1]
+    assert index.visits < 127 * 127 * 2

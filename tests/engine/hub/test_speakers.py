@@ -1,0 +1,65 @@
+"""Which record may be said by whom, to whom: the table, row by row."""
+
+from typing import Any
+
+import pytest
+
+from semq.engine.hub.speakers import faults
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Function, Packet, Primitive
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+
+PEER, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
+MINE, THEIRS, THIRD = (f"1.{node}.1.1.a.7" for node in ("10008", "56001", "88001"))
+R, Q = Function.RECEIPTS, Function.INQUIRIES
+SAYS, NOTES, ASKS, ANSWERS = Primitive.INDICATION, Primitive.RESPONSE, Primitive.REQUEST, Primitive.CONFIRMATION
+ACK, ACK2 = AckFlag.TRANSPORT, AckFlag.END_TO_END
+
+# function, primitive, to whom, record | whether a node may say it
+CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
+    (R, SAYS, HUB, Receipt(ack_flag=ACK, ident=MINE), True),
+    (R, SAYS, HUB, Receipt(ack_flag=ACK, ident=THEIRS), True),  # about a copy: the row itself tells whose it is
+    (R, SAYS, HUB, Receipt(ack_flag=ACK2, ident=THEIRS), False),
+    (R, SAYS, OTHER, Receipt(ack_flag=ACK2, ident=THEIRS), True),
+    (R, SAYS, OTHER, Receipt(ack_flag=ACK2, ident=THIRD), False),
+    (R, SAYS, OTHER, Receipt(ack_flag=ACK2, ident=MINE), False),
+    (R, SAYS, OTHER, Receipt(ack_flag=ACK, ident=THEIRS), False),
+    (R, SAYS, OTHER, Receipt(ident=THEIRS), False),
+    *((R, SAYS, OTHER, Receipt(flag=note, ident=THEIRS), False) for note in Note),
+    (R, SAYS, OTHER, Receipt(flag=Note.STORED, ack_flag=ACK2, ident=THEIRS), False),
+    (R, NOTES, OTHER, Receipt(ack_flag=ACK2, ident=MINE), True),
+    (R, NOTES, OTHER, Receipt(ack_flag=ACK2, ident=THEIRS), False),
+    (R, NOTES, OTHER, Receipt(ack_flag=ACK, ident=MINE), False),
+    (R, NOTES, HUB, Receipt(ack_flag=ACK2, ident=MINE), False),
+    (Q, ASKS, OTHER, Inquiry(role=Role.S, ident=MINE), True),
+    (Q, ASKS, HUB, Inquiry(role=Role.S, ident=MINE), True),
+    (Q, ASKS, OTHER, Inquiry(role=Role.S, ident=THEIRS), False),
+    (Q, ASKS, HUB, Inquiry(role=Role.S, ident=THIRD), False),
+    (Q, ASKS, OTHER, Inquiry(role=Role.R, ident=THEIRS), True),
+    (Q, ASKS, HUB, Inquiry(role=Role.R, ident=THEIRS), True),
+    (Q, ASKS, OTHER, Inquiry(role=Role.R, ident=THIRD), False),
+    (Q, ASKS, OTHER, Inquiry(role=Role.P, ident=THEIRS), False),
+    (Q, ASKS, OTHER, Inquiry(ident=MINE), False),
+    (Q, ANSWERS, OTHER, Inquiry(role=Role.S, answer=Answer.RECV, ident=THEIRS), True),
+    (Q, ANSWERS, HUB, Inquiry(role=Role.P, answer=Answer.RECV, ident=THEIRS), True),
+    (Q, ANSWERS, OTHER, Inquiry(role=Role.S, answer=Answer.RECV, ident=THIRD), False),
+    (Function.PRESENCE, SAYS, OTHER, Presence(node="1.10008"), False),
+    (Function.PRESENCE, SAYS, HUB, Presence(node="1.10008", certificates=()), True),
+    (Function.PRESENCE, SAYS, HUB, Presence(node="1.56001", certificates=()), False),
+    # A node id that begins as another one does is another node.
+    (Q, ASKS, OTHER, Inquiry(role=Role.S, ident="1.100081.1.1.a.7"), False),
+]
+
+
+@pytest.mark.parametrize(("function", "primitive", "to", "record", "may"), CASES)
+def test_what_a_node_may_say(function: Function, primitive: Primitive, to: Address, record: Any, may: bool) -> None:
+    honest, wrong = faults(Packet(PEER, to, function, primitive, [record]), PEER, HUB)
+    assert list(honest) == ([record] if may else [])
+    assert [one for one, _ in wrong] == ([] if may else [record])
+
+
+def test_what_is_honest_in_a_packet_goes_on() -> None:
+    good, bad = Inquiry(role=Role.S, ident=MINE), Inquiry(role=Role.S, ident=THIRD)
+    honest, wrong = faults(Packet(PEER, OTHER, Q, ASKS, [good, bad, good]), PEER, HUB)
+    assert list(honest) == [good, good]
+    assert wrong == [(bad, "an inquiry about another node's message")]

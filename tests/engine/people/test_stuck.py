@@ -1,0 +1,107 @@
+"""Every situation that keeps a message has its cause, and what moves has none."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from semq.engine.people.stuck import SILENT_AFTER, Cause, Surroundings, is_overdue, why
+
+Row = dict[str, Any]
+ROW: Row = {
+    "side": "outbound", "id": 7, "name": "1-7-4KN6M", "direction": "OWN", "target": "1.56001",
+    "ss_status": "SS_INIT", "outcome": None,
+    "source": "1.10008", "reason": None, "held": False, "parked": False, "accepted_at": 0,
+}  # fmt: skip
+RELAYED = ROW | {"direction": "RELAYED"}
+RECEIVED: Row = {
+    "side": "inbound", "id": 9, "name": "1-9-4KN6M", "save_fwd": 3, "lk1": None, "p_ack_status": "AS_INIT",
+    "s_ack_status": "AS_INIT", "app_status": "NEW", "received_at": 0, "source": "1.10008",
+}  # fmt: skip
+LATE = Surroundings(now_ms=1_000_000, overdue_ms=900_000, online={"1.56001"})
+EARLY = replace(LATE, now_ms=1000)
+AWAY = replace(LATE, online=())
+SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_status": "SS_ACK"}
+
+
+@pytest.mark.parametrize(
+    ("row", "around", "cause"),
+    [
+        (ROW | {"held": True}, EARLY, Cause.HELD),
+        (ROW | {"held": True, "reason": ["SEMQ-1223", ""]}, EARLY, Cause.UNREADABLE),
+        (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-1201", ""]}, EARLY, Cause.REFUSED),
+        (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-5101", ""]}, EARLY, Cause.CANNOT_OPEN),
+        (ROW | {"outcome": "CANCELLED"}, LATE, None),
+        (ROW, EARLY, None),
+        (ROW, LATE, Cause.NOT_SENT),
+        (ROW, replace(LATE, link_up=False), Cause.LINK_DOWN),
+        (ROW | SENT, LATE, Cause.NO_TRANSPORT_ACK),
+        (ROW | SENT, replace(LATE, asked={7: SILENT_AFTER}), Cause.INQUIRY_SILENT),
+        (ROW | FWD, LATE, Cause.NO_ACK2),
+        (ROW | ACK, replace(AWAY, away={7}, asked={7: SILENT_AFTER}), Cause.CUSTODIAN_AWAY),
+        (ROW | ACK, replace(EARLY, away={7}), None),
+        (ROW | SENT, replace(LATE, nodes={"1.88001"}), Cause.TARGET_UNKNOWN),
+        (ROW | FWD, replace(LATE, nodes={"1.56001"}), Cause.NO_ACK2),
+        (ROW | ACK, AWAY, Cause.TARGET_OFFLINE),
+        (RELAYED, AWAY, Cause.TARGET_OFFLINE),
+        (RELAYED, replace(AWAY, nodes={"1.10008"}), Cause.TARGET_UNKNOWN),
+        (RELAYED | {"held": True, "reason": ["SEMQ-1214", ""]}, EARLY, Cause.RETURNED),
+        (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1214", ""]}, EARLY, Cause.REFUSED),
+        (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1201", ""]}, LATE, None),
+        (ROW | ACK | {"void": True, "reason": ["SEMQ-1214", ""]}, EARLY, Cause.GIVEN_UP),
+        (ROW | ACK | {"void": True, "reason": ["SEMQ-1205", ""]}, EARLY, None),
+        (RELAYED | SENT, LATE, Cause.NO_ACK2),
+        (RELAYED | {"parked": True}, EARLY, Cause.NEVER_RECORDED),
+    ],
+)
+def test_a_sender_s_row(row: Row, around: Surroundings, cause: Cause | None) -> None:
+    assert why(row, around) is cause
+
+
+DONE = RECEIVED | {"app_status": "DONE"}
+
+
+@pytest.mark.parametrize(
+    ("row", "around", "cause"),
+    [
+        (RECEIVED, EARLY, None),
+        (RECEIVED, LATE, Cause.NOT_CONSUMED),
+        (RECEIVED, replace(LATE, blocked={9}), Cause.BLOCKED_BY_ORDER),
+        (RECEIVED | {"app_status": "PARKED"}, EARLY, Cause.PARKED),
+        (DONE, LATE, Cause.REACK_MISSING),
+        (DONE | {"s_ack_status": "AS_ACK"}, LATE, None),
+        (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.3"}, LATE, Cause.COPY_NOT_NOTED),
+        (DONE | {"lk1": "1.1.3"}, LATE, Cause.REACK_MISSING),
+    ],
+)
+def test_a_receiver_s_row(row: Row, around: Surroundings, cause: Cause | None) -> None:
+    assert why(row, around) is cause
+
+
+def test_every_cause_says_what_to_do() -> None:
+    for row in (ROW, RELAYED, RECEIVED | {"target": "1.56001"}):
+        assert all(cause.meaning and cause.next_step(row) for cause in Cause)
+    assert "held" not in "".join(cause.next_step(ROW) for cause in (Cause.TARGET_OFFLINE, Cause.UNREADABLE))
+    assert "`semq held refuse --target 56001 --dry-run`" in Cause.TARGET_OFFLINE.next_step(RELAYED)
+    assert "`semq held refuse 1-7-4KN6M --why TEXT`" in Cause.UNREADABLE.next_step(RELAYED)
+    assert "--partner 10008" in Cause.BLOCKED_BY_ORDER.next_step(RECEIVED)
+
+
+@pytest.mark.parametrize(
+    ("row", "around", "overdue"),
+    [
+        (ROW, EARLY, False),
+        (ROW, LATE, True),
+        (ROW | {"held": True}, LATE, True),
+        (ROW | {"outcome": "REJECTED"}, LATE, False),
+        (RELAYED | {"parked": True}, LATE, True),
+        (RECEIVED, EARLY, False),
+        (RECEIVED, LATE, True),
+        (RECEIVED | {"app_status": "PARKED", "s_ack_status": "AS_ACK"}, LATE, False),
+        (DONE, LATE, True),
+        (DONE | {"s_ack_status": "AS_ACK"}, LATE, False),
+        (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.1"}, LATE, True),
+    ],
+)
+def test_overdue_is_what_has_not_ended_in_its_time(row: Row, around: Surroundings, overdue: bool) -> None:
+    assert is_overdue(row, around) is overdue

@@ -1,0 +1,93 @@
+"""Frames as AMQP content and back: attributes in the header, the body untouched, typed errors for nonsense."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.engine.frames import read_frame, write_frame
+from semq.errors import SemqError
+from semq.umx_t.address import Address
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
+from semq.umx_t.locator import LK0, LK1, Pos
+from semq.umx_t.records import AckFlag, Answer, Receipt
+
+A, B = Address(1, "10008"), Address(1, "56001", "buyer")
+ENVELOPE = Envelope(
+    source=A,
+    target=B,
+    lk0=LK0(1, "10008", 1, 1, 2**62 + 5, 77),
+    attributes=Attributes(app_key=AppKey("trade", "order", "", "S/1"), order_key="k", user_headers={"x": 1}),
+    sid=4,
+    floor=2,
+    prev=Pos(9, 3),
+    att=1,
+    lk1=LK1(1, 1, 12),
+    digest=b"d" * 32,
+    submitted_at=1_800_000_000_000,
+)
+
+
+def again(routing_key: str, header: ContentHeader, body: Any) -> Any:
+    return read_frame(routing_key, ContentHeader.parse(bytes(header.raw)), body)
+
+
+def test_a_message_comes_back_as_it_was() -> None:
+    frame = again(*write_frame(Data(ENVELOPE, b"payload")))
+    assert frame.envelope == ENVELOPE
+    assert frame.body == b"payload"
+
+
+def test_what_is_passed_on_keeps_its_bytes() -> None:
+    body = memoryview(b"payload")
+    frame = again(*write_frame(Data(ENVELOPE, body)))
+    routing_key, header, passed = write_frame(frame)
+    assert header is frame.header
+    assert passed is body
+    assert routing_key == str(B)
+
+
+def test_a_packet_comes_back_as_it_was() -> None:
+    receipt = Receipt(ack_flag=AckFlag.END_TO_END, ident=ENVELOPE.ident, status=Answer.RECV, floors={"5f": (3, None)})
+    packet = Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [receipt])
+    frame = again(*write_frame(packet))
+    assert (frame.source, frame.target, frame.records) == (A, B, [receipt])
+    assert write_frame(frame)[2] is frame.body
+
+
+PROPERTIES = st.fixed_dictionaries(
+    {
+        "type": st.one_of(
+            st.none(), st.sampled_from(["0.data", "1.810.indication", "1.809.request"]), st.text(max_size=9)
+        ),
+        "app_id": st.one_of(st.none(), st.just("1.10008"), st.text(max_size=9)),
+        "message_id": st.one_of(st.none(), st.just(ENVELOPE.ident), st.text(max_size=9)),
+        "headers": st.dictionaries(
+            st.sampled_from(["@Sid", "@Floor", "@Att", "@Prev", "@LK1", "@Digest", "@SaveFwd", "@AppKey", "@New", "x"]),
+            st.one_of(st.integers(-5, 5), st.text(max_size=5), st.binary(max_size=5), st.booleans(), st.none()),
+            max_size=6,
+        ),
+    }
+)
+
+
+@given(PROPERTIES, st.binary(max_size=20), st.text(max_size=9))
+def test_nonsense_from_a_peer_is_a_typed_error(properties: dict[str, Any], body: bytes, routing_key: str) -> None:
+    try:
+        header = ContentHeader.build(len(body), Properties(**properties))
+    except SemqError:
+        return  # AMQP itself cannot carry it
+    try:
+        frame = again(routing_key, header, body)
+    except SemqError:
+        return
+    assert isinstance(frame, Data | Packet)
+
+
+def test_an_unknown_type_of_packet_is_refused() -> None:
+    header = ContentHeader.build(0, Properties(type="1.811.indication", app_id="1.10008"))
+    with pytest.raises(SemqError, match="SEMQ-1112"):
+        read_frame("56001", header, b"")

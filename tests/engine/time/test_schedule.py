@@ -1,0 +1,100 @@
+"""Slices become due together, are asked again ever more rarely, and merge, so that silence costs next to nothing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.engine.time.schedule import Schedule, Slice
+
+FIRST_S, MAX_S = 16.0, 256.0
+MIDDLE = 0.5  # a jitter that leaves intervals as they are
+
+
+def test_rows_of_one_moment_become_due_together() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    for n in range(100):
+        schedule.add(n, now=n / 100)
+    assert len(schedule) == 1
+    assert schedule.take(FIRST_S - 0.1) is None
+    slice_ = schedule.take(FIRST_S)
+    assert slice_ is not None
+    assert (slice_.first, slice_.last) == (0, 99)
+    assert schedule.take(1e9) is None
+
+
+def test_intervals_double_up_to_the_longest() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.add(1, now=0.0)
+    now, gaps = FIRST_S, []
+    for _ in range(7):
+        slice_ = schedule.take(now)
+        assert slice_ is not None
+        schedule.again(slice_, now, MIDDLE)
+        due = schedule.next_due
+        assert due is not None
+        gaps.append(due - now)
+        now = due
+    assert gaps == [32, 64, 128, 256, 256, 256, 256]
+
+
+def test_a_backlog_of_hours_ends_in_a_handful_of_slices() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    now = 0.0
+    for n in range(20_000):
+        now += 0.5
+        schedule.add(n, now)
+        slice_ = schedule.take(now)
+        if slice_ is not None:
+            schedule.again(slice_, now, MIDDLE)
+    assert len(schedule) < 40
+    assert schedule.next_due is not None
+
+
+def test_a_reconnect_makes_all_due_at_once() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    for n in range(10):
+        schedule.add(n, now=float(n * 10))
+    schedule.hurry(due=101.0)
+    slice_ = schedule.take(101.0)
+    assert slice_ == Slice(0, 9, 101.0)
+    Schedule(FIRST_S, MAX_S).hurry(0.0)  # nothing planned, nothing due
+
+
+def test_a_span_made_due_replaces_what_was_planned_inside_it() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.add(5, now=0.0)
+    schedule.add(50, now=100.0)
+    schedule.make_due(0, 10, due=1.0)
+    assert schedule.take(1.0) == Slice(0, 10, 1.0)
+    assert schedule.next_due == 116.0
+
+
+def test_a_slice_that_could_not_be_asked_about_stays_as_it_was() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.add(1, now=0.0)
+    slice_ = schedule.take(20.0)
+    assert slice_ is not None
+    schedule.put_back(slice_, due=21.0)
+    assert schedule.next_due == 21.0
+    assert slice_.asked == 0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 40), st.booleans()), max_size=60),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_no_row_is_ever_forgotten(steps: list[tuple[float, bool]], jitter: float) -> None:
+    """Whatever is added stays covered by some slice as long as it is given back."""
+    schedule = Schedule(FIRST_S, MAX_S)
+    now, rows = 0.0, 0
+    for wait, adds in steps:
+        now += wait
+        if adds:
+            schedule.add(rows, now)
+            rows += 1
+        while (slice_ := schedule.take(now)) is not None:
+            schedule.again(slice_, now, jitter)
+            assert slice_.due > now
+    covered: set[int] = set()
+    while (slice_ := schedule.take(1e12)) is not None:
+        covered.update(range(slice_.first, slice_.last + 1))
+    assert covered >= set(range(rows))

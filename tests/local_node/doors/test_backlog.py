@@ -1,0 +1,55 @@
+"""A count is read when it is needed, once for all who ask, and nobody waits for ever for it."""
+
+import asyncio
+
+from local_node.doors.backlog import COUNT_MAX, FRESH_S, Backlog
+from semq.errors import Unavailable
+
+
+class Rows:
+    """What the store would tell, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.out = 2
+        self.asked: list[int] = []
+        self.answers: list[int | Exception] = []
+        self.backlog = Backlog(self._count, lambda: self.out, lambda: self.now)
+
+    async def _count(self, at_most: int) -> int:
+        self.asked.append(at_most)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def told(self, *, fresh: bool = True) -> int:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        (self.backlog.tell if fresh else self.backlog.tell_about)(answer.set_result)
+        return await answer
+
+
+async def test_what_applications_have_does_not_wait() -> None:
+    rows = Rows()
+    rows.answers = [12, 1]
+    assert await rows.told() == 10
+    assert rows.asked == [COUNT_MAX + 2]
+    rows.backlog.given()
+    assert await rows.told(fresh=False) == 9
+    rows.now += FRESH_S
+    assert await rows.told(fresh=False) == 0  # one was finished between the two looks
+    rows.backlog.given()
+    assert await rows.told(fresh=False) == 0
+
+
+async def test_all_who_ask_meanwhile_hear_of_one_count() -> None:
+    rows = Rows()
+    rows.answers = [5]
+    assert await asyncio.gather(*(rows.told() for _ in range(10))) == [3] * 10
+    assert len(rows.asked) == 1
+
+
+async def test_without_a_store_the_last_count_is_told() -> None:
+    rows = Rows()
+    rows.answers = [Unavailable(), 5, Unavailable(), RuntimeError("a defect"), 9]
+    assert [await rows.told() for _ in range(5)] == [0, 3, 3, 3, 7]

@@ -1,0 +1,49 @@
+"""What an application says in AMQP properties reaches the other one, or is refused; nothing of it is lost silently."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local_node.doors.properties import CARRIED, expires_at, own_headers, restored
+from semq.amqp import errors as amqp
+from semq.amqp.content import ContentHeader, Properties
+
+short = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
+
+
+def header(**properties: object) -> ContentHeader:
+    return ContentHeader.build(0, Properties(**properties))  # type: ignore[arg-type]
+
+
+@given(short, short, short)
+def test_properties_come_back_as_they_were(correlation_id: str, type_: str, message_id: str) -> None:
+    told = header(correlation_id=correlation_id, type=type_, message_id=message_id, headers={"own": 1})
+    carried = own_headers(told)
+    assert restored(carried) == {"correlation_id": correlation_id, "type": type_}
+    assert carried[CARRIED["message_id"]] == message_id
+    assert carried["own"] == 1
+
+
+def test_what_says_nothing_costs_nothing() -> None:
+    told = header(headers={"own": 1})
+    assert own_headers(told) is told.headers
+    assert own_headers(header()) == {}
+    assert restored({"own": 1}) == {}
+
+
+def test_who_waits_for_an_answer_keeps_its_correlation_id() -> None:
+    assert own_headers(header(reply_to="answers", correlation_id="7", type="order")) == {"x-type": "order"}
+
+
+def test_a_header_that_is_set_by_hand_counts() -> None:
+    assert own_headers(header(type="one", headers={"x-type": "two"})) == {"x-type": "two"}
+    assert restored({"x-type": 7, "x-correlation-id": "x" * 256}) == {}
+    assert restored({"x-type": "a\0b"}) == {}
+
+
+def test_expiration_becomes_a_moment() -> None:
+    assert expires_at(header(expiration="1500"), {}, 1_000_000) == 1_001_500
+    assert expires_at(header(expiration="1500"), {"@ExpiresAt": 5}, 1_000_000) is None
+    assert expires_at(header(), {}, 1_000_000) is None
+    with pytest.raises(amqp.PreconditionFailed, match="expiration"):
+        expires_at(header(expiration="soon"), {}, 0)

@@ -1,0 +1,247 @@
+"""Rows that applications wrote through SQL: one partner that must wait holds up neither the node nor the others."""
+
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.doors.refused_submissions import Mended
+from local_node.doors.sql_submissions import BATCH, SqlSubmissions
+from semq.store.rows import Event, Submitted
+from semq.umx_t.agreement import Terms
+from semq.umx_t.records import Presence
+from tests.flows.trio import SETTINGS, Trio
+from tests.service.inprocess import InProcess, linked, until
+
+
+def written(trio: Trio, *targets: str) -> None:
+    tables = trio.a.store.tables
+    for number, target in enumerate(targets, 1):
+        tables.submitted[number] = Submitted(number, target, b"x", "", 3, 1, "", "", "", {})
+
+
+def waiting(trio: Trio) -> list[str]:
+    tables = trio.a.store.tables
+    return [row.target for number, row in tables.submitted.items() if number not in tables.refused]
+
+
+def test_rows_above_the_rate_of_an_agreement_wait_and_hold_up_nobody() -> None:
+    trio = Trio()
+    trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
+    written(trio, *["56001"] * (BATCH + 2), "10008")
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    for _ in range(20):
+        trio.a.store.run()
+    assert trio.a.store.idle  # it does not look again and again
+    assert waiting(trio) == ["56001"] * (BATCH + 1)
+    trio.time.now += 61
+    submissions.poll()
+    trio.settle()
+    assert waiting(trio) == ["56001"] * BATCH
+    assert not trio.a.store.tables.refused
+
+
+def test_a_row_that_is_taken_in_the_unit_of_the_next_look_is_not_taken_again() -> None:
+    trio = Trio()
+    written(trio, "56001")
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    trio.a.store.run()  # found, and handed to the engine
+    submissions.poll()
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
+
+
+def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() -> None:
+    trio = Trio(replace(SETTINGS, quota_rows=1), connected=False)
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    written(trio, "56001")
+    submissions.poll()
+    trio.settle()
+    assert trio.a.engine.rows.unsettled == {"1.56001": 1}
+    tables = trio.a.store.tables
+    tables.submitted |= {
+        n: Submitted(n, target, b"x", "", 3, 1, "", "", "", {}) for n, target in ((2, "56001"), (3, "10008"))
+    }
+    for _ in range(2):
+        submissions.poll()
+        trio.settle()
+    assert waiting(trio) == ["56001"]
+    assert not tables.refused
+    assert submissions.waiting.keys() == {"56001"}
+    assert submissions.waiting["56001"].code == "SEMQ-1204"
+    assert tables.waits["56001"][0] == "SEMQ-1204"
+    trio.connect(trio.a)
+    trio.connect(trio.b)
+    trio.settle()
+    for _ in range(2):
+        submissions.poll()
+        trio.settle()
+    assert waiting(trio) == []
+    assert (submissions.waiting, tables.waits) == ({}, {})
+
+
+def test_a_token_that_stood_for_other_content_refuses_the_row_and_keeps_it() -> None:
+    trio = Trio()
+    trio.a.store.tables.submitted |= {
+        n: Submitted(n, "56001", body, "", 3, 1, "", "T", "", {}) for n, body in ((1, b"x"), (2, b"y"), (3, b"x"))
+    }
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    trio.settle()
+    tables = trio.a.store.tables
+    assert set(tables.submitted) == {2}
+    assert tables.refused[2].reason[0] == "SEMQ-1205"
+    assert tables.taken[1] == tables.taken[3]
+    assert trio.b.app.payloads == [b"x"]
+
+
+def test_a_row_that_is_refused_in_the_unit_of_the_next_look_is_refused_once() -> None:
+    trio = Trio()
+    tables = trio.a.store.tables
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    for number, body in ((1, b"x"), (2, b"y")):
+        tables.submitted[number] = Submitted(number, "56001", body, "", 3, 1, "", "T", "", {})
+        submissions.poll()
+        trio.a.store.run()  # found, and handed to the engine
+        submissions.poll()
+        trio.settle()
+    assert tables.refused.keys() == {2}
+    assert [line.event for line in tables.ledger].count(Event.REFUSED) == 1
+    assert [event.submission for event in trio.a.told.events if event.kind == "failed"] == [2]
+
+
+def test_rows_beyond_one_look_are_taken_after_one_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
+    trio = Trio()
+    written(trio, "56001", "99999", "no address", "56001", "99999", "99999", "56001", "99999")
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    submissions.poll()
+    trio.settle()
+    assert waiting(trio) == []
+    assert sorted(trio.a.store.tables.refused) == [2, 3, 5, 6, 8]
+
+
+def test_a_poll_in_which_many_rows_have_to_wait_asks_for_the_next_one_once() -> None:
+    trio = Trio()
+    trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
+    written(trio, *["56001"] * 20)
+    asked: list[None] = []
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: asked.append(None))
+    for polls in (1, 2):
+        submissions.poll()
+        trio.settle()
+        assert len(asked) == polls
+
+
+REFUSED = (
+    # row | code of the event
+    (Submitted(1, "99999", b"x", "a/b/c/1", 3, 1, "", "T1", "", {}), "SEMQ-1201"),
+    (Submitted(2, "56001", b"x" * 2_000, "a/b/c/2", 3, 1, "", "", "", {}), "SEMQ-1203"),
+    (Submitted(3, "56001", b"x", "a/b/c/3", 3, 1, "", "", "", {"@Nonsense": 1}), "SEMQ-1102"),
+    (Submitted(4, "no address", b"x", "a/b/c/4", 3, 1, "", "", "", {}), "SEMQ-1101"),
+    (Submitted(5, "56001", b"x", "no key", 3, 1, "", "", "", {}), "SEMQ-1103"),
+    (Submitted(6, "56001", b"x", "a/b/c/6", 3, 1, "", "", "", {"@ExpiresAt": 5}), "SEMQ-1206"),
+    (Submitted(7, "56001", b"x", "a/b/c/7", 3, 1, "", "", "y" * 300, {}), "SEMQ-1102"),
+    (Submitted(8, "70001", b"x", "a/b/c/8", 3, 1, "", "", "", {}), "SEMQ-1202"),
+)
+
+
+@pytest.mark.parametrize(("row", "code"), REFUSED, ids=[code + row.target for row, code in REFUSED])
+def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_tried_again(
+    row: Submitted, code: str
+) -> None:
+    trio = Trio(replace(SETTINGS, max_document=1_000))
+    trio.a.engine.partners.hear([Presence(node="1.70001", online=True, allowed=False)])
+    trio.a.engine.partners.complete = True
+    trio.a.engine.partners.allowed["1.56001"] = True
+    tables = trio.a.store.tables
+    tables.submitted[row.row_id] = row
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions.poll()
+    trio.settle()
+    refusal = tables.refused[row.row_id]
+    (event,) = trio.a.told.events
+    assert (event.kind, event.outcome, event.submission, event.token) == ("failed", "REJECTED", row.row_id, row.token)
+    assert (event.lk0, event.reason) == (refusal.lk0, refusal.reason)
+    assert refusal.reason[0] == code
+    assert event.app_key.key in (row.app_key.rpartition("/")[2], "")
+    (line,) = [line for line in tables.ledger if line.lk0 == str(refusal.lk0)]
+    assert (line.event, line.detail[:9]) == (Event.REFUSED, code)
+    said: list[object] = []
+    trio.a.engine.core.post(Mended(trio.a.engine.core, [str(refusal.lk0)], True, "mended", said.append, said.append))
+    trio.settle()
+    assert (said, tables.refused) == ([1], {})
+    submissions.poll()
+    trio.settle()
+    assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a name of its own
+    lk0 = str(tables.refused[row.row_id].lk0)
+    trio.a.engine.core.post(Mended(trio.a.engine.core, [lk0], False, "not wanted", said.append, said.append))
+    trio.settle()
+    assert (said, tables.submitted) == ([1, 1], {})
+
+
+async def test_the_same_in_postgres(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
+
+    def left() -> list[str]:
+        with psycopg.connect(a.store.url) as connection:
+            return [row[0] for row in connection.execute("SELECT target FROM tb_0031_submit ORDER BY number")]
+
+    with psycopg.connect(a.store.url) as connection:
+        for target in ("56001", "56001", "56001", "56001", "10008"):
+            connection.execute("SELECT semq_send(%s, 'x'::bytea)", (target,))
+    await until(lambda: "10008" not in left())
+    assert left() == ["56001"] * 3
+
+
+def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
+    """Documents in one transaction, and one poll: neither a NOTIFY nor the job looks again. Counts the looks."""
+    monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document=2**20))
+    submissions, looks = a.submissions, list[None]()
+    polls, look = [submissions.poll], submissions._look
+
+    def counted() -> None:
+        looks.append(None)
+        look()
+
+    monkeypatch.setattr(submissions, "poll", lambda: polls.pop()() if polls else None)
+    monkeypatch.setattr(submissions, "_look", counted)
+    with psycopg.connect(a.store.url) as connection:
+        for document in documents:
+            connection.execute("SELECT semq_send('56001', %s)", (document,))
+    a.clockwork.hasten("sql_submissions")
+    return looks
+
+
+def not_taken(a: Any) -> list[str | None]:
+    """The reasons of what is still in tb_0031_submit."""
+    with psycopg.connect(a.store.url) as connection:
+        return [row[0] for row in connection.execute("SELECT reason_code FROM tb_0031_submit ORDER BY number")]
+
+
+async def test_documents_beyond_the_bytes_of_a_look_wait_for_no_poll(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    looks = looks_of_one_poll(a, monkeypatch, [b"x" * 2**20] * 40)
+    await until(lambda: not not_taken(a))
+    await until(lambda: len(looks) == 4)  # of 16, 16 and 8 documents, and one that finds nothing
+
+
+async def test_rows_above_the_limit_hold_up_nobody(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    looks = looks_of_one_poll(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
+    await until(lambda: not_taken(a) == ["SEMQ-1203"] * 3)
+    await until(lambda: len(looks) == 2)  # their payload is not read and does not count

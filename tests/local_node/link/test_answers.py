@@ -1,0 +1,99 @@
+"""Answers to partners' questions: how many are answered, and what is done with questions that are none."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from local_node.link.answers import IN_A_SECOND, Answers
+from platform_node.questions import AT_ONCE, NotAsked, Questions
+from semq.amqp.errors import ConnectionForced
+from semq.clock import SystemClock
+from semq.umx_t.address import parse_address
+from tests.service.inprocess import InProcess, linked, until
+
+
+class Clock(SystemClock):
+    """Time as it is set."""
+
+    now = 5.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Node:
+    """What is looked at of a node."""
+
+    clock = Clock()
+    address = parse_address("1.56001")
+
+
+def test_questions_of_a_second_are_bounded() -> None:
+    node: Any = Node()
+    answers = Answers(node)
+    assert [answers._is_too_much() for _ in range(IN_A_SECOND + 2)] == [False] * IN_A_SECOND + [True] * 2
+    node.clock.now = 6.0
+    assert not answers._is_too_much()
+
+
+async def test_nonsense_is_answered_with_an_error(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    node = await inprocess.local("56001", hub.port)
+    await linked(node)
+    await until(lambda: hub.questions.has_reader("1.56001"))
+    for question in ({}, {"lk0": 7, "asker": "1.10008"}, {"lk0": "nonsense", "asker": "1.10008"}):
+        told = await hub.questions.ask("1.56001", question)
+        assert not told["ok"]
+    hub.questions.answered("1.10008", "1", b"{}")  # of another node: nobody has asked it
+
+
+BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # no UTF-8, cut off, too deep
+
+
+@pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
+async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr("local_node.link.answers._answer", lambda channel, correlation_id, answer: told.append(answer))
+    node: Any = Node()
+    channel: Any = None
+    await Answers(node)._answered(channel, "1", body)
+    assert (told[0]["ok"], told[0]["error"]["code"]) == (False, "SEMQ-1001")
+
+
+@pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
+async def test_an_answer_that_cannot_be_read_is_named(body: bytes) -> None:
+    questions = Questions()
+
+    class Reader:
+        def deliver(self, *_: Any) -> None:
+            questions.answered("1.56001", "1", body)
+
+    questions._readers["1.56001"] = Reader()  # type: ignore[assignment]
+    with pytest.raises(NotAsked, match="cannot be read"):
+        await questions.ask("1.56001", {})
+
+
+async def test_nobody_is_asked_too_much() -> None:
+    questions = Questions()
+    questions._readers["1.56001"] = None  # type: ignore[assignment]
+    for number in range(AT_ONCE):
+        questions._open[str(number)] = ("1.56001", None)  # type: ignore[assignment]
+    for node in ("1.56001", "1.77001"):
+        with pytest.raises(NotAsked, match=node):
+            await questions.ask(node, {})
+
+
+async def test_a_hub_that_never_takes_the_reader_of_questions_does_not_hold_the_link(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(answers: Answers, client: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Answers, "listen", never)
+    hub = await inprocess.platform()
+    node = await inprocess.local("56001", hub.port)
+    await linked(node)
+    first = node.uplink.link
+    hub.links.end_session_of("1.56001", ConnectionForced("for a test"))
+    await until(lambda: node.uplink.link is not None and node.uplink.link is not first)

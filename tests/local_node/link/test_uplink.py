@@ -1,0 +1,122 @@
+"""The link to the platform, as the engine sees it: one that never raises."""
+
+import pytest
+
+from local_node.link import uplink
+from local_node.link.uplink import PlatformLink
+from semq.amqp.errors import LocalMisuse
+from semq.service import intake
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.locator import LK0
+from semq.umx_t.records import Inquiry, Presence
+from tests.service.inprocess import InProcess, linked, until
+from tests.transport.pair import header, pair
+
+A, B, HUB = Address(1, "a"), Address(1, "b"), Address(2, "hub")
+FRAMES = (
+    Data(Envelope(source=A, target=B, lk0=LK0(1, "a", 1, 1, 7, 1), attributes=Attributes(), sid=0), b"x"),
+    Packet(A, B, Function.RECEIPTS, Primitive.INDICATION, []),
+)
+
+
+async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_silence() -> None:
+    """The end of the stream is heard in one turn, the end of the session is told in the next. In between, a commit told
+    its listeners: sending failed, so nobody confirmed what had just become durable."""
+    async with pair() as both:
+        client = await both.dial()
+        data, control = await client.open_channel(), await client.open_channel()
+        link = PlatformLink(HUB, data, control, 100)
+        assert link.room == 100
+        client.link.eof_received()
+        with pytest.raises(LocalMisuse):
+            data.publish("", "q", header(b"x"), b"x")
+        assert link.room == 0
+        for frame in FRAMES:
+            link.send(frame)
+
+
+async def test_what_cannot_be_read_gives_its_credit_back(inprocess: InProcess) -> None:
+    """Alone in its turn: nothing that could be read comes with it."""
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link = hub.links.links["1.10008"]
+    room, counts = link.room, node.engine.core.counters.counts
+    link._out += 1
+    link.data.deliver("umx", "nobody's address", header(b"x"), b"x", False, 0)
+    assert link.room == room - 1
+    await until(lambda: link.room == room)
+    assert counts["violation"] == 1
+    assert node.uplink.link is not None
+
+
+async def test_what_comes_beyond_the_bound_of_one_partner_is_dropped_and_noted(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three packets of each speaker in one read: of a partner the second already waits behind its bound."""
+    monkeypatch.setattr(uplink, "PARTNER_OCTETS_MAX", 0)
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link, heard = hub.links.links["1.10008"], []
+    monkeypatch.setattr(node.engine, "hear", lambda link, frames: heard.extend(frames))
+    for source in (Address(1, "56001"), HUB):
+        for _ in range(3):
+            link.send(Packet(source, link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
+    await until(lambda: len(heard) == 4)
+    assert [frame.source for frame in heard] == [Address(1, "56001"), HUB, HUB, HUB]
+    assert node.engine.core.counters.counts["violation"] == 2
+
+
+async def test_a_directory_is_heard_a_few_records_a_turn(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link = hub.links.links["1.10008"]
+    heard: list[list[Frame]] = []
+    monkeypatch.setattr(node.engine, "hear", lambda link, frames: heard.append(frames))
+    named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 3 + 1)]
+    for _ in range(2):
+        link.send(Packet(HUB, link.peer, Function.PRESENCE, Primitive.INDICATION, named))
+    await until(lambda: len(heard) == 8)
+    packets = [frame for frames in heard for frame in frames if isinstance(frame, Packet)]
+    assert [record for packet in packets for record in packet.records] == named * 2
+    assert max(len(packet.records) for packet in packets) == uplink.PRESENCE_PER_TURN
+
+
+async def test_no_more_of_the_platform_is_taken_while_its_presence_waits(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six packets of eight parts: never do more wait than of one packet, and others are heard meanwhile."""
+    monkeypatch.setattr(intake, "OCTETS_PER_TURN", 1)
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link = hub.links.links["1.10008"]
+    heard: list[Packet] = []
+    waited: list[int] = []
+
+    def hear(_: object, frames: list[Packet]) -> None:
+        heard.extend(frames)
+        waited.append(len(node.uplink._presence))
+
+    monkeypatch.setattr(node.engine, "hear", hear)
+    named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 8)]
+    for number in range(6):
+        speaker = HUB if number % 2 else Address(2, "hub", f"user{number}")
+        link.send(Packet(speaker, link.peer, Function.PRESENCE, Primitive.INDICATION, named))
+    link.send(Packet(Address(1, "56001"), link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
+    await until(lambda: len(heard) == 6 * 8 + 1)
+    assert max(waited) < 8
+    assert [record for packet in heard if packet.source.node == HUB for record in packet.records] == named * 6
+    assert heard.index(next(packet for packet in heard if packet.source == Address(1, "56001"))) < 8
+
+
+async def test_a_session_that_ends_holds_nothing_back(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    node.uplink.intake.hold(str(HUB))
+    node.uplink._down()
+    assert not node.uplink.intake._held

@@ -1,0 +1,183 @@
+"""The whole story of a message: a node's own lines, and its hub's, to those whom they concern."""
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.errors import RefusedByHub
+from local_node.link.answers import NotTold
+from local_node.link.hub_request import VIRTUAL_HOST, request
+from local_node.node import LocalNode
+from local_node.operations.trace import EXCHANGE
+from platform_node.node import PlatformNode
+from platform_node.questions import NotAsked
+from semq.engine.errors import NotThere
+from semq.store.rows import Event
+from semq.transport.errors import DialFailed
+from tests.service.inprocess import InProcess, ask, linked, until
+
+
+async def submitted(inprocess: InProcess, node: LocalNode, key: str, target: str = "56001") -> str:
+    arguments = {"target": target, "body_base64": "eA==", "app_key": f"trade/order//{key}"}
+    told = await ask(await inprocess.client(node), "msg.submit", arguments)
+    return str(told["result"]["lk0"])
+
+
+async def told_of(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
+    told = await ask(await inprocess.client(node), "msg.trace", {"id": name, "parties": True})
+    result: dict[str, Any] = told["result"]
+    return result
+
+
+async def two(inprocess: InProcess, *, secure: bool) -> tuple[PlatformNode, LocalNode, LocalNode]:
+    if secure:
+        hub = await inprocess.secure_platform()
+        return hub, await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    hub = await inprocess.platform()
+    return hub, await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+
+
+async def delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
+    """The story once it has come to its end, as all parties tell it."""
+    told: dict[str, Any] = {}
+
+    async def is_known() -> bool:
+        nonlocal told
+        told = await told_of(inprocess, node, name)
+        events = {(one["node"], one["event"]) for one in told["events"]}
+        return {("1.10008", "DELIVERED"), ("2.hub", "FORWARDED"), ("1.56001", "SENDER_ACKED")} <= events
+
+    await until(is_known)
+    return told
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_all_three_parties_tell_what_has_happened(inprocess: InProcess, secure: bool) -> None:
+    hub, a, b = await two(inprocess, secure=secure)
+    await linked(a, b)
+    lk0 = await submitted(inprocess, a, "S1")
+    if secure:
+        await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
+        await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
+    for node, other in ((a, "1.56001"), (b, "1.10008")):
+        told = await delivered(inprocess, node, "S1")
+        assert told["unheard"] == []
+        assert [one["at"] for one in told["events"]] == sorted(one["at"] for one in told["events"])
+        passed_on = [one for one in told["events"] if one["node"] == other]
+        assert {(one["via"], one["proved"]) for one in passed_on} == {("2.hub", secure)}
+        assert all("via" not in one for one in told["events"] if one["node"] != other)
+    at_hub = (await ask(await inprocess.client(hub), "msg.trace", {"id": lk0, "parties": True}))["result"]
+    assert ({one["node"] for one in at_hub["events"]}, at_hub["unheard"]) == ({"1.10008", "2.hub", "1.56001"}, [])
+    alone = (await ask(await inprocess.client(a), "msg.trace", {"id": "S1"}))["result"]
+    assert "unheard" not in alone
+    assert all("node" not in one for one in alone["events"])
+
+
+async def test_what_is_a_node_s_own_affair_is_not_told(inprocess: InProcess) -> None:
+    _, a, b = await two(inprocess, secure=False)
+    await linked(a, b)
+    await submitted(inprocess, a, "S1")
+    await delivered(inprocess, a, "S1")
+    parked = {"id": "S1", "error": "Traceback: the secrets of our application"}
+    assert (await ask(await inprocess.client(b), "failed.park", parked))["ok"]
+    told = await told_of(inprocess, a, "S1")
+    assert ("1.56001", "PARKED") in {(one["node"], one["event"]) for one in told["events"]}
+    assert "secrets" not in str(told)
+    assert "secrets" in str(await told_of(inprocess, b, "S1"))
+
+
+async def test_who_cannot_be_asked_is_named_with_the_reason(inprocess: InProcess) -> None:
+    _, a, b = await two(inprocess, secure=False)
+    await linked(a, b)
+    await submitted(inprocess, a, "S1")
+    await delivered(inprocess, a, "S1")
+    assert b.settings.hub is not None
+    silent = b.settings.hub.model_copy(update={"answer_partners": False})
+    b.settings = b.settings.model_copy(update={"hub": silent})
+    [unheard] = (await told_of(inprocess, a, "S1"))["unheard"]
+    assert (unheard["node"], NotTold.code in unheard["why"]) == ("1.56001", True)
+    await b.stop()
+    [unheard] = (await told_of(inprocess, a, "S1"))["unheard"]
+    assert (unheard["node"], NotAsked.code in unheard["why"]) == ("1.56001", True)
+
+
+async def test_a_hub_can_withhold_a_story_and_neither_alter_nor_invent_it(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, a, b = await two(inprocess, secure=True)
+    await linked(a, b)
+    lk0 = await submitted(inprocess, a, "S1")
+    await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
+    await delivered(inprocess, a, "S1")
+    other = await submitted(inprocess, a, "S2")
+    await delivered(inprocess, a, "S2")
+    truth = hub.questions.ask
+    seen: list[Any] = []
+
+    async def lying(node: str, question: Any) -> Any:
+        told = await truth(node, question)
+        seen.append(told)
+        return lie(told)
+
+    def altered(told: Any) -> Any:
+        story = told["result"]["story"].replace("RECEIVED", "REJECTED")
+        return {"ok": True, "result": told["result"] | {"story": story}}
+
+    def unsigned(told: Any) -> Any:
+        return {"ok": True, "result": told["result"] | {"signature": ""}}
+
+    def of_another(told: Any) -> Any:
+        return seen[0]  # true, and about another question
+
+    def of_its_own(told: Any) -> Any:
+        line = {"at": "soon", "side": 1, "event": [], "words": None}
+        return {"ok": True, "result": {"story": str([line]), "signature": "x.y", "node": "1.10008"}}
+
+    monkeypatch.setattr(hub.questions, "ask", lying)
+    for lie in (altered, unsigned, of_another, of_its_own, lambda told: told | {"result": None, "ok": 7}):
+        lies = await told_of(inprocess, a, lk0 if lie is not of_another else other)
+        assert {one["node"] for one in lies["events"]} == {"1.10008", "2.hub"}
+        assert [one["node"] for one in lies["unheard"]] == ["1.56001"]
+
+
+async def test_nobody_else_learns_of_a_message(inprocess: InProcess) -> None:
+    hub, a, _ = await two(inprocess, secure=False)
+    other = await inprocess.local("88001", hub.port)
+    await linked(a, other)
+    lk0 = await submitted(inprocess, a, "S1")
+    await until(lambda: hub.engine.core.counters.counts.get("forwarded"))
+    way = other.uplink.way_to(VIRTUAL_HOST)
+    heard = await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0})
+    assert heard == {"node": "2.hub", "events": []}
+    with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
+        connection.execute(  # what an impostor has said of itself
+            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
+            " app_subtype, app_key, digest, size, detail) VALUES (1, now(), 2, %s, %s, '1.88001', 0, '',"
+            " 'd', 't', '', 'k', '', 1, '')",
+            [Event.VIOLATION.value, lk0],
+        )
+    assert (await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"] == []
+    await until(lambda: hub.questions.has_reader("1.10008"))
+    curious = {"lk0": lk0, "nonce": "n", "target": "1.56001"}
+    passed_on = await request(way, other.clock, EXCHANGE, "trace", curious)
+    assert (passed_on["events"], "story" in passed_on["other"]) == ([], False)
+    assert NotThere.code in passed_on["other"]["unheard"]
+    own = a.uplink.way_to(VIRTUAL_HOST)
+    assert (await request(own, a.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"]
+    for arguments in ({}, {"lk0": "nonsense"}, {"lk0": 7}):
+        with pytest.raises(RefusedByHub):
+            await request(own, a.clock, EXCHANGE, "trace", arguments)
+    with pytest.raises(RefusedByHub):
+        await request(own, a.clock, "semq.none", "trace", {"lk0": lk0})
+
+
+async def test_a_hub_that_is_away_is_named(inprocess: InProcess) -> None:
+    hub, a, b = await two(inprocess, secure=False)
+    await linked(a, b)
+    await submitted(inprocess, a, "S1")
+    await hub.stop()
+    told = await told_of(inprocess, a, "S1")
+    assert next(one["event"] for one in told["events"]) == "ACCEPTED"
+    assert [one["node"] for one in told["unheard"]] == ["hub", "1.56001"]
+    assert DialFailed.code in told["unheard"][0]["why"]

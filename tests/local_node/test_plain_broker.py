@@ -1,0 +1,156 @@
+"""``./run broker`` as a process of its own: it says when it is ready, keeps what is durable, and ends in order."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import AMQPError, ConnectionClosedByBroker
+
+from local_node.plain_broker import main
+
+LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES": 2_000_000, "MIN_FREE_DISK_BYTES": 0}
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """The process and its port; ended at the end if it still runs, with its Postgres and its folder."""
+    command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            said, _, port = process.stdout.readline().strip().partition(" 127.0.0.1:")
+            assert said == "ready"
+            yield process, int(port)
+        finally:
+            process.terminate()
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
+
+
+@contextmanager
+def channel_of(port: int) -> Iterator[BlockingChannel]:
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    with suppress(AMQPError):  # the broker may have been killed
+        connection.close()
+
+
+def pump(connection: pika.BlockingConnection) -> None:
+    """Hear what comes, until the connection ends; raises its error."""
+    while True:
+        connection.process_data_events(time_limit=1)
+
+
+def test_what_was_confirmed_survives_a_kill(tmp_path: Path) -> None:
+    folder = str(tmp_path / "data")
+    with running("--data", folder) as (process, port):
+        with channel_of(port) as channel:
+            channel.exchange_declare("kept", "topic", durable=True)
+            channel.queue_declare("kept", durable=True, arguments={"x-max-priority": 3})
+            channel.queue_bind("kept", "kept", "a.#")
+            for number in range(50):
+                properties = pika.BasicProperties(delivery_mode=2, priority=number % 3, headers={"n": number})
+                channel.basic_publish("kept", "a.b", b"%d" % number, properties, mandatory=True)
+            process.kill()
+            process.wait(60)
+    with running("--data", folder) as (process, port):
+        with channel_of(port) as channel:
+            assert channel.queue_declare("kept", passive=True).method.message_count == 50
+            bodies = [int(channel.basic_get("kept", auto_ack=True)[2]) for _ in range(50)]
+            assert bodies == sorted(range(50), key=lambda number: (-(number % 3), number))
+            channel.basic_publish("kept", "a", b"", mandatory=True)  # the binding is there too
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LIMITS.items():
+        monkeypatch.setenv(f"SEMQ_AMQP__{name}", str(value))
+    with running() as (_, port):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as slow:
+            slow.sendall(b"AMQP")
+            assert slow.recv(100) == b""  # dropped, not waited for
+        parameters = pika.ConnectionParameters("127.0.0.1", port, channel_max=100)
+        connection, consuming = pika.BlockingConnection(parameters), pika.BlockingConnection(parameters)
+        assert connection._impl.params.channel_max == LIMITS["MAX_CHANNELS"]  # noqa: SLF001 - told nowhere else
+        news: list[str] = []
+        connection.add_on_connection_blocked_callback(lambda _, said: news.append(said.method.reason))
+        connection.add_on_connection_unblocked_callback(lambda *_: news.append("over"))
+        channel = connection.channel()
+        for queue in ("one", "two"):
+            channel.queue_declare(queue)
+        while not news:
+            channel.basic_publish("", "one", b"x" * 10_000)
+            connection.process_data_events(time_limit=0)
+        taken = consuming.channel().queue_purge("one").method.message_count
+        assert news[0] == "low on memory"
+        assert 100 <= taken <= 1_000  # held back long before the end of any memory
+        while "over" not in news:
+            connection.process_data_events(time_limit=1)
+        with pytest.raises(ConnectionClosedByBroker, match="queue limit"):
+            channel.queue_declare("three")
+        consuming.close()
+
+
+def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEMQ_AMQP__MIN_FREE_DISK_BYTES", str(1 << 62))
+    with running() as (process, port), channel_of(port) as channel:
+        news: list[str] = []
+        connection = channel.connection
+        connection.add_on_connection_blocked_callback(lambda _, said: news.append(said.method.reason))
+        channel.queue_declare("one")
+        channel.confirm_delivery()
+        with suppress(AMQPError):
+            channel.basic_publish("", "one", b"x")  # from here on it is a publisher
+        while not news:
+            connection.process_data_events(time_limit=1)
+        assert news == ["low on disk"]
+        process.send_signal(signal.SIGTERM)  # what a blocked client says is not read, but it hears us
+        with pytest.raises(ConnectionClosedByBroker, match="320"):
+            pump(connection)
+
+
+def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with running() as (process, port):
+        with channel_of(port):
+            pass
+        assert list(tmp_path.glob("semq-broker-*"))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["--data", str(tmp_path / "file")]) == 78
+    assert "cannot be used as data folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--port", "65536"])
+
+
+def test_after_a_kill_all_comes_again_flagged(tmp_path: Path) -> None:
+    folder = str(tmp_path / "data")
+    with running("--data", folder) as (process, port), channel_of(port) as channel:
+        channel.queue_declare("q", durable=True)
+        for number in range(3):
+            channel.basic_publish("", "q", b"%d" % number, pika.BasicProperties(delivery_mode=2))
+        assert channel.basic_get("q")[2] == b"0"
+        process.kill()  # as soon as it is here: nobody waits for the mark to be stored
+        process.wait(60)
+    with running("--data", folder) as (_, port), channel_of(port) as channel:
+        channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))
+        found = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
+        assert [body for _, _, body in found] == [b"0", b"1", b"2", b"3"]
+        assert [method.redelivered for method, _, _ in found] == [True, True, True, False]

@@ -1,0 +1,148 @@
+"""Agreements in force on a live system: told to the nodes, kept at submit, and at the hub against a node that lies."""
+
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from semq.engine.frames import write_frame
+from semq.umx_t.address import Address
+from semq.umx_t.app_key import parse_app_key
+from semq.umx_t.envelope import Attributes, Data, Envelope
+from semq.umx_t.locator import LK0
+from semq.umx_t.version import PROPERTY, offer
+from tests.service.inprocess import InProcess, ask, linked, until
+
+ME, PARTNER = Address(1, "10008"), Address(1, "56001")
+AGREED = """
+[nodes."77001"]
+[[agreements]]
+from = ["10008"]
+to = ["56001"]
+types = ["order"]
+bytes_max = 10
+per_minute = 3
+[[agreements]]
+from = ["10008"]
+to = ["56001"]
+types = ["secret"]
+encrypt = true
+[[agreements]]
+from = ["10008"]
+to = ["56001"]
+types = ["slow"]
+waiting_max = 1
+"""
+
+
+def document(kind: str, body: str = "eA==", to: str = "56001", **more: Any) -> dict[str, Any]:
+    return {"target": to, "app_key": f"trade/{kind}//S1", "body_base64": body, **more}
+
+
+async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    admin, app = await inprocess.client(hub), await inprocess.client(a)
+    assert (await ask(app, "msg.submit", document("anything")))["ok"]
+    told = (await ask(admin, "definitions.import", {"document": AGREED, "why": "test"}))["result"]
+    assert told["version"] == 1
+    await until(lambda: a.engine.partners.terms.get("1.56001"))
+
+    async def code(one: dict[str, Any]) -> str:
+        return str((await ask(app, "msg.submit", one)).get("error", {}).get("code"))
+
+    assert await code(document("order")) == "None"
+    assert await code(document("anything")) == "SEMQ-1211"
+    assert await code(document("order", "eHh4eHh4eHh4eHh4")) == "SEMQ-1203"
+    assert await code(document("order", to="88001")) == "SEMQ-1202"
+    assert await code(document("order", to="99999")) == "SEMQ-1201"
+    assert await code(document("order", to="77001")) == "SEMQ-1202"  # new, and nothing is agreed with it
+    assert [await code(document("order")) for _ in range(3)][-1] == "SEMQ-1213"
+    assert await code(document("slow")) == "SEMQ-1204"  # others wait already
+    assert await code(document("secret")) not in ("None", "SEMQ-1211")  # it must be sealed, and there is no certificate
+
+    assert (await ask(admin, "definitions.export"))["result"] == {"version": 1, "document": AGREED}
+    assert (await ask(admin, "definitions.diff", {"document": AGREED}))["result"]["changes"] == []
+    late = await ask(admin, "definitions.import", {"document": "", "expect": 0})
+    assert late["error"]["code"] == "SEMQ-1261"
+    assert (await ask(admin, "definitions.import", {"document": "x"}))["error"]["code"] == "SEMQ-1260"
+    assert (await ask(admin, "definitions.import", {"document": "", "expect": 1}))["result"]["version"] == 2
+    await until(lambda: "1.56001" not in a.engine.partners.terms)
+    assert await code(document("anything")) == "None"
+    await until(lambda: a.engine.partners.allowed.get("1.77001") is not True)
+    assert await code(document("order", to="77001")) in ("SEMQ-1201", "SEMQ-1202")
+
+
+async def test_another_instance_s_import_is_followed(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    with psycopg.connect(hub.store.url) as connection:
+        connection.execute("INSERT INTO definition VALUES (7, %s, now(), '')", [AGREED])
+    await until(lambda: hub.directory.version == 7)
+    assert hub.directory.knows("1.77001")
+
+
+LIES: list[tuple[str, bytes, dict[str, Any], str]] = [
+    ("anything", b"x", {}, "SEMQ-1211"),
+    ("order", b"x" * 11, {}, "SEMQ-1203"),
+    ("secret", b"x", {}, "SEMQ-1212"),
+    ("secret", b"x", {"encrypt": True}, "SEMQ-1212"),
+]
+
+
+async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
+    login = {"virtual_host": "umx", "user": "1.10008", "password": "pass-10008"}
+    hostile = await inprocess.client(hub, **login, client_properties={PROPERTY: offer()})
+    channel = await hostile.open_channel()
+    await channel.confirm_select()
+    heard: list[str] = []
+    for queue in ("node.1.10008", "node.1.10008.control"):
+        await channel.consume(queue, lambda batch: heard.extend(bytes(one.body).decode() for one in batch), no_ack=True)
+    for number, (kind, body, attributes, code) in enumerate(LIES):
+        said = Attributes(app_key=parse_app_key(f"trade/{kind}//S1"), **attributes)
+        lk0 = LK0(1, "10008", 1, 1, 5, number)
+        key, header, octets = write_frame(
+            Data(Envelope(source=ME, target=PARTNER, lk0=lk0, attributes=said, sid=number, att=1), body)
+        )
+        await channel.publish_and_wait("umx", key, header, bytes(octets))
+        await until(partial(was_told, heard, code, str(lk0)))
+    assert not hub.engine.holding.held
+
+
+def was_told(heard: list[str], code: str, lk0: str) -> bool:
+    return any(code in one and lk0 in one for one in heard)
+
+
+async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    app = await inprocess.client(a)
+    for _ in range(2):
+        assert (await ask(app, "msg.submit", document("slow")))["ok"]
+    await until(lambda: hub.engine.holding.waiting("1.10008", "1.56001") == 2)
+    with psycopg.connect(hub.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )
+    await until(lambda: hub.lives == 2 and hub.engine.holding.waiting("1.10008", "1.56001") == 2)
+    await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
+    said = Attributes(app_key=parse_app_key("trade/slow//S1"))
+    refused = hub.directory.refuse(
+        Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=said, att=1), 1
+    )
+    assert refused is not None
+    assert refused[0] == "SEMQ-1204"
+    b = await inprocess.local("56001", hub.port)
+    await linked(b)
+    await until(lambda: not hub.engine.holding.by_pair)
+
+
+@pytest.mark.parametrize("name", ["definitions.diff", "definitions.import"])
+async def test_an_operation_without_a_document(inprocess: InProcess, name: str) -> None:
+    hub = await inprocess.platform()
+    assert (await ask(await inprocess.client(hub), name))["error"]["code"] == "SEMQ-2102"

@@ -1,0 +1,271 @@
+"""Operations ``held.*`` at a hub, by the command line: look, count first, act on many, and both ends know why."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+import semq.cli.held
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.engine.sender.receipts import NOBODY_KNOWS
+from semq.store.rows import Event
+from semq.transport.client import ClientLink
+from semq.umx_t.short_name import short_name
+from tests.cli.command import Said, semq_process
+from tests.flows.by_hand import PROPERTIES
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+
+TEXT = PLATFORM.replace('may_send_to = ["56001", "10008"]\n', "")
+
+
+@dataclass
+class Scene:
+    hub: PlatformNode
+    node: LocalNode
+    admin: ClientLink  # of the hub
+    app: ClientLink  # of the node
+
+    async def submit(self, to: str, count: int = 1, **more: Any) -> list[str]:
+        """Documents that come to lie at the hub."""
+        before = self.hub.engine.holding.held.get(f"1.{to}", 0)
+        lk0s = []
+        for number in range(count):
+            arguments = {"target": to, "body_base64": "eA==", "app_key": f"trade/order//S{number}", **more}
+            lk0s.append(str((await ask(self.app, "msg.submit", arguments))["result"]["lk0"]))
+        await until(lambda: self.hub.engine.holding.held.get(f"1.{to}", 0) == before + count)
+        return lk0s
+
+    async def semq(self, *words: str, node: LocalNode | PlatformNode | None = None) -> Said:
+        """The command line, at the hub unless said otherwise."""
+        at = f"amqp://guest:guest@127.0.0.1:{(node or self.hub).port}"
+        return await asyncio.to_thread(semq_process, *words, "--node", at)
+
+    async def details(self, link: ClientLink, lk0: str, event: Event) -> list[str]:
+        told = await ask(link, "msg.trace", {"id": lk0})
+        return [line["detail"] for line in told["result"]["events"] if line["event"] == event.name]
+
+    async def outcome(self, lk0: str) -> str | None:
+        told = await ask(self.app, "msg.show", {"id": lk0})
+        return str(told["result"]["outcome"]) if told["ok"] else None
+
+    def strike_off(self, node: str) -> None:
+        """An institution is taken out of the definitions."""
+        nodes = self.hub.settings.nodes.items()
+        self.hub.directory.configure({name: one for name, one in nodes if name != node})
+
+    async def is_marker(self, lk0: str) -> bool:
+        """Whether its sender asks the receiver's ledger."""
+        return bool((await ask(self.app, "msg.show", {"id": lk0}))["result"]["void"])
+
+
+@pytest.fixture
+async def scene(inprocess: InProcess) -> Scene:
+    hub = await inprocess.platform(TEXT)
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    return Scene(hub, node, await inprocess.client(hub), await inprocess.client(node))
+
+
+async def test_an_institution_has_left_for_good(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(semq.cli.held, "BATCH", 2)
+    lk0s = await scene.submit("56001", 5)
+    others = await scene.submit("88001", 1)
+    scene.strike_off("56001")
+    told = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
+    assert told.status == 0
+    assert "5 copies" in told.out
+    assert scene.hub.engine.holding.held == {"1.56001": 5, "1.88001": 1}
+    said = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed on 31 March", "--json")
+    assert said.status == 0, said
+    assert said.out == '{"refused": 5}\n'
+    for lk0 in lk0s:
+        await until(partial(_is, scene, lk0, "UNKNOWN"))
+        words = "refused at the platform by guest: closed on 31 March (this store had not sent it)"
+        assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NOBODY_KNOWS}"]
+        assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
+        refused = await scene.details(scene.admin, lk0, Event.REFUSED)
+        assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The platform knows no institution 1.56001."]  # its marker
+    await until(lambda: scene.hub.engine.holding.held == {"1.88001": 1})
+    assert await scene.outcome(others[0]) == "None"
+    failed = await scene.semq("failed", "list", "--json", node=scene.node)
+    assert failed.out.count('"error": "SEMQ-1214') == 5
+    bodies = await ask(scene.app, "msg.body", {"id": lk0s[0]})
+    assert bodies["result"]["body_base64"] == "eA=="
+
+
+async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InProcess, scene: Scene) -> None:
+    [lk0] = await scene.submit("56001")
+    assert (await scene.semq("held", "refuse", lk0, "--why", "too old")).out == "1 refused; their senders are told\n"
+    await until(partial(scene.is_marker, lk0))
+    shown = await scene.semq("stuck", "explain", lk0, node=scene.node)
+    assert "GIVEN_UP: an operator of the platform has refused it" in shown.out
+    assert "GIVEN_UP" in (await scene.semq("stuck", "list", node=scene.node)).out
+    away = await inprocess.local("56001", scene.hub.port)
+    await linked(away)
+    await until(partial(_is, scene, lk0, "REJECTED"))
+    came = (await ask(await inprocess.client(away), "msg.list", {"side": "inbound"}))["result"]
+    assert {row["status"] for row in came} <= {"VOID"}  # the marker, until it is cleaned up
+
+
+async def _is(scene: Scene, lk0: str, outcome: str) -> bool:
+    return await scene.outcome(lk0) == outcome
+
+
+async def test_a_batch_tells_where_the_next_one_begins(scene: Scene) -> None:
+    await scene.submit("56001", 3)
+    arguments = {"target": "56001", "why": "w", "limit": 2}
+    first = (await ask(scene.admin, "held.refuse", arguments))["result"]
+    assert (first["counts"], first["done"]) == ({"refused": 2}, False)
+    rest = (await ask(scene.admin, "held.refuse", arguments | {"after": first["after"]}))["result"]
+    assert (rest["counts"], rest["done"]) == ({"refused": 1}, True)
+
+
+async def test_an_act_says_what_it_left_alone(scene: Scene) -> None:
+    [only] = await scene.submit("56001", 1, ack2=0)
+    [cancelled] = await scene.submit("56001", 1)
+    assert (await ask(scene.app, "msg.cancel", {"id": cancelled}))["ok"]
+    counted = partial(ask, scene.admin, "held.count", {"target": "56001"})
+    await until(partial(_has, counted, "markers", 1))
+    [row] = (await counted())["result"]
+    assert (row["rows"], row["only_copies"], row["markers"], row["is_served"]) == (2, 1, 1, True)
+    said = await scene.semq("held", "refuse", "--all", "--why", "closed")
+    assert "1 left alone: the only copy there is" in said.out
+    assert "1 left alone: void markers end when their target is back" in said.out
+    [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
+    said = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
+    assert said.out == "1 refused; their senders are told\n"
+    await until(partial(_has, counted, "markers", 2))  # its sender asks 56001, as it does of what was cancelled
+    # 56001 is taken out of the definitions: nobody is left who could answer the markers.
+    scene.strike_off("56001")
+    said = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
+    assert said.out == "2 refused; their senders are told\n"
+    await until(lambda: not scene.hub.engine.holding.held)
+    assert await scene.details(scene.app, cancelled, Event.UNKNOWN) != []
+
+
+async def _has(look: Any, name: str, count: int) -> bool:
+    return any(row[name] == count for row in (await look())["result"])
+
+
+async def test_what_is_listed(scene: Scene) -> None:
+    lk0s = await scene.submit("56001", 2)
+    await scene.submit("88001", 1, app_key="trade/invoice//I1")
+    rows = (await ask(scene.admin, "held.list", {"target": "56001", "source": "10008", "key": "S"}))["result"]
+    assert [row["lk0"] for row in rows] == lk0s
+    assert (await ask(scene.admin, "held.list", {"type": "invoice"}))["result"][0]["target"] == "1.88001"
+    assert (await ask(scene.admin, "held.list", {"before_ms": 1000}))["result"] == []
+    assert (await ask(scene.admin, "held.list", {"parked": True}))["result"] == []
+    told = await scene.semq("held", "list")
+    assert told.out.count("order S") == 2
+    assert "88001" in told.out
+    assert "3 copies" in (await scene.semq("held", "count", "--older-than", "0s")).out
+
+
+async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: Scene) -> None:
+    [lk0] = await scene.submit("56001")
+    await scene.node.stop()
+    await until(lambda: "1.10008" not in scene.hub.engine.sessions)
+    assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).status == 0
+    assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out.startswith("1 refused before")
+    told = await scene.semq("stuck", "explain", lk0)
+    assert "RETURNED: an operator has refused it, and its sender does not know yet" in told.out
+    assert "refused" in (await scene.semq("held", "list")).out
+
+
+async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: InProcess, scene: Scene) -> None:
+    """56001 had been sent it and said nothing; then it is taken out of the definitions."""
+    [lk0] = await scene.submit("56001")
+    link = await inprocess.client(
+        scene.hub, user="1.56001", password="pass-56001", virtual_host="umx",
+        client_properties=PROPERTIES | {"node": "1.56001"},
+    )  # fmt: skip
+    channel = await link.open_channel()
+    came: list[Any] = []
+    await channel.consume("node.1.56001", came.extend)
+    await (await link.open_channel()).consume("node.1.56001.control", lambda batch: None, no_ack=True)
+    await until(lambda: came)
+    await link.close()
+    scene.strike_off("56001")
+    assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out == "1 refused; their senders are told\n"
+    await until(partial(_is, scene, lk0, "UNKNOWN"))
+    [row] = (await ask(scene.app, "failed.list"))["result"]
+    assert row["lk0"] == lk0
+    assert "closed. The platform knows no such target any more" in row["error"]
+    assert (await ask(scene.app, "stuck.explain", {"id": lk0}))["result"]["stuck"]["cause"] == "REFUSED"
+    said = await scene.semq("failed", "remove", lk0, "--why", "sent by post", node=scene.node)
+    assert said.out == "remove: 1\n"
+    assert (await ask(scene.app, "failed.list"))["result"] == []
+
+
+async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, scene: Scene) -> None:
+    node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
+    told = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
+    lk0 = told["result"]["lk0"]
+    app = await inprocess.client(node)
+    await until(partial(_received, app))
+    assert (
+        await scene.semq("failed", "park", lk0, "--why", "nobody wants it", node=node)
+    ).out == f"{short_name(lk0)}  is set aside\n"
+    [row] = (await ask(app, "failed.list"))["result"]
+    assert (row["lk0"], row["error"]) == (lk0, "nobody wants it")
+    assert (await scene.semq("failed", "requeue", lk0, node=node)).out == "requeue: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "code"),
+    [
+        ("held.refuse", {"target": "56001"}, "SEMQ-2102"),  # no reason
+        ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # all of them? that has to be said
+        ("held.refuse", {"why": "w", "color": "red"}, "SEMQ-2102"),
+        ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # a variable of a shell that is not set
+        ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),
+        ("held.refuse", {"why": "w", "ids": ["S1"], "target": "56001"}, "SEMQ-2102"),
+        ("held.refuse", {"why": "w", "target": "56001", "limit": 100_000}, "SEMQ-2102"),
+        ("held.refuse", {"why": "w", "ids": ["nothing"]}, "SEMQ-1207"),
+        ("held.resend", {"ids": list(range(1, 1002))}, "SEMQ-2102"),
+        ("held.list", {"limit": 0}, "SEMQ-2102"),
+        ("held.list", {"before_ms": -1}, "SEMQ-2102"),
+    ],
+)
+async def test_bad_requests_are_refused(scene: Scene, operation: str, arguments: dict[str, Any], code: str) -> None:
+    assert (await ask(scene.admin, operation, arguments))["error"]["code"] == code
+
+
+async def test_a_name_that_fits_several_copies_names_none(scene: Scene) -> None:
+    await scene.submit("56001", 1)
+    await scene.submit("56001", 1)
+    told = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})
+    assert told["error"]["code"] == "SEMQ-2102"
+    assert scene.hub.engine.holding.held == {"1.56001": 2}
+
+
+async def test_nothing_is_acted_on_that_was_not_named(scene: Scene) -> None:
+    said = await scene.semq("held", "refuse", "--why", "w")
+    assert (said.status, "SEMQ-2211" in said.err) == (1, True)
+    said = await scene.semq("held", "refuse", "--all", node=scene.node)
+    assert (said.status, "SEMQ-2101" in said.err) == (1, True)
+
+
+async def test_a_copy_is_sent_again_when_its_target_comes(inprocess: InProcess, scene: Scene) -> None:
+    lk0s = await scene.submit("56001", 2)
+    said = await scene.semq("held", "resend", *lk0s, "--why", "asked by telephone")
+    assert said.out == "2 sent again, or as soon as their target is online\n"
+    assert (await scene.semq("msg", "resend", lk0s[0], "--why", "once more")).status == 0
+    assert await scene.details(scene.admin, lk0s[0], Event.OPERATOR) == [
+        "sent again by guest: asked by telephone",
+        "sent again by guest: once more",
+    ]
+    node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
+    await until(lambda: not scene.hub.engine.holding.held)
+    received = await until(partial(_received, await inprocess.client(node)))
+    assert received == 2
+    assert (await scene.semq("held", "resend", "--all", "--dry-run")).out.endswith("0 copies, 0 B\n")
+
+
+async def _received(link: ClientLink) -> int:
+    rows: Sequence[Any] = (await ask(link, "msg.list", {"side": "inbound"}))["result"]
+    return len(rows)

@@ -1,0 +1,209 @@
+"""From a token to a link by certificate, and every way in which somebody else might try to get one."""
+
+import asyncio
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from local_node.enrolment import HubAddress, enrol
+from local_node.errors import NoSuchFingerprint, RefusedByHub
+from platform_node.node import PlatformNode
+from semq.amqp.errors import AmqpError
+from semq.amqp.limits import Limits
+from semq.amqp.server import ServerConnection
+from semq.clock import SystemClock
+from semq.pki.authority import new_request
+from semq.pki.keys import new_key
+from semq.pki.slots import KeyRing
+from semq.pki.tls import server_context
+from semq.service.identity import ring_of
+from semq.transport.errors import DialFailed
+from semq.umx_t.address import Address
+from tests.pki.people import authority, ring, trust
+from tests.service.inprocess import InProcess, ask, ask_at, linked, until
+
+CLOCK = SystemClock()
+
+
+async def token_for(inprocess: InProcess, hub: "object", node: str, **more: object) -> dict[str, str]:
+    told = await ask(await inprocess.client(hub), "nodes.token", {"node": node, **more})  # type: ignore[arg-type]
+    assert told["ok"], told
+    result: dict[str, str] = told["result"]
+    return result
+
+
+async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    await linked(a, b)
+    assert hub.links.links.keys() == {"1.10008", "1.56001"}
+    for link in hub.links.links.values():
+        assert (link.session.peer.tls, link.session.peer.certificate is not None) == ("TLSv1.3", True)
+    status = (await ask(await inprocess.client(a), "node.status"))["result"]
+    assert status["platform"]["node"] == "2.hub"
+    assert (status["certificate"]["node"], status["certificate"]["state"]) == ("1.10008", "ok")
+    assert 89 < status["certificate"]["days_left"] <= 90
+    listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
+    assert [one["node"] for one in listed] == ["1.56001", "1.10008"]
+    accepted = await ask(await inprocess.client(a), "msg.submit", {"target": "56001", "body_base64": "eA=="})
+    lk0 = accepted["result"]["lk0"]
+
+    async def is_delivered() -> bool:
+        events = (await ask(await inprocess.client(a), "msg.trace", {"id": lk0}))["result"]["events"]
+        return any(event["event"] == "DELIVERED" for event in events)
+
+    await until(is_delivered)
+
+
+async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008")
+    where = HubAddress("127.0.0.1", hub.port)
+    ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
+    made = await enrol(ring, where, told["fingerprint"], told["token"], CLOCK)
+    assert ring.identity().certificate == made
+    thief = KeyRing(inprocess.folder / "thief", Address(1, "10008"))
+    with pytest.raises(RefusedByHub, match="SEMQ-5121"):
+        await enrol(thief, where, told["fingerprint"], told["token"], CLOCK)
+    assert not thief.is_enrolled
+    assert len(await hub.registry.certificates()) == 1
+
+
+async def test_an_answer_that_was_lost_is_given_again(inprocess: InProcess) -> None:
+    """The same token with the same key: nothing new is signed."""
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008")
+    request = new_request(new_key(), Address(1, "10008"))
+    first = await hub.registry.enrol(Address(1, "10008"), told["token"], request)
+    assert await hub.registry.enrol(Address(1, "10008"), told["token"], request) == first
+
+
+async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InProcess) -> None:
+    """It is used up in the transaction that keeps the certificate; nothing of it is in memory alone."""
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008")
+    address = HubAddress("127.0.0.1", hub.port)
+    first = ring_of(inprocess.secure_settings("10008", hub))
+    made = await enrol(first, address, told["fingerprint"], told["token"], CLOCK)
+    await hub.stop()  # what is left is what was committed
+    again = PlatformNode(hub.settings, CLOCK)
+    inprocess.stack.push_async_callback(again.stop)
+    await again.start()
+    thief = KeyRing(first.folder / "thief", first.node)
+    with pytest.raises(RefusedByHub, match="SEMQ-5121"):
+        await enrol(thief, HubAddress("127.0.0.1", again.port), told["fingerprint"], told["token"], CLOCK)
+    rows = await again.registry.certificates(first.node)
+    assert [one.serial for one in rows] == [made.serial_text]
+
+
+async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    where = HubAddress("127.0.0.1", hub.port)
+    told = await token_for(inprocess, hub, "10008")
+    other = KeyRing(inprocess.folder / "other", Address(1, "56001"))
+    with pytest.raises(RefusedByHub, match="login"):
+        await enrol(other, where, told["fingerprint"], told["token"], CLOCK)
+    late = await token_for(inprocess, hub, "10008", hours=1e-9)
+    ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
+    with pytest.raises(RefusedByHub, match="login"):
+        await enrol(ring, where, late["fingerprint"], late["token"], CLOCK)
+    with pytest.raises(RefusedByHub, match="login"):
+        await enrol(ring, where, told["fingerprint"], "0" * 32, CLOCK)
+
+
+async def test_the_hub_keeps_no_token(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008")
+    with psycopg.connect(hub.store.url) as connection:
+        rows = connection.execute("SELECT t::text FROM node_token t").fetchall()
+    assert len(rows) == 1
+    assert told["token"] not in str(rows)
+
+
+async def test_a_hub_that_is_not_the_hub_sees_no_token(inprocess: InProcess) -> None:
+    """Whoever sits on the way has another authority, whatever it says of itself; the token is never shown to it."""
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008")
+    ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
+    with pytest.raises(NoSuchFingerprint):
+        await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, told["token"], CLOCK)
+    # One that shows the true authority's certificate, which is public, but cannot answer for it.
+    heard = bytearray()
+    true_greeting = hub.registry.authority
+    assert true_greeting is not None
+    impostor = await inprocess_impostor(inprocess, true_greeting.pem, heard)
+    with pytest.raises(DialFailed):
+        await enrol(ring, HubAddress("127.0.0.1", impostor), told["fingerprint"], told["token"], CLOCK)
+    assert told["token"].encode() not in heard
+
+
+async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray) -> int:
+    """A server with a certificate of its own authority that greets with somebody else's; its port."""
+    own = authority()
+    tls = server_context(trust(own), ring(inprocess.folder / "impostor", own, "2.hub"))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        machine = ServerConnection(Limits(), server_properties={"authority": pem.decode()}, mechanisms=("PLAIN",))
+        machine.start(0.0)
+        while data := await reader.read(65536):
+            heard.extend(data)
+            machine.receive(data, 0.0)
+            for piece in machine.take_output():
+                writer.write(bytes(piece))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    inprocess.stack.callback(server.close)
+    port: int = server.sockets[0].getsockname()[1]
+    return port
+
+
+async def test_a_session_of_a_token_can_do_nothing_else(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008")
+    login = {"user": "enroll/1.10008", "password": told["token"]}
+    for vhost in ("/", "umx"):
+        with pytest.raises(AmqpError):
+            await inprocess.client(hub, virtual_host=vhost, **login)
+    link = await inprocess.client(hub, virtual_host="enroll", **login)
+    assert (await ask_at(link, "semq.enroll", "renew", {"request": ""}))["error"]["code"] == "SEMQ-5101"
+    assert (await ask_at(link, "semq.enroll", "who"))["error"]["code"] == "SEMQ-5101"
+    assert (await ask_at(link, "semq.enroll", "enroll", {"token": told["token"], "request": "x"}))["error"]["code"] == (
+        "SEMQ-5120"
+    )
+    channel = await link.open_channel()
+    with pytest.raises(AmqpError, match="ACCESS"):
+        await channel.declare_queue("mine")
+
+
+async def test_a_token_needs_an_institution_that_the_hub_knows(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    admin = await inprocess.client(hub)
+    assert (await ask(admin, "nodes.token", {"node": "99999"}))["error"]["code"] == "SEMQ-1201"
+    assert (await ask(admin, "nodes.token", {"node": "2.hub"}))["error"]["code"] == "SEMQ-5104"
+    for hours in (-1, "inf", "nan"):
+        assert (await ask(admin, "nodes.token", {"node": "10008", "hours": hours}))["error"]["code"] == "SEMQ-2102"
+
+
+async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    admin = await inprocess.client(hub)
+    for operation in ("nodes.token", "cert.show", "cert.trust", "cert.renew"):
+        assert (await ask(admin, operation, {"node": "10008"}))["error"]["code"] == "SEMQ-5122"
+
+
+async def test_host_names_come_from_the_token_and_stay(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    told = await token_for(inprocess, hub, "10008", names=["node.example.org"])
+    settings = inprocess.secure_settings("10008", hub)
+    await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), told["fingerprint"], told["token"], CLOCK)
+    node = await inprocess.started(settings)
+    await linked(node)
+    assert node.who is not None
+    before = node.who.certificate
+    assert before.host_names[0] == "node.example.org"
+    assert (await ask(await inprocess.client(node), "cert.renew"))["ok"]
+    assert node.who.certificate.host_names == before.host_names
+    assert node.who.certificate.serial != before.serial
+    assert before.not_after - before.not_before < timedelta(days=91)

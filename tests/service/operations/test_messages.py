@@ -1,0 +1,44 @@
+"""What administrators are shown of the queues."""
+
+import pytest
+
+from semq.service.operations import messages
+from tests.service.inprocess import LOCAL, InProcess, ask, until
+
+
+async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "LIMIT_MAX", 2)  # rows of a page
+    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"  # nobody listens there: documents wait
+    node = await inprocess.started(inprocess.settings("10008", text))
+    client = await inprocess.client(node)
+    sent = [
+        (await ask(client, "msg.submit", {"target": "56001", "app_key": f"trade/order//{number}"}))["result"]["lk0"]
+        for number in range(6)
+    ]
+    assert (await ask(client, "msg.hold", {"id": sent[5]}))["ok"]
+
+    async def all_overdue() -> bool:
+        return len((await ask(client, "stuck.list", {"limit": 100}))["result"]) == 2  # no more than a page is told
+
+    await until(all_overdue)
+    [held] = (await ask(client, "stuck.list", {"cause": "held", "limit": 1}))["result"]
+    assert held["lk0"] == sent[5]
+
+
+async def test_overdue_is_said_in_lists_and_of_one_message_and_nothing_has_failed(inprocess: InProcess) -> None:
+    """Row B6; by the same measure as what is stuck."""
+    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"
+    node = await inprocess.started(inprocess.settings("10008", text))
+    client = await inprocess.client(node)
+    lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
+
+    async def is_overdue() -> bool:
+        (row,) = (await ask(client, "msg.list"))["result"]
+        return bool(row["overdue"])
+
+    await until(is_overdue)
+    row = (await ask(client, "msg.show", {"id": lk0}))["result"]
+    assert (row["overdue"], row["outcome"], row["stuck"]["cause"]) == (True, None, "LINK_DOWN")
+    assert (await ask(client, "failed.list"))["result"] == []

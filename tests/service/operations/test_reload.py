@@ -1,0 +1,237 @@
+"""The configuration read again: what can change does, all at once or not at all; who may do less is disconnected."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.amqp import errors as amqp
+from semq.amqp.content import ContentHeader, Properties
+from semq.config import load
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.service.operations.reload import RELOADED
+from semq.transport.client import ClientLink
+from tests.local_node.test_node import confirming, publish
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+
+USERS = """virtual_hosts = ["shop"]
+max_connections = 50
+[amqp.users]
+ops = "o"
+all = "a"
+[amqp.users.web]
+password = "w"
+admin = false
+[amqp.users.web.permissions]
+"/" = { configure = "^web", write = ".*", read = "^web" }
+shop = { configure = ".*", write = ".*", read = ".*" }
+"""
+
+
+async def local(inprocess: InProcess, hub: int = 1) -> LocalNode:
+    text = LOCAL.format(name="10008", hub=hub).replace("port = 0\n", f"port = 0\n{USERS}", 1)
+    return await inprocess.started(inprocess.settings("10008", text))
+
+
+def rewrite(node: Any, *changes: tuple[str, str]) -> None:
+    """Change the node's file; each text must be there."""
+    file: Path = node.settings.file
+    text = file.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
+
+
+async def client(inprocess: InProcess, node: LocalNode, user: str, host: str = "/", **more: Any) -> ClientLink:
+    return await inprocess.client(node, **{"user": user, "password": user[0], "virtual_host": host, **more})
+
+
+async def reload(link: ClientLink, **arguments: Any) -> Any:
+    told = await ask(link, "node.reload", arguments)
+    assert told["ok"], told
+    return told["result"]
+
+
+async def ended(link: ClientLink) -> None:
+    async with asyncio.timeout(60):
+        await link.wait_closed()
+
+
+async def test_nothing_is_different(inprocess: InProcess) -> None:
+    node = await local(inprocess)
+    users = dict(node.users.users)
+    link = await client(inprocess, node, "ops")
+    assert await reload(link) == {"changed": [], "restart": [], "ended": []}
+    assert {name: user.password_hash for name, user in users.items()} == {
+        name: user.password_hash for name, user in node.users.users.items()
+    }  # whoever is known by a quick digest stays so
+
+
+async def test_users_come_change_and_go(inprocess: InProcess) -> None:
+    node = await local(inprocess)
+    ops, all_, web = [await client(inprocess, node, user) for user in ("ops", "all", "web")]
+    rewrite(node, ('all = "a"', 'new = "n"'), ('password = "w"', 'password = "v"'))
+    told = await reload(ops)
+    assert told["changed"] == [
+        "amqp.users.all.admin",
+        "amqp.users.all.inboxes",
+        "amqp.users.all.password",
+        "amqp.users.all.permissions",
+        "amqp.users.new.admin",
+        "amqp.users.new.inboxes",
+        "amqp.users.new.password",
+        "amqp.users.new.permissions",
+        "amqp.users.web.password",
+    ]
+    assert (told["restart"], told["ended"]) == ([], ["all"])
+    await ended(all_)
+    assert web.is_open  # another password counts from the next login on
+    await client(inprocess, node, "new")
+    await client(inprocess, node, "web", password="v")
+    for user in ("all", "web"):
+        with pytest.raises(amqp.AmqpError):
+            await client(inprocess, node, user)
+
+
+async def test_whoever_removes_itself_hears_it_first(inprocess: InProcess) -> None:
+    node = await local(inprocess)
+    ops = await client(inprocess, node, "ops")
+    rewrite(node, ('ops = "o"\n', ""))
+    assert (await reload(ops))["ended"] == ["ops"]
+    await ended(ops)
+
+
+async def test_other_rights_hold_for_those_who_are_connected(inprocess: InProcess) -> None:
+    node = await local(inprocess)
+    ops, stays, reads, shop = [
+        await client(inprocess, node, user, host)
+        for user, host in (("ops", "/"), ("web", "/"), ("web", "/"), ("web", "shop"))
+    ]
+    for name, link in (("web.a", stays), ("web.b", reads)):
+        await (await link.open_channel()).declare_queue(name)
+    await (await stays.open_channel()).consume("web.a", lambda _: None)
+    await (await reads.open_channel()).consume("web.b", lambda _: None)
+    rewrite(
+        node, ('read = "^web" }', 'read = "^web.a" }'), ('shop = { configure = ".*", write = ".*", read = ".*" }', "")
+    )
+    assert (await reload(ops))["ended"] == ["web"]
+    await ended(reads)
+    await ended(shop)
+    assert stays.is_open
+    channel = await stays.open_channel()
+    with pytest.raises(amqp.AccessRefused):
+        await channel.get("web.b")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("max_connections = 50", 'max_connections = "many"'),
+        ("max_connections = 50", "max_connection = 50"),
+        ('"/" = {', '"/" = {{'),
+        ('shop = {', 'shops = {'),
+    ],
+)  # fmt: skip
+async def test_a_file_that_is_wrong_changes_nothing(inprocess: InProcess, old: str, new: str) -> None:
+    node = await local(inprocess)
+    ops, all_ = [await client(inprocess, node, user) for user in ("ops", "all")]
+    before, users = node.settings, node.users.users
+    rewrite(node, ('all = "a"', 'new = "n"'), (old, new))
+    told = await ask(ops, "node.reload")
+    assert not told["ok"]
+    assert told["error"]["code"] in ("SEMQ-2010", "SEMQ-2011")
+    assert (node.settings, node.users.users) == (before, users)
+    assert all_.is_open
+    node.settings.file.unlink()  # type: ignore[union-attr]
+    assert not (await ask(ops, "node.reload"))["ok"]
+    assert node.settings is before
+
+
+async def test_limits_hold_from_now_on_and_the_rest_is_named(inprocess: InProcess) -> None:
+    node = await local(inprocess)
+    ops = await client(inprocess, node, "ops")
+    rewrite(
+        node,
+        ("max_connections = 50", "max_connections = 2\nmax_queues = 30\nmemory_bytes = 4000\nheartbeat_s = 7"),
+        ("cleanup_s = 0.1", "cleanup_s = 0.2\nquota_rows_per_partner = 5"),
+    )
+    expected = ["amqp.max_connections", "amqp.max_queues", "amqp.memory_bytes", "protocol.quota_rows_per_partner"]
+    waiting = ["amqp.heartbeat_s", "protocol.cleanup_s"]
+    for _ in range(2):
+        told = await reload(ops, dry_run=True)
+        assert (told["changed"], told["restart"]) == (expected, waiting)
+    told = await reload(ops)
+    assert (told["changed"], told["restart"]) == (expected, waiting)
+    assert (await reload(ops))["restart"] == waiting  # still
+    assert (node.settings.amqp.heartbeat_s, node.settings.protocol.cleanup_s) == (60, 0.1)
+    assert node.engine.core.settings.quota_rows == 5
+    assert node.server.vhosts["/"].limits.queues_max == 30
+    await client(inprocess, node, "all")
+    with pytest.raises((OSError, SemqError)):
+        await client(inprocess, node, "all")
+    channel = await ops.open_channel()
+    await channel.declare_queue("one", durable=True)
+    big = b"x" * 5000
+    channel.publish("", "one", ContentHeader.build(len(big), Properties(delivery_mode=2)), big)
+    await until(lambda: node.server.alarm)
+    rewrite(node, ("memory_bytes = 4000\n", ""))
+    node.reload_soon()
+    await until(lambda: node.server.alarm is None)
+
+
+async def test_a_virtual_host_comes_at_once_unless_something_is_kept_of_it(inprocess: InProcess) -> None:
+    node = await local(inprocess)
+    ops = await client(inprocess, node, "ops")
+    shop = await client(inprocess, node, "web", "shop")
+    await (await shop.open_channel()).declare_queue("kept", durable=True)
+    rewrite(
+        node,
+        ('virtual_hosts = ["shop"]', 'virtual_hosts = ["fresh"]'),
+        ('shop = { configure', 'fresh = { configure'),
+    )  # fmt: skip
+    told = await reload(ops)
+    assert "amqp.virtual_hosts" in told["changed"]
+    assert told["restart"] == ["amqp.virtual_hosts"]  # one that is there goes with the next start
+    await ended(shop)
+    fresh = await client(inprocess, node, "web", "fresh")
+    await (await fresh.open_channel()).declare_queue("kept", durable=True)
+    await node.stop()
+    again = await inprocess.started(load(node.settings.file, {}))
+    rewrite(again, ('virtual_hosts = ["fresh"]', 'virtual_hosts = ["fresh", "shop", "third"]'))
+    told = await reload(await client(inprocess, again, "ops"))
+    assert (told["changed"], told["restart"]) == (["amqp.virtual_hosts"], ["amqp.virtual_hosts"])
+    assert again.settings.amqp.virtual_hosts == ["fresh", "third"]
+    assert sorted(again.server.vhosts) == ["/", "fresh", "third"]
+
+
+async def test_institutions_come_change_and_go_at_the_hub(inprocess: InProcess) -> None:
+    hub = await inprocess.platform(PLATFORM.replace('[nodes."88001"]\npassword = "pass-88001"\n', ""))
+    sender = await inprocess.local("10008", hub.port)
+    await linked(sender)
+    link = await inprocess.client(hub)
+    rewrite(
+        hub,
+        ('[nodes."56001"]\npassword = "pass-56001"\n', '[nodes."88001"]\npassword = "pass-88001"\n'),
+        ('"56001", "10008"', '"88001"'),
+    )
+    told = await reload(link)
+    assert "nodes.10008.may_send_to" in told["changed"]
+    assert [row["node"] for row in (await ask(link, "nodes.list"))["result"]] == ["1.10008", "1.88001"]
+    receiver = await inprocess.local("88001", hub.port)
+    await linked(sender, receiver)
+    channel = await confirming(await inprocess.client(sender))
+    assert await publish(channel, "88001", b"to the new one")
+    await until(lambda: not sender.engine.rows.unsettled.get("1.88001"))
+    rewrite(hub, ('[nodes."88001"]\npassword = "pass-88001"\n', ""), ('"88001"', '"10008"'))
+    assert "1.88001" in (await reload(link))["ended"]
+    await until(lambda: "1.88001" not in hub.engine.sessions)
+
+
+def test_what_can_be_reloaded_is_there() -> None:
+    for section, keys in RELOADED.items():
+        field = Settings.model_fields[section]
+        assert all(key in field.annotation.model_fields for key in keys)  # type: ignore[union-attr]

@@ -1,0 +1,172 @@
+"""Changes of health reach a program of the operator's, once each, and again until it has taken them."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from semq.clock import SystemClock
+from semq.config import load
+from semq.service.alerts import Alerts
+from semq.service.health import FAILING, OK, WARNING, Check
+from tests.service.inprocess import PLATFORM, InProcess, until
+
+HUB = '[node]\nkind = "platform"\nid = "hub"\n'
+
+
+class Clock(SystemClock):
+    """Time passes when the test says so."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Desk:
+    """A node's checks, what its alerts told, and the clock of both."""
+
+    def __init__(self, folder: Path, script: str = "cat >> told") -> None:
+        self.told = folder / "told"
+        self.checks: list[Check] = []
+        self.clock = Clock()
+        file = folder / "node.toml"
+        file.write_text(
+            f"{HUB}[alerts]\ncommand = {json.dumps(['sh', '-c', f'cd {folder}; {script}'])}\nafter_s = 60\n"
+        )
+        settings = load(file, {}).alerts
+        self.alerts = Alerts("2.hub", lambda: settings, self.clock, self.looked)
+
+    async def looked(self) -> list[Check]:
+        return self.checks
+
+    async def at(self, now: float, *checks: Check) -> list[dict[str, Any]]:
+        """What has been told when the node looks at this time and finds these."""
+        self.clock.now, self.checks = now, list(checks)
+        await self.alerts.look()
+        return [json.loads(line) for line in self.told.read_text().splitlines()] if self.told.exists() else []
+
+
+DOWN, UP = Check("link", FAILING, "SEMQ-4910"), Check("link", OK)
+
+
+async def test_a_change_is_told_once_it_has_lasted_and_so_is_its_end(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    assert await desk.at(0, DOWN) == []
+    assert await desk.at(59, DOWN) == []
+    [first] = await desk.at(60, DOWN)
+    assert {name: first[name] for name in ("node", "check", "verdict", "before", "detail")} == {
+        "node": "2.hub", "check": "link", "verdict": FAILING, "before": OK, "detail": "SEMQ-4910",
+    }  # fmt: skip
+    assert first["since"] <= first["at"]
+    assert len(await desk.at(500, DOWN)) == 1
+    assert len(await desk.at(510, UP)) == 1
+    [_, back] = await desk.at(570, UP)
+    assert (back["verdict"], back["before"]) == (OK, FAILING)
+
+
+async def test_what_passes_by_itself_wakes_nobody(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    for now in range(0, 600, 50):
+        assert await desk.at(now, DOWN) == []
+        assert await desk.at(now + 25, UP) == []
+    assert await desk.at(1000, DOWN) == []
+    assert await desk.at(1050, Check("link", WARNING)) == [], "another verdict begins anew"
+    assert len(await desk.at(1110, Check("link", WARNING))) == 1
+
+
+async def test_a_check_that_is_made_no_more_is_well_again(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    full = Check("quotas", WARNING, "1.56001")
+    await desk.at(0, full)
+    assert len(await desk.at(60, full)) == 1
+    await desk.at(61)
+    assert [one["verdict"] for one in await desk.at(121)] == [WARNING, OK]
+    await desk.at(200, full)
+    assert len(await desk.at(230)) == 2
+    assert len(await desk.at(900)) == 2
+
+
+@pytest.mark.parametrize("fault", ["exit 3", "no-such-program", "yes complaint | head -c 1000000 >&2; exit 1"])
+async def test_a_program_that_fails_is_started_again_after_a_while(
+    tmp_path: Path, fault: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(tmp_path, f"if [ -e mended ]; then cat >> told; else {fault}; fi")
+    await desk.at(0, DOWN)
+    assert await desk.at(60, DOWN) == []
+    (tmp_path / "mended").touch()
+    assert await desk.at(64, DOWN) == [], "not at once"
+    assert len(await desk.at(65, DOWN)) == 1
+    said = capfd.readouterr()
+    assert "alert_not_told" in said.out + said.err
+
+
+async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "exec <&-; touch began; exit 0")
+    await desk.at(0, DOWN)
+    await desk.at(60, DOWN)
+    assert (tmp_path / "began").exists()
+    (tmp_path / "began").unlink()
+    await desk.at(120, DOWN)
+    assert not (tmp_path / "began").exists(), "it was told"
+
+
+async def test_what_a_program_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "cat >> told; sleep 100 & echo begun >&2")
+    await desk.at(0, DOWN)
+    assert len(await desk.at(60, DOWN)) == 1
+    assert len(await desk.at(90, DOWN)) == 1, "it was told"
+
+
+async def test_no_recovery_is_told_of_what_could_not_be_looked_at(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    full, well, away = Check("quotas", WARNING, "1.56001"), Check("store", OK), Check("store", FAILING, "SEMQ-3001")
+    await desk.at(0, full, well)
+    assert len(await desk.at(60, full, well)) == 1
+    await desk.at(100, away)
+    assert [one["check"] for one in await desk.at(300, away)] == ["quotas", "store"]
+    await desk.at(400, full, well)
+    assert [one["check"] for one in await desk.at(500, full, well)] == ["quotas", "store", "store"]
+
+
+async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    await desk.at(0, DOWN)
+    await desk.alerts.stop()
+    assert await desk.at(60, DOWN) == []
+
+
+async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEMQ_HUB__PASSWORD", "planted")
+    desk = Desk(tmp_path, "env > environment")
+    await desk.at(0, DOWN)
+    await desk.at(60, DOWN)
+    seen = (tmp_path / "environment").read_text()
+    assert "planted" not in seen
+    assert f"PATH={os.environ['PATH']}" in seen
+
+
+async def test_a_node_whose_database_goes_away_says_so(inprocess: InProcess) -> None:
+    told = inprocess.folder / "told"
+    node = await inprocess.platform(f'{PLATFORM}\n[alerts]\ncommand = ["sh", "-c", "cat >> {told}"]\nafter_s = 0\n')
+    assert {one.verdict for one in await node.checks()} == {OK}
+    url = str(node.settings.database.dsn)
+    name = url.rpartition("/")[2].partition("?")[0]
+
+    def forbid(allow: str) -> None:
+        with psycopg.connect(url.replace(f"/{name}?", "/postgres?"), autocommit=True) as connection:
+            connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {allow}')
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+    def verdicts() -> list[str]:
+        lines = told.read_text().splitlines() if told.exists() else []
+        found = [json.loads(line) for line in lines]
+        return [one["verdict"] for one in found if one["check"] == "store"]
+
+    forbid("false")
+    await until(lambda: verdicts() == [FAILING])
+    forbid("true")
+    await until(lambda: verdicts() == [FAILING, OK])

@@ -1,0 +1,75 @@
+"""A node extracts its own ledger at night: as a process, at the configured time, and again after a failure."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from semq.clock import SystemClock
+from semq.service.nightly_extract import RETRY_S, next_after
+from tests.service.inprocess import LOCAL, InProcess, ask, until
+
+
+@pytest.mark.parametrize(
+    ("now", "zone", "expected"),
+    [
+        ("2026-11-20T12:00+00:00", "UTC", "2026-11-21T00:30+00:00"),
+        ("2026-11-20T00:29+00:00", "UTC", "2026-11-20T00:30+00:00"),
+        ("2026-11-20T00:30+00:00", "UTC", "2026-11-21T00:30+00:00"),
+        ("2026-11-20T12:00+00:00", "Asia/Shanghai", "2026-11-20T16:30+00:00"),
+        ("2026-03-28T23:45+00:00", "Europe/Berlin", "2026-03-29T22:30+00:00"),  # the day of the change of clocks
+    ],
+)
+def test_the_next_time_is_told_by_the_clock_of_the_zone(now: str, zone: str, expected: str) -> None:
+    assert next_after(datetime.fromisoformat(now), "00:30", zone) == datetime.fromisoformat(expected)
+
+
+def node_with(inprocess: InProcess, more: str) -> LocalNode:
+    node = LocalNode(inprocess.settings("10008", LOCAL.format(name="10008", hub=1) + more), SystemClock())
+    inprocess.stack.push_async_callback(node.stop)
+    return node
+
+
+async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess) -> None:
+    node = node_with(inprocess, '[extract]\nat = "00:30"\nfolder = "shared"\n')
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    with psycopg.connect(str(node.settings.database.dsn), autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
+            " app_subtype, app_key, digest, size, detail) VALUES (1, %s, 1, 1, '1.10008.1.1.3f.1', '1.56001', 0, '',"
+            " 'd', 't', '', 'k', '', 1, '')",
+            [yesterday],
+        )
+    await node.start()
+    await until(lambda: node.nightly.last)
+    told = (await ask(await inprocess.client(node), "node.status"))["result"]["extract"]
+    assert told["exit_status"] == 0, told
+    [manifest] = (inprocess.folder / "shared").rglob("manifest.json")
+    assert manifest.parent.name == "source=1.10008.1.1"
+    assert manifest.parent.parent.name == f"business_date={yesterday.date()}"
+    assert '"rows": 1' in manifest.read_text()
+
+
+async def test_a_failed_extract_is_repeated_and_leaves_the_node_alone(inprocess: InProcess, tmp_path: Path) -> None:
+    node = node_with(inprocess, '[extract]\nat = "00:30"\nsalt_file = "not-there"\n')
+    await node.start()
+    await until(lambda: node.nightly.last)
+    assert node.nightly.last["exit_status"] == 78
+    assert "SEMQ-6008" in str(node.nightly.last["said"])
+    assert (node.nightly._due - datetime.now(UTC)).total_seconds() < RETRY_S
+    assert (await ask(await inprocess.client(node), "node.status"))["ok"]
+
+
+async def test_without_a_time_nothing_is_extracted(inprocess: InProcess) -> None:
+    assert node_with(inprocess, "").nightly.jobs() == []
+
+
+async def test_a_node_that_stops_ends_its_extract(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
+    node = node_with(inprocess, '[extract]\nat = "00:30"\nfolder = "shared"\n')
+    await node.start()
+    process = await until(lambda: node.nightly._process)
+    await node.stop()
+    assert process.returncode is not None
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

@@ -1,0 +1,239 @@
+"""What a broker keeps on Postgres is what it keeps in memory, whatever it does and however often it starts anew."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.broker.durable.memory_store import MemoryStore
+from semq.store.broker.operations import (
+    AddBodyChunk,
+    AddMessage,
+    Bind,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DropBody,
+    DropMessages,
+    EndLife,
+    MarkDelivered,
+    MarkHandedOut,
+    StoredState,
+    StoreOp,
+    Unbind,
+)
+from semq.store.broker.store import BodyGone, PostgresMessageStore
+from semq.store.postgres.errors import StoreUnavailable
+from tests.store.postgres.test_writer import Life, column, living, run
+
+small, flags = st.integers(1, 3), st.booleans()
+names = st.sampled_from(["a", "b", "schlüssel"])
+octets = st.binary(max_size=20)
+binding = (names, names, names, flags, names, octets)
+ops = st.one_of(
+    st.builds(DeclareExchange, names, names, names, flags, flags, octets),
+    st.builds(DeleteExchange, names, names),
+    st.builds(DeleteQueue, small),
+    st.builds(Bind, *binding),
+    st.builds(Unbind, *binding),
+    st.builds(
+        AddMessage, small, st.integers(1, 6), names, names, st.integers(0, 9),
+        st.none() | st.floats(0, 1e10), st.integers(0, 3), octets, octets, st.integers(0, 3),
+    ),
+    st.builds(DropMessages, small, st.lists(st.integers(1, 6), unique=True)),
+    st.builds(MarkDelivered, small, st.integers(1, 6), st.integers(0, 9)),
+    st.builds(MarkHandedOut, small, st.integers(1, 6)),
+    st.builds(AddBodyChunk, small, st.integers(0, 2), octets),
+    st.builds(DropBody, small),
+)  # fmt: skip
+
+
+def declarations(used: set[int], op: StoreOp) -> list[StoreOp]:
+    """An operation, after the queue that it speaks of; the broker never adds the same message or chunk twice."""
+    queue = getattr(op, "queue_id", None)
+    if queue is None or queue in used or isinstance(op, DeleteQueue):
+        used.discard(queue or 0)
+        return [op]
+    used.add(queue)
+    return [DeclareQueue(queue, "v", f"q{queue}", False, b""), op]
+
+
+async def save(store: PostgresMessageStore, ops: list[StoreOp]) -> BaseException | None:
+    told: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    store.save(ops, told.set_result)
+    assert not told.done()
+    return await told
+
+
+def comparable(state: StoredState) -> dict[str, Any]:
+    return {
+        name: sorted(value, key=repr) if isinstance(value, list) else value
+        for name, value in ((name, getattr(state, name)) for name in StoredState.__slots__)
+    }
+
+
+def possible(memory: MemoryStore, op: StoreOp) -> bool:
+    """What a broker's model may say: a key is never given out twice."""
+    if isinstance(op, AddMessage):
+        return (op.queue_id, op.position) not in memory.messages
+    if isinstance(op, AddBodyChunk):
+        return op.index not in memory.bodies.get(op.body_id, {})
+    return True
+
+
+@settings(max_examples=25)
+@given(lists=st.lists(st.lists(ops, max_size=6), max_size=8), together=flags)
+def test_both_stores_agree(database_for_all: str, lists: list[list[StoreOp]], together: bool) -> None:
+    asyncio.run(_both_stores(database_for_all, lists, together))
+
+
+async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> None:
+    for table in ("exchange", "queue", "binding", "message", "body", "handed_out"):
+        run(url, f"DELETE FROM broker_{table}")
+    async with living(url) as life:
+        run(url, "UPDATE semq_meta SET next_queue_id = 1")
+        postgres, memory = PostgresMessageStore(life.store), MemoryStore(lambda callback: callback())
+        used: set[int] = set()
+        saving = []
+        for some in lists:
+            allowed: list[StoreOp] = []
+            for op in (each for drawn in some for each in declarations(used, drawn)):
+                if possible(memory, op):
+                    memory.save([op], lambda error: None)
+                    allowed.append(op)
+            saving.append(save(postgres, allowed))
+            if not together:
+                assert await saving.pop() is None
+        assert await asyncio.gather(*saving) == [None] * len(saving)
+        assert comparable(await postgres.load()) == comparable(await memory.load())
+        assert await PostgresMessageStore(life.store).load() == await postgres.load()  # nothing else was lost
+
+
+@pytest.fixture(scope="module")
+def database_for_all(postgres: Any, migrated_template: str) -> str:
+    """One database for all examples."""
+    with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE brokers TEMPLATE {migrated_template}".encode())
+    return str(postgres.url_of("brokers"))
+
+
+async def test_large_bodies_are_read_in_parts(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        assert await save(store, [AddBodyChunk(7, 0, b"x" * 100_000), AddBodyChunk(7, 1, b"y")]) is None
+        told: asyncio.Future[tuple[bytes | None, BaseException | None]] = asyncio.get_running_loop().create_future()
+        store.read_body(7, 1, lambda data, error: told.set_result((data, error)))
+        assert not told.done()
+        assert await told == (b"y", None)
+        gone: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        store.read_body(7, 2, lambda data, error: gone.set_result(error))
+        assert isinstance(await gone, BodyGone)
+
+
+async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        assert (await store.load()).next_queue_id == 1
+        assert await save(store, [DeclareQueue(5, "v", "q", False, b""), DeleteQueue(5)]) is None
+        assert (await store.load()).next_queue_id == 6
+
+
+async def test_a_mark_counts_for_the_message_that_is_there_when_it_comes(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        message = AddMessage(1, 1, "", "q", 0, None, 3, b"h", b"")
+        again = AddMessage(1, 1, "", "q", 0, None, 4, b"h", b"")
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), MarkDelivered(1, 1, 9), message]) is None
+        assert (await store.load()).messages == [message]
+        assert await save(store, [MarkDelivered(1, 1, 9), DropMessages(1, [1]), MarkDelivered(1, 1, 9), again]) is None
+        assert (await store.load()).messages == [again]
+
+
+async def test_many_messages_at_once(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        messages: list[StoreOp] = [AddMessage(1, n, "", "q", 0, None, 0, b"h", b"b" * n) for n in range(200)]
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), *messages]) is None
+        assert life.store.counters.copied == 200
+        assert (await store.load()).messages == messages
+
+
+async def test_of_a_long_queue_the_first_messages_are_loaded_and_of_the_others_three_numbers(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.store.broker.store.EAGER_MAX", 3)
+    header = ContentHeader.build(7, Properties(app_id="a")).raw
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        rows = [AddMessage(1, n, "", "q", n % 3, None, 0, header, b"seven..") for n in range(1, 9)]
+        large = AddMessage(1, 9, "", "q", 0, None, 0, header, b"", 4)
+        chunk = AddBodyChunk(4, 0, b"large")
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), *rows, chunk, large]) is None
+        state = await store.load()
+        assert state.messages == [*rows[:3], large]
+        (backlog,) = state.backlogs.values()
+        assert list(backlog.positions) == [4, 5, 6, 7, 8]
+        assert list(backlog.priorities) == [1, 2, 0, 1, 2]
+        assert list(backlog.sizes) == [7] * 5
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        store.read_messages(1, backlog.positions[1:3], lambda *heard: found.set_result(heard))
+        assert await found == (rows[4:6], None)
+
+
+async def test_what_a_queue_left_behind_goes_at_the_load(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        message = AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), message, MarkHandedOut(1, 1)]) is None
+        assert await save(store, [DeleteQueue(1)]) is None
+        assert column(database, "SELECT count(*) FROM broker_message") == [1]
+        assert (await store.load()).messages == []
+        assert column(database, "SELECT count(*) FROM broker_message") == [0]
+
+
+async def test_the_last_word_of_a_life_counts_for_the_next_one_only(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        assert not (await store.load()).ended
+        assert await save(store, [EndLife()]) is None
+        assert [(await store.load()).ended for _ in range(2)] == [True, False]
+
+
+async def test_a_list_is_true_as_a_whole_or_not_at_all(database: str) -> None:
+    async with living(database) as life:
+        store = PostgresMessageStore(life.store)
+        good = save(store, [AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")])
+        bad = save(
+            store,
+            [AddMessage(1, 2, "", "q", 0, None, 0, b"h", b""), DeclareExchange("v", "nul\0", "x", False, False, b"")],
+        )
+        assert [type(error).__name__ for error in await asyncio.gather(good, bad)] == ["NoneType", "RowRefused"]
+        assert column(database, "SELECT position FROM broker_message") == [1]
+
+
+async def test_a_store_that_is_away_says_so(database: str) -> None:
+    store = PostgresMessageStore(Life(database).store)
+    assert isinstance(await save(store, []), StoreUnavailable)
+
+
+class Defective:
+    """A store whose reads fail in a way that nobody foresaw."""
+
+    def post(self, work: Any) -> None:
+        raise NotImplementedError
+
+    async def read(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError("oops")
+
+
+async def test_a_read_that_fails_in_an_unforeseen_way_is_answered_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    told: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    PostgresMessageStore(Defective()).read_body(7, 0, lambda data, error: told.set_result(error))
+    async with asyncio.timeout(60):
+        assert isinstance(await told, ZeroDivisionError)
+    assert "ZeroDivisionError" in caplog.text

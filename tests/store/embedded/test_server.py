@@ -1,0 +1,265 @@
+"""The server that a node starts for itself: made, stopped, killed, adopted, refused. Real servers throughout."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from semq.errors import SemqError
+from semq.store.embedded import identity as identities
+from semq.store.embedded import programs
+from semq.store.embedded.errors import DataDirBusy, DataVersionMismatch, NoPostgres, RootRefused, ServerFailed
+from semq.store.embedded.identity import AS_ROOT, NOBODY, Identity, find_identity
+from semq.store.embedded.process import free_port, is_server_of, postmaster_of, wait_gone
+from semq.store.embedded.programs import find_programs
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres.durability import verify_settings
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "16MB"}) as running:
+        yield running
+
+
+def write(url: str, number: int) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS kept (number int)")
+        connection.execute("INSERT INTO kept VALUES (%s)", [number])
+
+
+def read(url: str) -> list[int]:
+    with psycopg.connect(url) as connection:
+        return [number for (number,) in connection.execute("SELECT number FROM kept ORDER BY number")]
+
+
+def pid_of(server: EmbeddedPostgres) -> int:
+    pid = server.pid
+    assert pid is not None
+    return pid
+
+
+def test_a_restart_keeps_the_rows_the_port_and_the_password(server: EmbeddedPostgres) -> None:
+    url = server.url
+    write(url, 1)
+    server.stop()
+    assert server.pid is None
+    assert server.running_url() is None
+    assert server.start() == url
+    assert server.running_url() == url
+    assert read(url) == [1]
+
+
+def test_both_ways_in_ask_for_the_password(server: EmbeddedPostgres) -> None:
+    for url in (server.url_of("semq"), server.url_of("semq", tcp=True)):
+        with psycopg.connect(url) as connection:
+            verify_settings(connection)
+            used = connection.info.host
+            with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+                psycopg.connect(url, password="wrong")
+        assert used.startswith("/") is (url == server.url)
+    assert (server.home / "password").stat().st_mode & 0o777 == 0o600
+    assert server.home.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_cluster_checks_its_pages_and_sorts_by_code_point(server: EmbeddedPostgres) -> None:
+    with psycopg.connect(server.url) as connection:
+        told = connection.execute(
+            "SELECT current_setting('data_checksums'), datcollate, pg_encoding_to_char(encoding) "
+            "FROM pg_database WHERE datname = current_database()"
+        ).fetchone()
+    assert told == ("on", "C.UTF-8", "UTF8")
+
+
+def test_what_was_committed_survives_the_kill_of_the_postmaster(server: EmbeddedPostgres) -> None:
+    write(server.url, 1)
+    os.kill(pid_of(server), signal.SIGKILL)
+    assert read(server.start()) == [1]
+
+
+def test_a_busy_orphan_does_not_hinder_the_restart(server: EmbeddedPostgres) -> None:
+    with closing(psycopg.connect(server.url)) as connection:
+        orphan = connection.info.backend_pid
+        os.kill(orphan, signal.SIGSTOP)  # so that it cannot notice that its parent is gone
+        os.kill(pid_of(server), signal.SIGKILL)
+        write(server.start(), 1)
+        assert not is_server_of(orphan, server.data)
+
+
+NODE = """
+import sys
+from pathlib import Path
+from semq.store.embedded.server import EmbeddedPostgres
+server = EmbeddedPostgres(Path(sys.argv[1]), overrides={"shared_buffers": "16MB"})
+server.start()
+print(server.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_server_whose_node_was_killed_is_adopted(tmp_path: Path) -> None:
+    node = subprocess.Popen(
+        [sys.executable, "-c", NODE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    )
+    with node:
+        assert node.stdout is not None
+        orphan = int(node.stdout.readline())
+        server = EmbeddedPostgres(tmp_path)
+        with pytest.raises(DataDirBusy) as refusal:
+            server.start()
+        assert refusal.value.facts["pid"] == str(node.pid)
+        node.kill()
+    with server:
+        assert server.pid == orphan
+        write(server.url, 1)
+    assert not is_server_of(orphan, server.data)
+
+
+def test_a_stale_file_with_a_number_that_is_now_ours_is_not_believed(server: EmbeddedPostgres) -> None:
+    write(server.url, 1)
+    noted = (server.data / "postmaster.pid").read_text().split("\n")
+    port = noted[3]
+    os.kill(pid_of(server), signal.SIGKILL)
+    assert wait_gone([int(noted[0])], server.data, 10)
+    # After a restart of the machine the numbers in the files may be those of living strangers: here, of this test.
+    (server.data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *noted[1:]]))
+    (server.home / "run" / f".s.PGSQL.{port}.lock").write_text(f"{os.getpid()}\n")
+    assert read(server.start()) == [1]
+
+
+def test_another_port_is_taken_when_the_old_one_is_in_use(server: EmbeddedPostgres) -> None:
+    port = int((server.home / "port").read_text())
+    server.stop()
+    with socket.create_server(("127.0.0.1", port)):
+        assert free_port(port) != port
+        server.start()
+        assert int((server.home / "port").read_text()) != port
+        write(server.url_of("semq", tcp=True), 1)
+
+
+def test_a_lost_password_is_an_error_and_not_a_wait(server: EmbeddedPostgres) -> None:
+    password = server.home / "password"
+    kept = password.read_text()
+    password.write_text("another\n")
+    with pytest.raises(ServerFailed, match="lets nobody in"):
+        server.start()
+    password.write_text(kept)
+    write(server.start(), 1)
+
+
+def test_the_error_holds_what_the_server_said(tmp_path: Path) -> None:
+    with pytest.raises(ServerFailed) as failure:
+        EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "a lot"}).start()
+    assert 'invalid value for parameter "shared_buffers"' in failure.value.facts["log"]
+
+
+def test_an_interrupted_initdb_is_begun_anew(tmp_path: Path) -> None:
+    half = tmp_path / "postgres" / "data.new"
+    half.mkdir(parents=True)
+    (half / "PG_VERSION").write_text("18\n")
+    with EmbeddedPostgres(tmp_path) as server:
+        write(server.url, 1)
+    assert not half.exists()
+
+
+def test_a_long_path_leaves_only_tcp(tmp_path: Path) -> None:
+    with EmbeddedPostgres(tmp_path / ("x" * 60) / ("y" * 60)) as server:
+        assert "127.0.0.1" in server.url
+        write(server.url, 1)
+
+
+def test_data_of_another_major_version_are_refused(tmp_path: Path) -> None:
+    data = tmp_path / "postgres" / "data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("9\n")
+    with pytest.raises(DataVersionMismatch) as refusal:
+        EmbeddedPostgres(tmp_path).start()
+    assert refusal.value.facts["data"] == 9
+    assert find_programs().version in refusal.value.facts["found"]
+    # The refusal left no lock behind.
+    shutil.rmtree(data)
+    with EmbeddedPostgres(tmp_path) as server:
+        write(server.url, 1)
+
+
+def test_a_large_log_is_put_aside(server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.stop()
+    monkeypatch.setattr("semq.store.embedded.server.LOG_BYTES_MAX", 1)
+    server.start()
+    assert server.log.with_suffix(".log.1").exists()
+    assert server.log.read_text().count("starting PostgreSQL") == 1
+
+
+def test_programs_that_cannot_run_here_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "initdb").touch(mode=0o755)
+    (tmp_path / "postgres").write_text("not a program")
+    monkeypatch.setattr(programs, "WHEELS", ())
+    monkeypatch.setattr(programs, "SYSTEM", (str(tmp_path),))
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(NoPostgres):
+        find_programs()
+
+
+def test_older_programs_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for major in (13, 17, 16):
+        folder = tmp_path / str(major) / "bin"
+        folder.mkdir(parents=True)
+        for name in ("initdb", "postgres"):
+            (folder / name).write_text(f"#!/bin/sh\necho 'postgres (PostgreSQL) {major}.2 (some system)'\n")
+            (folder / name).chmod(0o755)
+    monkeypatch.setattr(programs, "WHEELS", ())
+    monkeypatch.setattr(programs, "SYSTEM", (str(tmp_path / "*/bin"),))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert (find_programs().major, find_programs().version) == (17, "17.2")
+    assert find_programs(16).major == 16
+    with pytest.raises(DataVersionMismatch):
+        find_programs(13)
+
+
+def choices_here() -> list[Identity]:
+    """The identities that this process can take on this machine; an ordinary user is only himself."""
+    postgres = find_programs().postgres
+    if os.geteuid() != 0:
+        return [find_identity(postgres)]
+    return [identity for identity in AS_ROOT[:2] if identities._runs(identity.command(postgres, "--version"))]
+
+
+def test_the_data_change_hands_when_the_identity_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choices = choices_here()
+    assert choices
+    tmp_path.chmod(0o700)  # nobody but the owner may pass here, as in /root
+    for number, identity in enumerate([*choices, choices[0]]):
+        monkeypatch.setattr("semq.store.embedded.server.find_identity", lambda _, chosen=identity: chosen)
+        with EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "16MB"}) as server:
+            write(server.url, number)
+            assert read(server.url) == list(range(number + 1))
+            assert server.data.stat().st_uid == identity.owner
+
+
+def test_root_without_another_identity_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(RootRefused):
+        find_identity("/bin/true", [Identity("none", ("/nonexistent",), NOBODY)])
+
+
+def test_no_server_is_seen_where_none_is(tmp_path: Path) -> None:
+    assert postmaster_of(tmp_path) is None
+    assert EmbeddedPostgres(tmp_path).running_url() is None
+    EmbeddedPostgres(tmp_path).stop()
+
+
+def test_every_error_advises() -> None:
+    for error in (NoPostgres(), DataDirBusy(pid=1), ServerFailed(log="x")):
+        assert isinstance(error, SemqError)
+        assert error.code in error.advice()
+        assert error.remedy in error.advice()

@@ -1,0 +1,126 @@
+"""What is over is forgotten, and nothing else: each table with rows on both sides of its edge."""
+
+from datetime import date, timedelta
+
+import psycopg
+import pytest
+
+from semq.store.postgres import housekeeping
+from semq.store.postgres.housekeeping import Keep, tidy
+from semq.store.postgres.ledger_partitions import partition_of
+from tests.store.postgres.test_writer import accepting, column, living
+
+TODAY = date(2026, 11, 21)
+
+
+def fill(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+async def test_tokens_are_forgotten_by_age(database: str) -> None:
+    fill(
+        database,
+        "INSERT INTO tb_0031_token (token, lk0, digest, at)"
+        " SELECT n, 'x', '', now() - n * interval '1 day' FROM generate_series(1, 20) n",
+    )
+    assert (await tidy(database, TODAY, Keep(token_days=7)))["tokens"] == 14
+    assert column(database, "SELECT token::int FROM tb_0031_token ORDER BY 1") == list(range(1, 7))
+
+
+async def test_many_go_in_small_bites(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "BITE", 3)
+    fill(
+        database,
+        "INSERT INTO tb_0031_token (token, lk0, digest, at)"
+        " SELECT n, 'x', '', now() - interval '8 days' FROM generate_series(1, 10) n",
+        "INSERT INTO tb_0031_order (dest, order_key, inc, sid) SELECT 'x', n, 1, n FROM generate_series(1, 10) n",
+    )
+    went = await tidy(database, TODAY)
+    assert (went["tokens"], went["order_keys"]) == (10, 10)
+
+
+async def test_the_window_of_idents_is_the_larger_of_number_and_age(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "SEEN_KEPT", 5)
+    fill(
+        database,
+        # The busy source has more than five within the days that are kept, the quiet one has few and old ones.
+        "INSERT INTO tb_0030_seen SELECT 'busy' || n, 'busy', now() - n * interval '1 day'"
+        " FROM generate_series(1, 20) n",
+        "INSERT INTO tb_0030_seen SELECT 'quiet' || n, 'quiet', now() - (n + 50) * interval '1 day'"
+        " FROM generate_series(1, 7) n",
+    )
+    assert (await tidy(database, TODAY, Keep(seen_days=7)))["seen"] == 14 + 2
+    assert column(database, "SELECT count(*) FROM tb_0030_seen WHERE store = 'busy'") == [6]
+    assert column(database, "SELECT ident FROM tb_0030_seen WHERE store = 'quiet' ORDER BY 1") == [
+        f"quiet{n}" for n in range(1, 6)
+    ]
+
+
+async def test_closed_streams_go_with_what_is_left_of_their_ledger(database: str) -> None:
+    old = "now() - interval '91 days'"
+    fill(
+        database,
+        "INSERT INTO tb_0030_stream (number, store, inc, floor, closed, moved_at) VALUES"
+        f" (1, 'a', 1, 0, 9, {old}), (2, 'a', 2, 0, NULL, {old}), (3, 'a', 3, 0, 9, now()), (4, 'a', 4, 0, 9, {old})",
+        "INSERT INTO tb_0030_ledger (stream, sid, status) SELECT n, 5, 410 FROM generate_series(1, 4) n",
+        "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, sid, target, save_fwd, ack2, status, received_at)"
+        " VALUES (1, 'x', 'a', 4, 1, 5, '1.b', 3, true, 410, now())",
+    )
+    went = await tidy(database, TODAY)
+    assert (went["streams_received"], went["entries_of_streams_gone"]) == (1, 1)
+    assert column(database, "SELECT number FROM tb_0030_stream ORDER BY 1") == [2, 3, 4]
+    assert column(database, "SELECT stream FROM tb_0030_ledger ORDER BY 1") == [2, 3, 4]
+
+
+async def test_streams_of_long_gone_incarnations_go_when_their_rows_have(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "INCARNATIONS_KEPT", 2)
+    fill(
+        database,
+        "INSERT INTO semq_incarnation (inc, boot) SELECT n * 10, n FROM generate_series(1, 4) n",
+        "INSERT INTO tb_0031_stream (dest, inc, next_sid) SELECT '1.b', n * 10, 7 FROM generate_series(1, 4) n",
+        "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at)"
+        " VALUES (1, 510, 'x', 20, 3, '1.b', 3, true, now())",
+    )
+    assert (await tidy(database, TODAY))["streams_sent"] == 1
+    assert column(database, "SELECT inc FROM tb_0031_stream ORDER BY 1") == [20, 30, 40]
+
+
+async def test_order_keys_of_settled_messages_go(database: str) -> None:
+    fill(
+        database,
+        "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'open', 1, 3), ('1.b', 'settled', 1, 4)",
+        "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at)"
+        " VALUES (1, 510, 'x', 1, 3, '1.b', 3, true, now())",
+    )
+    assert (await tidy(database, TODAY))["order_keys"] == 1
+    assert column(database, "SELECT order_key FROM tb_0031_order") == ["open"]
+
+
+async def test_an_order_key_that_moves_meanwhile_stays(database: str) -> None:
+    """The writer accepts the next message of the key between the two steps."""
+    fill(database, "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'k', 1, 4)")
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"bite": 9})).fetchall()
+        assert rows == [("1.b", "k", 1, 4)]
+        fill(database, "UPDATE tb_0031_order SET sid = 5")
+        went = await connection.execute(housekeeping.FORGET_KEYS, [list(values) for values in zip(*rows, strict=True)])
+        assert went.rowcount == 0
+
+
+async def test_old_days_of_the_ledger_go_and_new_ones_are_made(database: str) -> None:
+    async with living(database) as life:
+        await tidy(database, TODAY - timedelta(400))
+        await tidy(database, TODAY - timedelta(3), Keep(ledger_days=None))
+        assert await life.do(accepting(1)) == [None]  # a working store does not mind
+        assert (await tidy(database, TODAY, Keep(ledger_days=30)))["ledger_days"] == 5
+    names = column(
+        database, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'semq_ledger'::regclass"
+    )
+    assert partition_of(TODAY + timedelta(3)) in names
+    assert partition_of(TODAY - timedelta(400)) not in names

@@ -1,0 +1,78 @@
+"""Who may write: one process at a time, and who may step in at once."""
+
+import pytest
+
+from semq.store.postgres import writer
+from semq.store.postgres.errors import LeaseHeld, StoreFenced
+from semq.store.postgres.lease import VALID_S
+from semq.store.postgres.owner import NOWHERE
+from tests.store.postgres.test_writer import Life, accepting, column, living, run, stored, until
+
+
+async def test_another_process_waits_for_the_lease(database: str) -> None:
+    async with living(database):
+        with pytest.raises(LeaseHeld) as caught:
+            await Life(database, "two").store.start()
+        assert caught.value.facts["owner"] == "1.10008 host one -"
+        assert 0 < caught.value.facts["until_s"] <= VALID_S
+    async with living(database, "two"):  # the first stopped in good order: no waiting
+        assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host two -"]
+
+
+async def test_who_was_taken_over_writes_nothing(database: str) -> None:
+    async with living(database) as first:
+        await first.do(accepting(1))
+        run(database, "UPDATE store_lease SET until = clock_timestamp()")
+        async with living(database, "two") as second:
+            told = await first.do(accepting(2), accepting(3))
+            assert [type(error) for error in told] == [StoreFenced] * 2
+            await first.lost.wait()
+            assert [type(fault) for fault in first.faults] == [StoreFenced]
+            assert await second.do(accepting(4)) == [None]
+        assert stored(database) == [1, 4]
+
+
+async def test_who_is_idle_learns_of_it_at_the_next_renewal(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "RENEW_S", 0.05)
+    async with living(database) as first:
+        run(database, "UPDATE store_lease SET epoch = epoch + 1, owner = 'two'")
+        await first.lost.wait()
+        assert [type(fault) for fault in first.faults] == [StoreFenced]
+
+
+async def test_the_lease_is_renewed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "RENEW_S", 0.05)
+    async with living(database):
+        (before,) = column(database, "SELECT until FROM store_lease")
+        await until(database, f"SELECT until > '{before}' FROM store_lease")
+
+
+async def test_the_lease_is_renewed_under_load_too(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with living(database) as life:
+        (before,) = column(database, "SELECT until FROM store_lease")
+        monkeypatch.setattr(life.store._writer, "_renew_at", 0.0)
+        assert await life.do(accepting(1)) == [None]
+        assert column(database, f"SELECT until > '{before}' FROM store_lease") == [True]
+
+
+@pytest.mark.parametrize("second", [("one", NOWHERE), ("one", "here"), ("two", "here")])
+async def test_the_same_process_or_place_steps_in_at_once(database: str, second: tuple[str, str]) -> None:
+    async with living(database, "one", "here") as before, living(database, *second) as after:
+        told = await before.do(accepting(1))
+        assert [type(error) for error in told] == [StoreFenced]
+        assert await after.do(accepting(2)) == [None]
+
+
+@pytest.mark.parametrize("places", [(NOWHERE, NOWHERE), ("here", NOWHERE), (NOWHERE, "here"), ("here", "there")])
+async def test_what_does_not_hold_the_place_of_the_owner_proves_nothing(database: str, places: tuple[str, str]) -> None:
+    async with living(database, "one", places[0]) as first:
+        with pytest.raises(LeaseHeld):
+            await Life(database, "two", places[1]).store.start()
+        assert await first.do(accepting(1)) == [None]
+
+
+async def test_an_owner_as_older_versions_wrote_it_has_no_place(database: str) -> None:
+    async with living(database, "one", "here"):
+        run(database, "UPDATE store_lease SET owner = '1.10008.1.1'")
+        with pytest.raises(LeaseHeld):
+            await Life(database, "two", "here").store.start()

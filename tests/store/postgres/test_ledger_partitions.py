@@ -1,0 +1,95 @@
+"""The days of the ledger: made ahead, found late, dropped, while lines are written."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from semq.store.postgres import ledger_partitions
+from semq.store.postgres.ledger_partitions import OTHER, day_of, drop_before, make_ahead, partition_of, partitions
+from semq.store.rows import Event, LedgerLine, Side
+from tests.store.jobs import Job
+from tests.store.postgres.test_writer import Life, column, living
+
+DAY = date(2031, 3, 1)
+
+
+def test_names() -> None:
+    assert partition_of(DAY) == "semq_ledger_20310301"
+    assert day_of(partition_of(DAY)) == DAY
+
+
+def ms(day: date, *, plus: int = 0) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000) + plus
+
+
+async def write(life: Life, *at: int) -> None:
+    lines = [LedgerLine(when, Side.HUB, Event.STORED, f"at {when}") for when in at]
+    assert await life.do(Job(lambda unit: unit.ledger.extend(lines))) == [None]
+
+
+def where(url: str) -> dict[str, str]:
+    with psycopg.connect(url) as connection:
+        return dict(connection.execute("SELECT lk0, tableoid::regclass::text FROM semq_ledger").fetchall())
+
+
+async def test_a_line_lies_in_its_day_to_the_millisecond(database: str) -> None:
+    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        made = await make_ahead(connection, DAY, days=2)
+        assert made == [partition_of(DAY + timedelta(n)) for n in (-1, 0, 1, 2)]
+        edges = (ms(DAY, plus=-1), ms(DAY), ms(DAY + timedelta(1), plus=-1), ms(DAY + timedelta(1)))
+        await write(life, *edges)
+        days = (DAY - timedelta(1), DAY, DAY, DAY + timedelta(1))
+        assert where(database) == {f"at {at}": partition_of(day) for at, day in zip(edges, days, strict=True)}
+        assert await make_ahead(connection, DAY, days=2) == []
+
+
+async def test_a_line_without_a_day_is_kept_and_moved_when_the_day_is_made(database: str) -> None:
+    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        await write(life, ms(DAY), ms(DAY + timedelta(5)))
+        assert set(where(database).values()) == {OTHER}
+        await make_ahead(connection, DAY, days=0)
+        assert where(database) == {f"at {ms(DAY)}": partition_of(DAY), f"at {ms(DAY + timedelta(5))}": OTHER}
+        await write(life, ms(DAY, plus=1))
+        assert where(database)[f"at {ms(DAY, plus=1)}"] == partition_of(DAY)
+
+
+async def test_old_days_are_dropped_whole(database: str) -> None:
+    async with living(database), await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        await make_ahead(connection, DAY, days=0)
+        kept = await partitions(connection)
+        await make_ahead(connection, date(2001, 1, 1), days=1)
+        assert await drop_before(connection, date(2001, 1, 2)) == ["semq_ledger_20001231", "semq_ledger_20010101"]
+        assert await partitions(connection) == ["semq_ledger_20010102", *kept]
+
+
+async def test_old_lines_that_never_had_a_partition_go_too(database: str) -> None:
+    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        await write(life, ms(DAY), ms(DAY + timedelta(5)))
+        await drop_before(connection, DAY + timedelta(1))
+        assert list(where(database)) == [f"at {ms(DAY + timedelta(5))}"]
+
+
+async def test_making_a_day_never_makes_the_writer_wait(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long report reads the whole ledger meanwhile: the new day gives up, the writer goes on."""
+    monkeypatch.setattr(ledger_partitions, "LOCK_WAIT_MS", 50)
+    async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        with psycopg.connect(database) as report:
+            report.execute("SELECT count(*) FROM semq_ledger")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                await make_ahead(connection, DAY, days=0)
+            await write(life, ms(DAY))
+        assert await make_ahead(connection, DAY, days=0) != []
+        assert column(database, f"SELECT count(*) FROM {partition_of(DAY)}") == [1]
+
+
+async def test_lines_are_numbered_in_the_order_of_commits(database: str) -> None:
+    async with living(database) as life:
+        for at in range(5):
+            await write(life, ms(DAY, plus=9 - at), ms(DAY, plus=100))
+        numbers: list[Any] = column(database, "SELECT number FROM semq_ledger ORDER BY number")
+        assert numbers == list(range(numbers[0], numbers[0] + 10))
+        assert column(database, "SELECT lk0 FROM semq_ledger ORDER BY number")[::2] == [
+            f"at {ms(DAY, plus=9 - at)}" for at in range(5)
+        ]

@@ -1,0 +1,126 @@
+"""Bodies at rest: nothing of them is readable in the database, the node reads all of them, also in its next life."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from semq.seal.errors import VaultLocked
+from semq.seal.vault import Vault
+from semq.store.postgres.locked_bodies import DAMAGED, Locking
+from semq.store.postgres.store import PostgresStore
+from semq.store.rows import Outbound, Pending, Stored
+from semq.store.unit import Needs, Unit, Unsent, Waiting
+from semq.umx_t.address import Address
+from semq.umx_t.locator import LK0
+from semq.umx_t.status import Arrival, Direction, SaveFwd
+from tests.store.jobs import Job
+from tests.store.postgres.test_store import opened
+
+MASTER, SECRET = b"a master key of some length", b"PLANTED quince brandy"
+LK, B = LK0(1, "10008", 1, 1, 7, 1), Address(1, "56001")
+FOUND = Needs(bodies={1, 2}, queries={Unsent(str(B), 0, 10), Waiting("", str(LK.node), 0, 0, 10)})
+
+
+def vault(salt: int = 0, master: bytes = MASTER) -> Vault:
+    return Vault(master, bytes([salt] * 32), bytes)
+
+
+async def do(store: PostgresStore, job: Job) -> None:
+    store.post(job)
+    async with asyncio.timeout(60):
+        await job.over.wait()
+    assert job.told == [None]
+
+
+def stage(unit: Unit) -> None:
+    """A document that waits, one that was refused, one that was received, one that was replaced by a marker."""
+    for number in (1, 2):
+        row = Outbound(number, Direction.OWN, LK._replace(object_id=number), B, SaveFwd.MUST, True, sid=number)
+        unit.insert_outbound(row, Stored(b"envelope", SECRET))
+    for number, status in ((3, Arrival.RECV), (4, Arrival.REJ)):
+        lk0 = LK._replace(object_id=number)
+        unit.insert_pending(Pending(number, lk0, number, B, SaveFwd.MUST, True, status), Stored(b"envelope", SECRET))
+
+
+def replace(unit: Unit) -> None:
+    unit.replace_body(2, Stored(b"envelope", SECRET + b" again"))
+
+
+async def bodies(store: PostgresStore) -> dict[int, bytes]:
+    seen: dict[int, bytes] = {}
+
+    def look(unit: Unit) -> None:
+        seen.update({key: body.payload for key, body in (unit.bodies | unit.pending_bodies).items()})
+
+    await do(store, Job(look, FOUND))
+    return seen
+
+
+def stored(database: str) -> bytes:
+    with psycopg.connect(database) as connection:
+        tables = ("tb_0031_body", "tb_0030_body")
+        found = [connection.execute(f"SELECT payload FROM {table}".encode()).fetchall() for table in tables]
+    assert [len(rows) for rows in found] == [2, 2]
+    return b"".join(row[0] for rows in found for row in rows)
+
+
+async def test_bodies_are_unreadable_in_the_database_and_readable_for_the_node(database: str) -> None:
+    async with opened(database, vault=vault(1)) as store:
+        await do(store, Job(stage))
+        await do(store, Job(replace, Needs(outbound={2}, bodies={2})))
+        assert await bodies(store) == {1: SECRET, 2: SECRET + b" again", 3: SECRET, 4: SECRET}
+    assert SECRET not in stored(database)
+    async with opened(database, vault=vault(2)) as store:
+        assert await bodies(store) == {1: SECRET, 2: SECRET + b" again", 3: SECRET, 4: SECRET}
+
+
+async def test_what_was_written_before_is_read_as_it_is(database: str) -> None:
+    async with opened(database) as store:
+        await do(store, Job(stage))
+    assert SECRET in stored(database)
+    async with opened(database, vault=vault()) as store:
+        assert set((await bodies(store)).values()) == {SECRET}
+
+
+@pytest.mark.parametrize("now", [None, vault(0, b"another master key of it")])
+async def test_a_node_without_the_master_key_does_not_start(database: str, now: Vault | None) -> None:
+    async with opened(database, vault=vault()):
+        pass
+    with pytest.raises(VaultLocked):
+        async with opened(database, vault=now):
+            pass
+    async with opened(database, vault=vault(3)):
+        pass
+
+
+def test_a_body_in_another_row_does_not_open() -> None:
+    locking = Locking(vault())
+    rows: dict[str, Any] = {"tb_0031_body": [(1, b"envelope", SECRET), (2, b"envelope", b"")]}
+    locking.lock([], rows)
+    locked = rows["tb_0031_body"][0][2]
+    assert rows["tb_0031_body"][1][2] == b""
+    assert locking.unlock("tb_0031_body", 1, locked) == SECRET
+    for table, key in (("tb_0031_body", 2), ("tb_0030_body", 1)):
+        with pytest.raises(VaultLocked):
+            locking.unlock(table, key, locked)
+    assert Locking(None).lock([], rows) == []
+    assert Locking(None).unlock("tb_0031_body", 1, SECRET) == SECRET
+
+
+async def test_a_damaged_body_harms_only_who_asks_for_it(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    faults: list[Exception] = []
+    async with opened(database, vault=vault(), lost=faults.append) as store:
+        await do(store, Job(stage))
+        with psycopg.connect(database) as connection:
+            connection.execute(
+                "UPDATE tb_0031_body SET payload = set_byte(payload, length(payload) - 1,"
+                " get_byte(payload, length(payload) - 1) # 1) WHERE object_id = 1"
+            )
+        seen: dict[int, Stored] = {}
+        await do(store, Job(lambda unit: seen.update(unit.bodies), needs=Needs(bodies={1, 2})))
+        assert seen[1] == DAMAGED
+        assert seen[2] != DAMAGED
+    assert faults == []
+    assert "table='tb_0031_body' key=1" in caplog.text

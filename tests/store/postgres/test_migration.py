@@ -1,0 +1,162 @@
+"""The migrations make exactly the tables that the program works with, once, and refuse to work on others."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from semq.store.broker.statements import BROKER
+from semq.store.postgres import migration
+from semq.store.postgres.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
+from semq.store.postgres.pipeline import OPTIONS
+from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
+from semq.store.tables import EXTERNAL, STORAGE, metadata
+
+
+def test_upgrading_an_empty_database(empty_database: str) -> None:
+    assert migration.current(empty_database) is None
+    with pytest.raises(SchemaTooOld) as caught:
+        migration.check(empty_database)
+    assert caught.value.facts == {"found": "none", "needed": migration.head()}
+    assert migration.upgrade(empty_database) == migration.head()
+    assert migration.current(empty_database) == migration.head()
+    migration.check(empty_database)
+    assert migration.upgrade(empty_database) == migration.head()
+
+
+def test_a_newer_schema_is_refused(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute(f"UPDATE {migration.VERSION_TABLE} SET version_num = '9999'".encode())
+    with pytest.raises(SchemaTooNew):
+        migration.check(database)
+    with pytest.raises(SchemaTooNew):
+        migration.upgrade(database)
+
+
+def test_upgrades_wait_for_one_another(empty_database: str) -> None:
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(migration.upgrade, [empty_database] * 3)) == [migration.head()] * 3
+    migration.check(empty_database)
+
+
+def test_nothing_takes_the_place_of_what_was_recorded_before_proofs_were_kept(empty_database: str) -> None:
+    insert = b"INSERT INTO tb_0030_ledger (stream, sid, status) VALUES (1, %d, 410)"
+    with migration.engine_of(empty_database).begin() as old:
+        command.upgrade(migration._config(old), "0008")
+    with psycopg.connect(empty_database) as connection:
+        connection.execute(insert % 1)
+    migration.upgrade(empty_database)
+    with psycopg.connect(empty_database) as connection:
+        connection.execute(insert % 2)
+        found = connection.execute("SELECT sid, proved FROM tb_0030_ledger ORDER BY sid").fetchall()
+    assert found == [(1, True), (2, False)]
+
+
+def test_a_database_that_is_away(postgres: Any) -> None:
+    with pytest.raises(StoreUnavailable):
+        migration.check(postgres.url_of("no_such_database"))
+
+
+# ------------------------------------------------------------------------------------ models and migrations agree
+
+
+@pytest.fixture
+def made(database: str, empty_database: str) -> Any:
+    """A connection to what the migrations make, and one to what the models describe."""
+    with migration.engine_of(database).connect() as migrated, migration.engine_of(empty_database).connect() as modelled:
+        metadata.create_all(modelled)
+        yield migrated, modelled
+
+
+def _is_model(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
+    # The days of the ledger are no models.
+    return not (type_ == "table" and (name or "").startswith("semq_ledger_"))
+
+
+def test_alembic_finds_no_difference(made: tuple[Connection, Connection]) -> None:
+    options = {
+        "version_table": migration.VERSION_TABLE,
+        "compare_type": True,
+        "compare_server_default": True,
+        "include_object": _is_model,
+    }
+    context = MigrationContext.configure(made[0], opts=options)
+    assert compare_metadata(context, metadata) == []
+
+
+# What alembic does not compare: checks, indexes with their conditions, partitioning.
+CATALOG = {
+    "constraints": """
+        SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace AND contype <> 'n'""",
+    "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    "partitioning": "SELECT partrelid::regclass::text, partstrat FROM pg_partitioned_table",
+}
+
+
+@pytest.mark.parametrize("kind", CATALOG)
+def test_the_catalogs_agree(made: tuple[Connection, Connection], kind: str) -> None:
+    def rows(connection: Connection) -> list[str]:
+        own = ("semq_ledger_", migration.VERSION_TABLE)
+        found = [tuple(row) for row in connection.execute(text(CATALOG[kind]))]
+        return sorted(map(repr, (row for row in found if not row[0].startswith(own))))
+
+    assert rows(made[0]) == rows(made[1]) != []
+
+
+def test_tables_are_stored_as_the_models_say(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        stored = connection.execute(
+            "SELECT relname, reloptions FROM pg_class WHERE relkind = 'r' AND reloptions IS NOT NULL"
+        ).fetchall()
+        assert {name: dict(option.split("=") for option in options) for name, options in stored} == STORAGE
+        external = connection.execute(
+            "SELECT attrelid::regclass::text, attname FROM pg_attribute"
+            " WHERE attstorage = 'e' AND attrelid IN (SELECT oid FROM pg_class WHERE relkind = 'r'"
+            " AND relnamespace = 'public'::regnamespace)"
+        ).fetchall()
+        assert sorted(external) == sorted(EXTERNAL)
+
+
+def test_no_index_is_on_anything_that_changes(database: str) -> None:
+    """Else changes of status would not be heap-only updates."""
+    changing = {"ss_status", "att", "outcome", "held", "parked", "custodian", "p_ack_status", "s_ack_status"}
+    changing |= {"app_status", "deliveries", "next_sid", "floor", "until", "delivery_count"}
+    with psycopg.connect(database) as connection:
+        for name, definition in connection.execute("SELECT indexname, indexdef FROM pg_indexes").fetchall():
+            assert not changing & set(definition.replace("(", " ").replace(")", " ").replace(",", " ").split()), name
+
+
+def test_every_statement_has_a_name_of_its_own() -> None:
+    assert len(STATEMENTS) == len(LOAD) + len(QUERY) + len(WRITE) + len(BROKER)
+
+
+def test_no_plan_reads_a_whole_table(database: str) -> None:
+    """Also when Postgres believes the tables to be empty, as after a quiet night. One-row tables are allowed."""
+    with psycopg.connect(database, options=OPTIONS, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+        version = connection.info.server_version
+        question = "EXPLAIN (GENERIC_PLAN, FORMAT JSON) " if version >= 160000 else "EXPLAIN (FORMAT JSON) "
+        for name in STATEMENTS.keys() - {"begin", "commit", "rollback"}:
+            ((plan,),) = connection.execute((question + STATEMENTS[name]).encode()).fetchall()
+            for node, above in _nodes(plan[0]["Plan"], None):
+                if node.get("Relation Name") not in ("store_lease", "semq_meta"):
+                    _check(name, node, above)
+
+
+def _check(name: str, node: dict[str, Any], above: dict[str, Any] | None) -> None:
+    assert node["Node Type"] != "Seq Scan", (name, node)
+    if node["Node Type"] in ("Index Scan", "Index Only Scan", "Bitmap Index Scan"):
+        limited = above is not None and above["Node Type"] == "Limit"
+        assert "Index Cond" in node or limited, (name, node)
+
+
+def _nodes(node: dict[str, Any], above: dict[str, Any] | None) -> Any:
+    yield node, above
+    for below in node.get("Plans", ()):
+        yield from _nodes(below, node)

@@ -1,0 +1,53 @@
+"""The place of an owner: what the kernel proves of a process that is gone, and what nothing proves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from semq.store.postgres import owner
+from semq.store.postgres.owner import NOWHERE, Owner, PlaceLock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from semq.store.postgres.owner import PlaceLock
+lock = PlaceLock(Path(sys.argv[1]))
+print(lock.take(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_an_owner_as_text_is_four_words() -> None:
+    assert str(Owner("1.10008", "host", "f00")) == "1.10008 host f00 -"
+
+
+def test_one_process_after_the_other_has_the_same_place(tmp_path: Path) -> None:
+    """A process that was killed lets go at once, and its number is never looked at."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        place = process.stdout.readline().strip()
+        lock = PlaceLock(tmp_path)
+        assert place != NOWHERE
+        assert lock.take() == NOWHERE
+        process.kill()
+    assert lock.take() == place == lock.take()
+    assert PlaceLock(tmp_path).take() == NOWHERE
+    lock.release()
+    copy = PlaceLock(tmp_path / "copy")
+    assert copy.take() not in (place, NOWHERE)
+    copy.release()
+
+
+def test_nothing_is_proved_without_a_lock_or_the_name_of_this_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    assert PlaceLock(tmp_path / "file" / "below").take() == NOWHERE
+    monkeypatch.setattr(owner, "BOOT_ID", tmp_path / "none")
+    lock = PlaceLock(tmp_path)
+    assert lock.take() == NOWHERE
+    lock.release()

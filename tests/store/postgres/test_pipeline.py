@@ -1,0 +1,195 @@
+"""The connection itself: order of answers, errors in the middle of a batch, COPY, large data, and the end."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table
+
+from semq.store.postgres.binary import Packer, int8
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.pipeline import OPTIONS, Refusal, Wire
+
+STATEMENTS = {
+    "begin": "BEGIN",
+    "commit": "COMMIT",
+    "rollback": "ROLLBACK",
+    "double": "SELECT $1::bigint * 2",
+    "many": "SELECT n FROM generate_series(1, $1::bigint) n",
+    "divide": "SELECT 1 / $1::bigint",
+    "echo": "SELECT $1::bytea",
+    "insert": "INSERT INTO t (a, b) VALUES ($1, $2)",
+    "sum": "SELECT coalesce(sum(a), 0)::bigint FROM t",
+    "nap": "SELECT pg_sleep($1::bigint)",
+    "say": "SELECT pg_notify('channel', '')",
+}
+
+
+@asynccontextmanager
+async def wired(url: str) -> AsyncIterator[tuple[Wire, list[StoreUnavailable], list[str]]]:
+    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, options=OPTIONS)
+    await connection.execute("CREATE TEMP TABLE t (a bigint PRIMARY KEY, b bytea)")
+    await connection.execute("LISTEN channel")
+    lost: list[StoreUnavailable] = []
+    heard: list[str] = []
+    wire = Wire(connection, lost.append, heard.append)
+    await wire.prepare(STATEMENTS)
+    try:
+        yield wire, lost, heard
+    finally:
+        wire.drop(StoreUnavailable())
+
+
+async def test_answers_come_in_order(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, lost, _):
+        first = wire.send([("double", [int8(n)]) for n in range(100)])
+        second = wire.send([("many", [int8(3)]), ("many", [int8(0)])])
+        assert [wire.rows(result) for result in await first] == [[(2 * n,)] for n in range(100)]
+        assert [wire.rows(result) for result in await second] == [[(1,), (2,), (3,)], []]
+        assert lost == []
+
+
+async def test_an_error_voids_the_rest_of_its_batch_only(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, lost, _):
+        bad = wire.send([("double", [int8(1)]), ("divide", [int8(0)]), ("insert", [int8(1), b""])])
+        good = wire.send([("sum", ())])
+        with pytest.raises(Refusal) as caught:
+            await bad
+        assert (caught.value.sqlstate, caught.value.text) == ("22012", "division by zero")
+        assert wire.rows((await good)[0]) == [(0,)]
+        assert lost == []
+
+
+async def test_what_nobody_waits_for_still_happens_in_order(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, _, _):
+        wire.send_forgetting([("insert", [int8(5), b""])])
+        wire.send_forgetting([("divide", [int8(0)])])
+        assert wire.rows((await wire.send([("sum", ())]))[0]) == [(5,)]
+
+
+async def test_large_values_go_both_ways_at_once(empty_database: str) -> None:
+    """More than the sockets hold: whoever writes must also read, or both wait for ever."""
+    async with wired(empty_database) as (wire, _, _):
+        data = bytes(range(256)) * 4096 * 8
+        results = await wire.send([("echo", [data])] * 6)
+        assert all(wire.rows(result) == [(data,)] for result in results)
+
+
+def data_of(wire: Wire, numbers: Iterable[int], size: int = 0) -> bytearray:
+    table = Table("t", MetaData(), Column("a", BigInteger), Column("b", LargeBinary))
+    return Packer(wire._connection, [table]).copy_data("t", [(n, bytes(size)) for n in numbers])
+
+
+async def test_copies_and_a_commit_in_one_go(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, _, _):
+        await wire.send([("begin", ())])
+        copy_in = "COPY t FROM STDIN (FORMAT binary)"
+        pieces = [data_of(wire, range(1000), 5000), data_of(wire, range(1000, 2000), 5000)]
+        results = await wire.copy(f"{copy_in}; {copy_in}; COMMIT", pieces)
+        assert [result.command_status for result in results] == [b"COPY 1000", b"COPY 1000", b"COMMIT"]
+        assert wire.rows((await wire.send([("sum", ())]))[0]) == [(1999 * 1000,)]
+
+
+async def test_a_copy_that_is_refused_leaves_the_connection_usable(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, lost, _):
+        await wire.send([("begin", ()), ("insert", [int8(1), b""])])
+        with pytest.raises(Refusal) as caught:
+            await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, [1])])
+        assert (caught.value.sqlstate, caught.value.constraint) == ("23505", "t_pkey")
+        wire.send_forgetting([("rollback", ())])
+        assert wire.rows((await wire.send([("sum", ())]))[0]) == [(0,)]
+        assert lost == []
+
+
+async def test_a_copy_that_is_refused_long_before_its_end(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, lost, _):
+        await wire.send([("insert", [int8(1), b""])])
+        await wire.send([("begin", ())])
+        with pytest.raises(Refusal) as caught:
+            await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, range(1, 2000), 20_000)])
+        assert caught.value.sqlstate == "23505"
+        wire.send_forgetting([("rollback", ())])
+        assert wire.rows((await wire.send([("sum", ())]))[0]) == [(1,)]
+        assert lost == []
+
+
+async def test_a_statement_that_does_not_fit_is_found_at_the_start(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, _, _):
+        with pytest.raises(Refusal) as caught:
+            await wire.prepare({"bad": "SELECT no_such_column FROM t"})
+        assert caught.value.sqlstate == "42703"
+
+
+async def test_a_lost_connection_is_told_once(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, lost, _):
+        waiting = [wire.send([("nap", [int8(60)])]), wire.send([("sum", ())])]
+        with psycopg.connect(empty_database, autocommit=True) as other:
+            other.execute(sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(wire.pid)))
+        for future in waiting:
+            with pytest.raises((StoreUnavailable, Refusal)):
+                await future
+        with pytest.raises(StoreUnavailable):
+            await wire.send([("sum", ())])
+        wire.send_forgetting([("sum", ())])
+        assert len(lost) == 1
+        assert wire.closed
+
+
+@pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
+async def test_a_connection_that_is_found_broken_by_sending(empty_database: str, how: str) -> None:
+    """The server is gone, and we write before we have read so."""
+    async with wired(empty_database) as (wire, lost, _):
+        with socket.socket(fileno=os.dup(wire._fd)) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+        if how == "forgetting":
+            wire.send_forgetting([("sum", ())])
+        else:
+            answer = wire.send([("sum", ())]) if how == "send" else wire.copy("COPY t FROM STDIN", [b""])
+            with pytest.raises(StoreUnavailable):
+                await answer
+        with pytest.raises(StoreUnavailable):
+            await wire.send([("sum", ())])
+        assert len(lost) == 1
+
+
+async def test_dropping_fails_what_is_under_way(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, lost, _):
+        future = wire.send([("nap", [int8(60)])])
+        fault = StoreUnavailable("on purpose")
+        wire.drop(fault)
+        with pytest.raises(StoreUnavailable, match="on purpose"):
+            await future
+        assert lost == []  # it was our own doing
+
+
+async def test_who_stops_waiting_harms_nobody(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, _, _):
+        wire.send([("sum", ())]).cancel()
+        bad = wire.send([("divide", [int8(0)])])
+        bad.cancel()
+        assert wire.rows((await wire.send([("sum", ())]))[0]) == [(0,)]
+
+
+async def test_notices_are_heard(empty_database: str) -> None:
+    async with wired(empty_database) as (wire, _, heard):
+        await wire.send([("say", ())])
+        while not heard:
+            await asyncio.sleep(0)
+            await wire.send([("sum", ())])
+        assert heard == ["channel"]
+
+
+async def test_an_answer_that_fits_nothing_gives_the_connection_up(empty_database: str) -> None:
+    """Nobody may wait for ever because an answer was not understood."""
+    async with wired(empty_database) as (wire, lost, _):
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        with pytest.raises(StoreUnavailable):
+            await wire.copy("COPY t FROM STDIN", [])  # a COPY without data for it
+        assert len(lost) == len(told) == 1
+        assert wire.closed

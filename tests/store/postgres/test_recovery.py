@@ -1,0 +1,137 @@
+"""What a new life finds: floors and gaps exactly as they were, whatever the last one left behind."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semq.store.postgres.owner import Owner
+from semq.store.postgres.recovery import recover
+from semq.store.rows import OutStreamKey
+from semq.store.unit import Recovered, StreamState, first_id
+from tests.store.postgres.test_writer import column
+
+FRESH = UUID(int=7)
+OWNER = Owner("1.10008", "host", "one")
+
+
+async def opened(url: str, inc: int, new_uuid: UUID = FRESH) -> Recovered:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        _, recovered = await recover(connection, OWNER, inc, new_uuid)
+        return recovered
+
+
+async def test_each_opening_is_counted_and_gets_an_incarnation(database: str) -> None:
+    first = await opened(database, 11)
+    second = await opened(database, 22, UUID(int=8))
+    assert (first.boot, first.inc, first.first_id) == (1, 11, first_id(1))
+    assert (second.boot, second.inc, second.first_id) == (2, 22, first_id(2))
+    assert first.store_uuid == second.store_uuid == str(FRESH)
+    assert second.first_id - first.first_id == 1 << 40
+    assert column(database, "SELECT inc FROM semq_incarnation ORDER BY boot") == [11, 22]
+
+
+async def test_an_incarnation_is_never_used_twice(database: str) -> None:
+    await opened(database, 11)
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await opened(database, 11)
+    assert column(database, "SELECT boot FROM semq_meta") == [1]  # one transaction: nothing of it remains
+
+
+async def test_an_empty_store(database: str) -> None:
+    found = await opened(database, 1)
+    assert found == Recovered(str(FRESH), 1, 1, first_id(1))
+
+
+streams = st.dictionaries(
+    st.tuples(st.sampled_from(["1.a", "1.b", "1.ä"]), st.integers(1, 2)),
+    st.tuples(st.sets(st.integers(0, 12)), st.sets(st.integers(0, 12)), st.integers(0, 3)),
+    max_size=4,
+)
+
+
+@settings(max_examples=40)
+@given(streams=streams)
+def test_floors_and_gaps(database_for_all: str, streams: dict[tuple[str, int], tuple[set[int], set[int], int]]) -> None:
+    """Any pattern of unsettled rows, rows with an outcome, and rows that were cleaned."""
+    rows, expected, settled = [], [], 0
+    with psycopg.connect(database_for_all) as connection:
+        connection.execute("DELETE FROM tb_0031")
+        connection.execute("DELETE FROM tb_0031_stream")
+        for (dest, inc), (open_, ended, beyond) in streams.items():
+            next_sid = max(open_ | ended, default=-1) + 1 + beyond
+            connection.execute("INSERT INTO tb_0031_stream VALUES (%s, %s, %s)", (dest, inc, next_sid))
+            rows += [(dest, inc, sid, None if sid in open_ else 120) for sid in open_ | ended]
+            settled += len(ended - open_)
+            if open_:
+                floor = min(open_)
+                state = StreamState(OutStreamKey(dest, inc), next_sid, floor, set(range(floor, next_sid)) - open_)
+                expected.append(state)
+        for number, (dest, inc, sid, outcome) in enumerate(rows):
+            connection.execute(
+                "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, outcome, accepted_at)"
+                " VALUES (%s, 510, 'x', %s, %s, %s, 3, true, %s, now())",
+                (number, inc, sid, dest, outcome),
+            )
+        # Rows that are held for others, and rows of class 1 and 2, have no floor here.
+        connection.execute(
+            "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at)"
+            " VALUES (900, 520, 'y', 1, 5, '1.a', 3, true, now()), (901, 510, 'z', 1, -1, '1.a', 1, true, now())"
+        )
+        (inc,) = connection.execute("SELECT coalesce(max(inc), 0) + 1 FROM semq_incarnation").fetchone() or (0,)
+    found = asyncio.run(opened(database_for_all, inc))
+    assert sorted(found.streams, key=repr) == sorted(expected, key=repr)
+    assert len(found.settled) == settled
+    assert found.unsettled == sum(found.backlog.values()) == len(rows) - settled + 2
+
+
+@pytest.fixture(scope="module")
+def database_for_all(postgres: Any, migrated_template: str) -> str:
+    """One database for all examples."""
+    with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE recovering TEMPLATE {migrated_template}".encode())
+    return str(postgres.url_of("recovering"))
+
+
+async def test_what_was_received_is_sorted_by_what_is_still_owed(database: str) -> None:
+    rows = [
+        # bref, lk1, p_ack, s_ack, app, class: is it done?
+        (1, "'1.1.1'", 220, 220, 320, 3),  # done
+        (2, "NULL", 210, 220, 320, 3),  # done: nothing is owed to a platform
+        (3, "'1.1.1'", 220, 210, 320, 2),  # done: nothing is owed to the sender of class 2
+        (4, "NULL", 210, 220, 330, 3),  # done: parked
+        (5, "'1.1.1'", 210, 220, 320, 3),  # the platform has not noted it
+        (6, "NULL", 210, 210, 320, 3),  # the sender has not
+        (7, "NULL", 210, 220, 310, 3),  # the application has not got it
+    ]
+    with psycopg.connect(database, autocommit=True) as connection:
+        for bref, lk1, p_ack, s_ack, app, save_fwd in rows:
+            connection.execute(
+                "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, save_fwd, ack2, status, lk1,"
+                " p_ack_status, s_ack_status, app_status, received_at)"
+                f" VALUES ({bref}, 'x', 's', 1, 1, '1.b', {save_fwd}, true, 410, {lk1}, {p_ack}, {s_ack}, {app},"
+                " now())".encode()
+            )
+    found = await opened(database, 1)
+    assert found.finished == [1, 2, 3, 4]
+    assert found.pending == 3
+
+
+async def test_refusals_that_an_older_node_wrote_are_carried_at_each_start(database: str) -> None:
+    """It wrote a second row beside the new schema, before the first start and between two of them."""
+    for life, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
+        with psycopg.connect(database, autocommit=True) as connection:
+            for ident in (first, second, f"{second} REJ", f"1.gone {life} REJ"):
+                connection.execute("INSERT INTO tb_0030_seen (ident, store) VALUES (%s, '1.a')", (ident,))
+            connection.execute(
+                "INSERT INTO tb_0030_seen VALUES (%s, '1.a', now(), 420, 'SEMQ-5001', 'why')", (f"1.new {life}",)
+            )
+        await opened(database, life)
+    assert column(database, "SELECT ident || ' ' || status || ' ' || coalesce(reason_text, '-') FROM tb_0030_seen"
+                  " ORDER BY ident COLLATE \"C\"") == [
+        "1.a 1 410 -", "1.a 2 420 -", "1.a 3 410 -", "1.a 4 420 -", "1.new 1 420 why", "1.new 2 420 why",
+    ]  # fmt: skip

@@ -1,0 +1,146 @@
+"""A role for an application can do what it was given, and nothing else; tried as that role."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import conninfo, errors, sql
+
+from semq.store.postgres import roles
+from semq.store.postgres.errors import RoleRefused, StoreUnavailable
+
+ROLE = f"erp_{os.getpid()}"
+SEND = "SELECT semq_send('56001', 'x')"
+RECEIVE = "SELECT * FROM semq_receive()"
+READ = "SELECT app_key FROM tb_0031"
+
+
+@pytest.fixture
+def role(database: str) -> Iterator[str]:
+    yield ROLE
+    with psycopg.connect(database, autocommit=True) as connection:
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone() is not None:
+            connection.execute(sql.SQL("DROP OWNED BY {0} CASCADE").format(sql.Identifier(ROLE)))
+            connection.execute(sql.SQL("DROP ROLE {0}").format(sql.Identifier(ROLE)))
+
+
+def as_role(database: str) -> "psycopg.Connection[Any]":
+    """A session of the application, logged in as itself."""
+    return psycopg.connect(conninfo.make_conninfo(database, user=ROLE, password="secret"), autocommit=True)
+
+
+@pytest.mark.parametrize(
+    ("right", "allowed", "refused"),
+    [("send", SEND, (RECEIVE, READ)), ("receive", RECEIVE, (SEND, READ)), ("read", READ, (SEND, RECEIVE))],
+)
+def test_each_right_by_itself(database: str, role: str, right: str, allowed: str, refused: tuple[str, ...]) -> None:
+    assert roles.grant(database, role, [right], "secret")
+    with as_role(database) as connection:
+        connection.execute(allowed)
+        for statement in refused:
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(statement.encode())
+    assert roles.rights_of(database, role) == [right]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM tb_0031_submit",
+        "SELECT payload FROM tb_0031_body",
+        "SELECT * FROM tb_0030_body",
+        "SELECT * FROM semq_inbox",
+        "INSERT INTO tb_0030_done (bref) VALUES (1)",
+        "DELETE FROM tb_0031",
+        "UPDATE tb_0031 SET outcome = 110",
+        "SELECT * FROM semq_session_key",
+        "SELECT * FROM semq_unpack('\\x00')",
+        "CREATE TABLE public.t (a int)",
+        "CREATE ROLE other",
+        "ALTER FUNCTION semq_send OWNER TO CURRENT_USER",
+        "SELECT pg_read_file('/etc/passwd')",
+        "COPY (SELECT 1) TO PROGRAM 'true'",
+    ],
+)
+def test_what_an_application_with_all_rights_must_not(database: str, role: str, statement: str) -> None:
+    roles.grant(database, role, list(roles.RIGHTS), "secret")
+    with as_role(database) as connection, pytest.raises(errors.InsufficientPrivilege):
+        connection.execute(statement.encode())
+
+
+def test_tables_of_its_own_are_its_own_and_are_never_taken_for_ours(database: str, role: str) -> None:
+    """Functions run as the owner: a trigger on a table of the caller's must not run with them."""
+    roles.grant(database, role, ["send", "receive"], "secret")
+    with as_role(database) as connection:
+        connection.execute("CREATE TABLE orders (number text)")
+        for table in ("tb_0031_submit", "tb_0030_done", "tb_0030"):
+            connection.execute(f"CREATE TEMPORARY TABLE {table} (number bigint, target text)".encode())
+            connection.execute(f"CREATE TABLE {table} (number bigint, target text)".encode())
+        connection.execute("CREATE FUNCTION pg_notify(text, text) RETURNS void LANGUAGE sql AS $$ SELECT 1/0 $$")
+        connection.execute(SEND)
+        connection.execute(RECEIVE)
+        assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (1,)
+
+
+def test_rights_are_given_and_taken_one_by_one(database: str, role: str) -> None:
+    assert roles.grant(database, role, ["send", "read"], "secret")
+    assert not roles.grant(database, role, ["receive"], "other")
+    assert roles.rights_of(database, role) == ["send", "receive", "read"]
+    roles.revoke(database, role, ["read"])
+    with as_role(database) as connection:
+        connection.execute("SELECT * FROM semq_status(1)")  # sending still needs it
+    roles.revoke(database, role, list(roles.RIGHTS))
+    assert roles.rights_of(database, role) == []
+    with as_role(database) as connection:
+        for statement in (SEND, RECEIVE, READ, "SELECT * FROM semq_status(1)"):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(statement.encode())
+
+
+def test_names_that_are_refused(database: str, role: str) -> None:
+    owner = conninfo.conninfo_to_dict(database)["user"]
+    for name in (str(owner), "pg_monitor", "Erp", "a b", 'x"; DROP', "", "x" * 64):
+        with pytest.raises(RoleRefused):
+            roles.grant(database, name, ["send"], "secret")
+    with pytest.raises(RoleRefused):
+        roles.revoke(database, role, ["send"])
+
+
+def test_a_database_without_our_tables_and_one_that_is_away(empty_database: str, role: str) -> None:
+    with pytest.raises(RoleRefused):
+        roles.grant(empty_database, role, ["send"], "secret")
+    with pytest.raises(StoreUnavailable):
+        roles.grant("postgresql://nobody@127.0.0.1:1/none?connect_timeout=2", role, ["send"], "secret")
+
+
+def test_rights_from_before_the_new_form_of_a_function_are_kept(empty_database: str, role: str) -> None:
+    from alembic import command
+
+    from semq.store.postgres import migration
+
+    with migration.engine_of(empty_database).connect() as connection, connection.begin():
+        command.upgrade(migration._config(connection), "0006")
+        connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN PASSWORD 'secret'")
+        connection.exec_driver_sql(f"GRANT EXECUTE ON FUNCTION semq_send TO {role}")
+    migration.upgrade(empty_database)
+    with as_role(empty_database) as as_before:
+        as_before.execute(SEND)
+    with psycopg.connect(empty_database) as as_owner:
+        as_owner.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
+
+
+def test_the_url_of_a_role(tmp_path: Path) -> None:
+    roles.keep_password(tmp_path, "erp", "s/e@c")
+    assert (tmp_path / "roles" / "erp").stat().st_mode & 0o777 == 0o600
+    own = "postgresql://semq:p@/semq?host=%2Frun%2Fsemq&port=5999"
+    assert roles.url_for(own, "erp", tmp_path, embedded=True) == "postgresql://erp:s%2Fe%40c@127.0.0.1:5999/semq"
+    other = "postgresql://owner:p@db.example:5432/semq?sslmode=require"
+    assert roles.url_for(other, "crm", tmp_path, embedded=False) == (
+        "postgresql://crm@db.example:5432/semq?sslmode=require"
+    )
+    assert roles.url_for(own, "crm", tmp_path, embedded=False) == "postgresql://crm@:5999/semq?host=%2Frun%2Fsemq"

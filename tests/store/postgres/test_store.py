@@ -1,0 +1,153 @@
+"""The store on Postgres keeps the contract of ``unit``: what a unit stages comes back as the store in memory has it."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, exc, text
+
+from semq.clock import SystemClock
+from semq.store.memory import MemoryStore
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.owner import Owner
+from semq.store.postgres.store import PostgresStore
+from semq.store.unit import Recovered, Unit
+from tests.store.jobs import GIVE, IDS, Deed, Job, job_of, look
+
+TABLES = (
+    "tb_0031 tb_0031_body tb_0031_stream tb_0031_order tb_0031_token tb_0031_submit tb_0030 tb_0030_body tb_0030_stream"
+    " tb_0030_ledger tb_0030_seen tb_0030_done semq_ledger broker_message"
+).split()
+
+
+@asynccontextmanager
+async def opened(url: str, **facts: Any) -> AsyncIterator[PostgresStore]:
+    facts = {"owner": Owner("1.10008", "host", "test"), "clock": SystemClock(), "lost": lambda fault: None, **facts}
+    store = PostgresStore(url, **facts)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.stop()
+
+
+async def do(store: PostgresStore, *jobs: Job) -> None:
+    for job in jobs:
+        store.post(job)
+    for job in jobs:
+        await job.over.wait()
+
+
+rows, variants = st.integers(IDS.start, IDS.stop - 1), st.integers(0, 279)
+units_of_deeds = st.lists(
+    st.lists(st.tuples(st.integers(0, GIVE - 1), rows, variants), min_size=1, max_size=12)
+    | st.tuples(st.just(GIVE), rows, variants).map(lambda deed: [deed]),
+    min_size=1,
+    max_size=8,
+)
+
+
+def comparable(unit: Unit) -> dict[str, Any]:
+    """What a unit has loaded, without the order in which it came."""
+    names = "outbound relayed tokens out_streams last_pos in_streams recorded seen pending bodies pending_bodies"
+    seen = {name: getattr(unit, name) for name in names.split()}
+    for query, rows in unit.found.items():
+        by_key = sorted(rows, key=lambda row: str(getattr(row, "object_id", None) or getattr(row, "key", "")))
+        ordered = type(query).__name__ in ("StreamsTo", "Expired")
+        seen[repr(query)] = by_key if ordered else rows
+    return seen
+
+
+async def both_stores(postgres: PostgresStore, units: list[list[Deed]]) -> None:
+    memory = MemoryStore()
+    for deeds_of_unit in units:
+        here, there = [job_of(deed) for deed in deeds_of_unit], [job_of(deed) for deed in deeds_of_unit]
+        for job in here:
+            memory.post(job)
+        memory.run_all()
+        await do(postgres, *there)
+        assert [list(map(repr, job.told)) for job in there] == [list(map(repr, job.told)) for job in here]
+        (mine, expected), (yours, found) = look(), look()
+        memory.post(mine)
+        memory.run_all()
+        await do(postgres, yours)
+        assert comparable(found[-1]) == comparable(expected[-1])
+    lines = await postgres.read(
+        lambda c: c.exec_driver_sql("SELECT lk0, event, att FROM semq_ledger ORDER BY number").all()
+    )
+    assert [tuple(line) for line in lines] == [(e.lk0, int(e.event), e.att) for e in memory.tables.ledger]
+    compare_recovered(memory.recover(1), await postgres.start())
+
+
+def _left_behind(r: Recovered) -> tuple[Any, ...]:
+    return r.backlog, r.tracks, r.unsettled, r.settled, r.finished, r.pending
+
+
+def compare_recovered(expected: Recovered, found: Recovered) -> None:
+    streams = [stream for stream in expected.streams if stream.floor < stream.next_sid]
+    life = (found.store_uuid, found.boot, found.inc, found.first_id)
+    assert found == Recovered(*life, found.streams, *_left_behind(expected))
+    assert sorted(found.streams, key=str) == sorted(streams, key=str)
+
+
+@settings(max_examples=25)
+@given(units=units_of_deeds)
+def test_both_stores_agree(database_for_all: str, units: list[list[Deed]]) -> None:
+    async def run() -> None:
+        clear(database_for_all)
+        async with opened(database_for_all) as store:
+            await both_stores(store, units)
+
+    asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def database_for_all(postgres: Any, migrated_template: str) -> str:
+    """One database for all examples, emptied before each."""
+    with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE agreement TEMPLATE {migrated_template}")
+    return str(postgres.url_of("agreement"))
+
+
+def clear(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {table}")  # TRUNCATE makes new files for each partition: slower
+
+
+async def test_nobody_waits_for_a_query_any_more_and_its_connection_is_closed_all_the_same(database: str) -> None:
+    readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'semq-reader' AND datname = %s"
+    async with opened(database) as store:
+        begun = threading.Event()
+
+        def query(connection: Connection) -> None:
+            connection.execute(text("SELECT 1"))
+            begun.set()
+            connection.execute(text("SELECT pg_sleep(0.5)"))
+
+        asking = asyncio.create_task(store.read(query))
+        await asyncio.to_thread(begun.wait)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    with psycopg.connect(database, autocommit=True) as connection:
+        while connection.execute(readers, [connection.info.dbname]).fetchone() != (0,):
+            connection.execute("SELECT pg_sleep(0.02)")  # a server process ends a little after its connection
+
+
+@pytest.mark.parametrize(
+    "fault", [psycopg.InterfaceError("closed"), exc.InterfaceError("", None, OSError()), exc.TimeoutError("no place")]
+)
+async def test_a_connection_that_is_not_to_be_had_is_a_store_that_is_away(database: str, fault: Exception) -> None:
+    def query(connection: Connection) -> None:
+        raise fault
+
+    async with opened(database) as store:
+        with pytest.raises(StoreUnavailable):
+            await store.read(query)

@@ -1,0 +1,524 @@
+"""Group commit: who fails with whom, what a lost connection and an unanswered COMMIT do, who may write at all."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from semq.clock import SystemClock
+from semq.errors import BadInput, SemqError
+from semq.store.postgres import writer
+from semq.store.postgres.errors import (
+    DecisionFailed,
+    RowRefused,
+    StaleRow,
+    StoreUnavailable,
+)
+from semq.store.postgres.owner import NOWHERE, Owner
+from semq.store.postgres.store import PostgresStore
+from semq.store.postgres.writer import KEYS_MAX
+from semq.store.rows import Outbound, OutStreamKey, Stored
+from semq.store.unit import Needs, Unit
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.status import Outcome, SendStatus
+from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
+
+
+class Life:
+    """A store and what it was told."""
+
+    def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
+        self.url = url
+        self.faults: list[SemqError] = []
+        self.heard: list[str] = []
+        self.lost = asyncio.Event()
+        self.rang = asyncio.Event()
+        who = Owner("1.10008", "host", owner, place)
+        self.store = PostgresStore(url, owner=who, clock=SystemClock(), lost=self._lose, notified=self._hear)
+
+    def _lose(self, fault: SemqError) -> None:
+        self.faults.append(fault)
+        self.lost.set()
+
+    def _hear(self, channel: str) -> None:
+        self.heard.append(channel)
+        self.rang.set()
+
+    async def do(self, *jobs: Job) -> list[Exception | None]:
+        for job in jobs:
+            self.store.post(job)
+        for job in jobs:
+            await job.over.wait()
+        assert all(len(job.told) == 1 for job in jobs)  # told once, whatever happens
+        return [job.told[0] for job in jobs]
+
+    @property
+    def pid(self) -> int:
+        wire = self.store._wire
+        assert wire is not None
+        return wire.pid
+
+
+@asynccontextmanager
+async def living(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[Life]:
+    life = Life(url, owner, place)
+    await life.store.start()
+    try:
+        yield life
+    finally:
+        await life.store.stop()
+
+
+def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
+    """Accept one document; ``then`` runs within the decision, while the transaction is open."""
+
+    def decide(unit: Unit) -> None:
+        accept(unit, number, 1)
+        then()
+
+    return Job(decide, ALL_NEEDS)
+
+
+def raising(error: Exception) -> Job:
+    def decide(unit: Unit) -> None:
+        accept(unit, 999, 1)  # must not be seen by anybody
+        raise error
+
+    return Job(decide, ALL_NEEDS)
+
+
+def stored(url: str) -> list[int]:
+    return column(url, "SELECT object_id FROM tb_0031 ORDER BY object_id")
+
+
+def column(url: str, statement: str) -> list[Any]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return [row[0] for row in connection.execute(statement.encode()).fetchall()]
+
+
+def run(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+# ------------------------------------------------------------------------------------------------ refused alone
+
+
+async def test_what_refuses_fails_alone(database: str) -> None:
+    async with living(database) as life:
+        error = BadInput("no")
+        assert await life.do(accepting(1), raising(error), accepting(2), raising(error), accepting(3)) == [
+            None, error, None, error, None,
+        ]  # fmt: skip
+        assert stored(database) == [1, 2, 3]
+        assert column(database, "SELECT count(*) FROM semq_ledger") == [3]
+        assert column(database, "SELECT next_sid FROM tb_0031_stream") == [3]
+
+
+async def test_a_defect_in_a_decision_fails_alone_and_is_logged(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with living(database) as life:
+        told = await life.do(accepting(1), raising(ZeroDivisionError("oops")), accepting(2))
+        assert told[0] is told[2] is None
+        assert isinstance(told[1], DecisionFailed)
+        assert "ZeroDivisionError" in caplog.text
+        assert stored(database) == [1, 2]
+
+
+async def test_refusals_cost_the_others_little(database: str) -> None:
+    async with living(database) as life:
+        jobs = [raising(BadInput()) if n % 2 else accepting(n) for n in range(60)]
+        await life.do(*jobs)
+        assert max(job.decided for job in jobs) <= 2
+        assert stored(database) == list(range(0, 60, 2))
+
+
+async def test_the_first_refuses(database: str) -> None:
+    async with living(database) as life:
+        error = BadInput()
+        assert await life.do(raising(error), accepting(1)) == [error, None]
+        assert await life.do(raising(error)) == [error]
+        assert await life.do(accepting(2)) == [None]
+        assert stored(database) == [1, 2]
+
+
+async def test_a_row_that_postgres_refuses_fails_alone(database: str) -> None:
+    def bad(unit: Unit) -> None:
+        row = own(7, 1)
+        row.sid, row.app_key = 99, AppKey("nul\0", "", "", "")
+        unit.insert_outbound(row, body_of(7))
+
+    async with living(database) as life:
+        told = await life.do(accepting(1), Job(bad, ALL_NEEDS), accepting(2))
+        assert told[0] is told[2] is None
+        assert isinstance(told[1], RowRefused)
+        assert told[1].facts["sqlstate"].startswith("22")
+        assert life.faults == []
+        assert stored(database) == [1, 2]
+
+
+@pytest.mark.parametrize("key", ["\ud800", 7])
+async def test_what_is_no_value_at_all_fails_alone(database: str, key: Any) -> None:
+    def bad(unit: Unit) -> None:
+        row = own(7, 1)
+        row.sid, row.app_key = 99, AppKey(key, "", "", "")
+        unit.insert_outbound(row, body_of(7))
+
+    async with living(database) as life:
+        unaskable = Needs(tokens={"\ud800"})
+        told = await life.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=unaskable), accepting(2))
+        assert [type(error) for error in told] == [type(None), RowRefused, RowRefused, type(None)]
+        assert life.faults == []
+        assert stored(database) == [1, 2]
+
+
+async def test_large_bodies_go_piece_by_piece(database: str) -> None:
+    def large(unit: Unit) -> None:
+        accept(unit, 1, 1)
+        unit.new_bodies[1] = Stored(b"e", bytes(5_000_000))
+
+    async with living(database) as life:
+        assert await life.do(Job(large, ALL_NEEDS)) == [None]
+        assert life.store.counters.copied == 3
+        assert column(database, "SELECT octet_length(payload) FROM tb_0031_body") == [5_000_000]
+
+
+async def test_a_rule_of_the_schema_guards_the_outcome(database: str) -> None:
+    def bad(unit: Unit) -> None:
+        row = unit.outbound[1]
+        row.outcome = Outcome.DELIVERED  # but ss_status is not SS_ACK2
+        unit.change_outbound(row, row.ss_status)
+
+    async with living(database) as life:
+        await life.do(accepting(1))
+        (told,) = await life.do(Job(bad, Needs(outbound={1})))
+        assert isinstance(told, RowRefused)
+        assert told.facts["constraint"] == "delivered_is_ss_ack2"
+
+
+# ---------------------------------------------------------------------------------------------------- stale rows
+
+
+def sending(number: int, meddle: Callable[[int], None]) -> Job:
+    """Mark a row as sent; ``meddle`` is told how often that was decided before."""
+    times = iter(range(10))
+
+    def decide(unit: Unit) -> None:
+        row = unit.outbound[number]
+        before, row.ss_status = row.ss_status, SendStatus.SS_SENT
+        unit.change_outbound(row, before)
+        meddle(next(times))
+
+    return Job(decide, Needs(outbound={number}))
+
+
+async def test_a_stale_row_is_looked_at_again(database: str) -> None:
+    def meddle(times: int) -> None:
+        if times == 0:
+            run(database, "UPDATE tb_0031 SET ss_status = 30 WHERE object_id = 1")
+
+    async with living(database) as life:
+        await life.do(accepting(1), accepting(2))
+        job = sending(1, meddle)
+        assert await life.do(job, sending(2, lambda times: None)) == [None, None]
+        assert job.decided == 2
+        assert column(database, "SELECT ss_status FROM tb_0031 ORDER BY 1") == [20, 20]
+
+
+async def test_a_row_that_is_always_stale_fails_alone(database: str) -> None:
+    status = iter((30, 40, 30, 40, 30, 40))
+
+    def meddle(times: int) -> None:
+        run(database, f"UPDATE tb_0031 SET ss_status = {next(status)} WHERE object_id = 1")
+
+    async with living(database) as life:
+        await life.do(accepting(1), accepting(2))
+        told = await life.do(sending(1, meddle), sending(2, lambda times: None))
+        assert isinstance(told[0], StaleRow)
+        assert told[1] is None
+
+
+async def test_an_outcome_is_final_also_for_postgres(database: str) -> None:
+    def change(outcome: Outcome) -> Callable[[Unit], None]:
+        def decide(unit: Unit) -> None:
+            row = unit.outbound[1]
+            row.outcome = outcome
+            unit.change_outbound(row, row.ss_status)
+
+        return decide
+
+    async with living(database) as life:
+        await life.do(accepting(1))
+        assert await life.do(Job(change(Outcome.REJECTED), Needs(outbound={1}))) == [None]
+        (told,) = await life.do(Job(change(Outcome.UNKNOWN), Needs(outbound={1})))
+        assert isinstance(told, StaleRow)
+
+
+async def test_a_row_that_is_gone_cannot_be_deleted(database: str) -> None:
+    def decide(unit: Unit) -> None:
+        unit.delete_outbound(own(5))
+
+    async with living(database) as life:
+        (told,) = await life.do(Job(decide))
+        assert isinstance(told, StaleRow)
+
+
+async def test_positions_never_go_back(database: str) -> None:
+    def decide(unit: Unit) -> None:
+        (stream,) = unit.out_streams.values()
+        stream.next_sid -= 1
+        unit.changed_out_streams.add(stream.key)
+
+    async with living(database) as life:
+        await life.do(accepting(1))
+        (told,) = await life.do(Job(decide, Needs(out_streams={OutStreamKey("1.56001", INC)})))
+        assert isinstance(told, StaleRow)
+
+
+# ------------------------------------------------------------------------------------------------ lost connections
+
+
+async def test_a_backend_killed_before_the_commit(database: str) -> None:
+    async with living(database) as life:
+        await life.do(accepting(1))
+        jobs = [accepting(2), accepting(3, lambda: run(database, f"SELECT pg_terminate_backend({life.pid})"))]
+        told = await life.do(*jobs)
+        assert [type(error) for error in told] == [StoreUnavailable] * 2
+        await life.lost.wait()
+        assert [type(fault) for fault in life.faults] == [StoreUnavailable]
+        assert [type(error) for error in await life.do(accepting(4))] == [StoreUnavailable]
+        recovered = await life.store.restart()
+        assert recovered.boot == 2
+        assert (recovered.unsettled, recovered.backlog) == (1, {"1.56001": 1})
+        assert await life.do(accepting(5)) == [None]
+        assert stored(database) == [1, 5]
+        assert len(life.faults) == 1
+
+
+async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: str) -> None:
+    """A standby that never answers keeps the COMMIT waiting after it is durable; then the backend dies."""
+    async with living(database) as life:
+        configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        try:
+            job, before = await stuck_commit(life)
+            queued = accepting(100)
+            life.store.post(queued)
+            configure(postgres, f"SELECT pg_terminate_backend({life.pid})")
+            await life.lost.wait()
+        finally:
+            configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
+        assert [type(error) for error in (*job.told, *queued.told)] == [StoreUnavailable] * 2
+        recovered = await life.store.restart()
+        assert len(stored(database)) == before + 1  # it was committed, though nobody was told
+        (stream,) = recovered.streams
+        assert (stream.floor, stream.next_sid, stream.settled_above) == (0, before + 1, set())
+        assert recovered.inc != INC
+
+
+async def test_a_new_life_waits_for_the_commit_of_the_last(postgres: Any, database: str) -> None:
+    """Else it could read the tables of a moment ago, and give a position out twice."""
+    async with living(database) as life:
+        configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        try:
+            _, before = await stuck_commit(life)
+            second = Life(database)
+            opening = asyncio.create_task(second.store.start())
+            await until(database, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+            assert not opening.done()
+        finally:
+            configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
+        recovered = await opening
+        assert recovered.unsettled == before + 1
+        await second.store.stop()
+
+
+async def test_an_idle_connection_that_breaks_is_noticed(database: str) -> None:
+    async with living(database) as life:
+        run(database, f"SELECT pg_terminate_backend({life.pid})")
+        await life.lost.wait()
+        assert [type(fault) for fault in life.faults] == [StoreUnavailable]
+
+
+async def test_a_database_that_is_away_is_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = database.split("/")[3].split("?")[0]
+    async with living(database) as life:
+        configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
+        configure_database(database, sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(life.pid)))
+        await life.lost.wait()
+        with pytest.raises(StoreUnavailable):
+            await life.store.start()
+        with pytest.raises(StoreUnavailable):
+            await life.store.read(lambda c: c.exec_driver_sql("SELECT 1").all())
+        restarting = asyncio.create_task(life.store.restart())
+        configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(sql.Identifier(name)))
+        assert (await restarting).boot == 2
+
+
+# -------------------------------------------------------------------------------------------------- units and order
+
+
+async def test_work_that_waits_shares_one_unit(database: str) -> None:
+    async with living(database) as life:
+        assert await life.do(*map(accepting, range(1, 15))) == [None] * 14
+        assert (life.store.counters.units, life.store.counters.largest) == (1, 14)
+        assert life.store.counters.copied > 0  # so many rows go in by COPY
+        assert column(database, "SELECT sid FROM tb_0031 ORDER BY object_id") == list(range(14))
+        assert column(database, "SELECT count(*) FROM tb_0031_body") == [14]
+
+
+async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) -> None:
+    """However many pieces of work wait: what one unit loads and looks at has a bound, and a large piece goes alone."""
+
+    def naming(count: int) -> Job:
+        return Job(lambda unit: None, Needs(pending=set(range(count))))
+
+    async with living(database) as life:
+        await life.do(*(naming(KEYS_MAX // 4) for _ in range(12)), naming(KEYS_MAX * 2))
+        assert (life.store.counters.units, life.store.counters.largest) == (4, 4)
+
+
+async def test_others_have_turns_while_much_is_decided_and_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "TURN_S", 0)
+    seen: list[int] = []
+    decided: list[int] = []
+    ended = False
+
+    def noting(number: int, unit: Unit) -> None:
+        decided.append(number)
+
+    async def other() -> None:
+        while not ended:
+            seen.append(len(decided))
+            await asyncio.sleep(0)
+
+    async with living(database) as life:
+        task = asyncio.create_task(other())
+        await life.do(*(Job(partial(noting, n), Needs()) for n in range(50)))
+        ended = True
+        await task
+    assert {10, 20, 30, 40} <= set(seen)
+
+
+@pytest.mark.parametrize(("name", "limit", "units"), [("ROWS_MAX", 4, 3), ("BYTES_MAX", 1, 10), ("WORKS_MAX", 5, 2)])
+async def test_units_are_bounded(
+    database: str, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, units: int
+) -> None:
+    monkeypatch.setattr(writer, name, limit)
+    async with living(database) as life:
+        assert await life.do(*map(accepting, range(1, 11))) == [None] * 10
+        assert life.store.counters.units == units
+        assert column(database, "SELECT object_id FROM tb_0031 ORDER BY sid") == list(range(1, 11))
+
+
+async def test_work_posted_while_a_unit_commits_comes_next(database: str) -> None:
+    async with living(database) as life:
+        second = accepting(2)
+        assert await life.do(accepting(1, lambda: life.store.post(second))) == [None]
+        await second.over.wait()
+        assert life.store.counters.units == 2
+        assert stored(database) == [1, 2]
+
+
+async def test_reading_alone_writes_nothing(database: str) -> None:
+    async with living(database) as life:
+        await life.do(accepting(1))
+        (before,) = column(database, "SELECT pg_current_xact_id()::text::bigint")
+        seen: list[Unit] = []
+        assert await life.do(Job(seen.append, ALL_NEEDS)) == [None]
+        assert await life.do(Job(seen.append)) == [None]  # nothing to load either
+        assert isinstance(seen[0].outbound[1], Outbound)
+        assert life.store.counters.read_only == 1
+        (after,) = column(database, "SELECT pg_current_xact_id()::text::bigint")
+        assert after == before + 1  # only the question itself
+
+
+async def test_a_listener_that_fails_harms_nobody(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    class Bad(Job):
+        def committed(self) -> None:
+            raise ZeroDivisionError
+
+        def failed(self, error: Exception) -> None:
+            raise ZeroDivisionError
+
+    caplog.set_level(logging.ERROR)
+    async with living(database) as life:
+        life.store.post(Bad(accepting(1).decide_, ALL_NEEDS))
+        life.store.post(Bad(raising(BadInput()).decide_, ALL_NEEDS))
+        assert await life.do(accepting(2)) == [None]
+        assert stored(database) == [1, 2]
+        assert len(caplog.records) == 2
+
+
+async def test_stopping_finishes_what_was_posted(database: str) -> None:
+    life = Life(database)
+    await life.store.start()
+    jobs = [accepting(1), accepting(2)]
+    for job in jobs:
+        life.store.post(job)
+    await life.store.stop()
+    assert [job.told for job in jobs] == [[None], [None]]
+    assert [type(error) for error in await life.do(accepting(3))] == [StoreUnavailable]
+    assert stored(database) == [1, 2]
+    assert life.faults == []
+
+
+async def test_before_the_start_there_is_no_store(database: str) -> None:
+    life = Life(database)
+    assert [type(error) for error in await life.do(accepting(1))] == [StoreUnavailable]
+    assert life.store.waiting == 0
+    await life.store.stop()
+
+
+async def test_applications_wake_the_node(database: str) -> None:
+    async with living(database) as life:
+        run(database, "SELECT semq_send('56001', 'x')")
+        await life.rang.wait()
+        assert life.heard == ["semq_submit"]
+
+
+# ---------------------------------------------------------------------------------------------------------- helpers
+
+
+def configure(postgres: Any, statement: str) -> None:
+    with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
+        connection.execute("SET synchronous_commit = local")
+        connection.execute(statement.encode())
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def configure_database(database: str, statement: sql.Composed) -> None:
+    with psycopg.connect(database, dbname="postgres", autocommit=True) as connection:
+        connection.execute(statement)
+
+
+async def stuck_commit(life: Life) -> tuple[Job, int]:
+    """Accept documents until a COMMIT waits for a standby: that one, and how many were committed before.
+
+    Postgres takes a new setting in its own time, so the first few may pass.
+    """
+    question = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {life.pid}"
+    for number in range(1, 100):
+        job = accepting(number)
+        life.store.post(job)
+        while not job.over.is_set():
+            if column(life.url, question) == [True]:
+                return job, number - 1
+            await asyncio.sleep(0)
+    raise AssertionError("no COMMIT ever waited")
+
+
+async def until(database: str, question: str) -> None:
+    """Ask until the answer is yes; each question is a round trip, so that this is no busy loop."""
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        while True:
+            row = await (await connection.execute(question.encode())).fetchone()
+            if row is not None and row[0]:
+                return
+            await connection.execute("SELECT pg_sleep(0.01)")

@@ -1,0 +1,102 @@
+"""Work that nobody waits for shares the commit of other work, and is done all the same."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from semq.errors import BadInput
+from semq.store.postgres import writer
+from semq.store.postgres.store import PostgresStore
+from tests.store.postgres.test_writer import accepting, living, raising
+
+
+def commits(store: PostgresStore) -> int:
+    return store.counters.units - store.counters.read_only
+
+
+async def test_work_that_nobody_waits_for_shares_the_next_commit(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    async with living(database) as life:
+        await life.do(accepting(1))
+        before, order = commits(life.store), list[int]()
+        patient = [accepting(number, partial(order.append, number)) for number in range(2, 6)]
+        for job in patient:
+            life.store.post(job, later=True)
+        await asyncio.sleep(0)
+        assert not any(job.decided for job in patient)
+        await life.do(accepting(6, partial(order.append, 6)))
+        assert order == [2, 3, 4, 5, 6]
+        assert all(job.told == [None] for job in patient)
+        assert commits(life.store) == before + 1
+
+
+async def test_work_that_nobody_waits_for_is_done_all_the_same(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LATER_S", 0.01)
+    async with living(database) as life:
+        for number in (1, 2):  # once, and again after a rest
+            job = accepting(number)
+            life.store.post(job, later=True)
+            async with asyncio.timeout(60):
+                await job.over.wait()
+            assert job.told == [None]
+
+
+async def test_as_much_as_a_unit_takes_waits_no_longer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    monkeypatch.setattr(writer, "WORKS_MAX", 3)
+    async with living(database) as life:
+        jobs = [accepting(number) for number in (1, 2, 3)]
+        for job in jobs:
+            life.store.post(job, later=True)
+        async with asyncio.timeout(60):
+            for job in jobs:
+                await job.over.wait()
+
+
+async def test_the_end_of_a_store_does_what_waits(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    job = accepting(1)
+    async with living(database) as life:
+        life.store.post(job, later=True)
+    assert job.told == [None]
+
+
+async def test_the_lease_is_renewed_while_work_waits(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    monkeypatch.setattr(writer, "RENEW_S", 0.05)
+    async with living(database) as life:
+        await life.do(accepting(1))
+        job = accepting(2)
+        life.store.post(job, later=True)
+        async with asyncio.timeout(60):
+            await job.over.wait()
+        assert job.told == [None]
+
+
+async def test_what_goes_back_to_the_queue_leaves_no_timer_behind(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A timer that fires on an empty queue would keep the next patient work from getting one of its own."""
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    async with living(database) as life:
+        at_work, patient = life.store._writer, accepting(4)
+        assert at_work is not None
+        first = accepting(1, lambda: life.store.post(patient, later=True))
+        error = BadInput("no")
+        assert await life.do(first, raising(error), accepting(3)) == [None, error, None]
+        await patient.over.wait()  # it shares the unit of what went back
+        assert (at_work._later, at_work._is_due) == (None, False)
+
+
+async def test_a_timer_on_an_empty_queue_keeps_no_work_waiting(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    async with living(database) as life:
+        at_work = life.store._writer
+        assert at_work is not None
+        at_work._due()
+        assert not at_work._is_due
+        life.store.post(accepting(1), later=True)
+        assert at_work._later is not None

@@ -1,0 +1,121 @@
+"""Names of messages: found by every name, told apart between origins, at a cost that does not grow with the tables."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, text
+
+from semq.store.postgres.migration import engine_of
+from semq.store.rows import Event, Side
+from semq.store.views import names
+from semq.store.views.names import find_in_ledger, find_messages
+from semq.umx_t.short_name import short_name
+from semq.umx_t.status import Arrival, Direction
+
+NUMBER = (1 << 40) + 7
+OTHERS = 20_000  # rows of other messages
+READ_MAX = 200  # rows that Postgres may touch for one name
+
+
+def lk0(origin: int, number: int = NUMBER) -> str:
+    return f"1.{10000 + origin}.1.1.{origin + 1:x}.{number}"
+
+
+@pytest.fixture
+def tables(database: str) -> Iterator[Connection]:
+    """Ledger and queues of a node that has seen many messages, and number 7 of five origins."""
+    line = (
+        "INSERT INTO semq_ledger SELECT n, now(), :side, :event, :front || n, '1.2', 1, '', '', '', '', 'k' || n, '',"
+        " 0, '' FROM generate_series(:first, :last) n"
+    )
+    with engine_of(database).connect() as connection, connection.begin():
+        many = {"first": NUMBER + 1, "last": NUMBER + OTHERS, "front": lk0(0, 0)[:-1]}
+        connection.execute(text(line), {**many, "side": Side.HUB, "event": Event.STORED})
+        connection.execute(text(line), {**many, "side": Side.HUB, "event": Event.SENT})
+        one = {"first": NUMBER, "last": NUMBER}
+        events = [(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)]
+        events += [(Side.HUB, known) for known in (Event.STORED, Event.FORWARDED, Event.REFUSED)]
+        for origin, (side, known) in enumerate(events):
+            front = {"front": lk0(origin, 0)[:-1]}
+            connection.execute(text(line), {**one, **front, "side": side, "event": known})
+        connection.execute(
+            text(
+                "INSERT INTO tb_0030"
+                " (bref, lk0, store, inc, src_object_id, sid, target, save_fwd, ack2, status, received_at)"
+                " SELECT n, :front || n, '1.10000.1.1', 1, n, n, '1.2', 3, true, :received, now()"
+                " FROM generate_series(:first, :last) n"
+            ),
+            {**many, "first": NUMBER, "received": int(Arrival.RECV)},
+        )
+        connection.execute(
+            text(
+                "INSERT INTO tb_0031 (object_id, direction, lk0, inc, dest, save_fwd, ack2, accepted_at)"
+                " SELECT n + 1000000, :relayed, :front || n, 1, '1.2', 3, true, now()"
+                " FROM generate_series(:first, :last) n"
+            ),
+            {**many, "front": lk0(2, 0)[:-1], "first": NUMBER, "relayed": int(Direction.RELAYED)},
+        )
+        connection.execute(text("ANALYZE"))
+        yield connection
+
+
+def touched(connection: Connection, look: Any) -> float:
+    """How many rows Postgres reads for what a function asks."""
+    asked: list[tuple[str, Any]] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        asked.append((statement, parameters))
+
+    event.listen(connection, "before_cursor_execute", note)
+    look()
+    event.remove(connection, "before_cursor_execute", note)
+    rows = 0.0
+    for statement, parameters in asked:
+        cursor = connection.connection.cursor()
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+        [(plan,)] = cursor.fetchall()
+        rows += sum(read(plan[0]["Plan"]))
+    return rows
+
+
+def read(plan: dict[str, Any]) -> Iterator[float]:
+    """The rows that each scan of a plan has looked at."""
+    if "Scan" in plan["Node Type"]:
+        seen = (
+            plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
+        )
+        yield seen * plan["Actual Loops"]
+    for below in plan.get("Plans", ()):
+        yield from read(below)
+
+
+def test_each_origin_s_message_is_found_by_its_short_name(tables: Connection) -> None:
+    for origin in range(5):
+        name = short_name(lk0(origin))
+        assert find_in_ledger(tables, name) == find_in_ledger(tables, name.lower()) == [lk0(origin)]
+    assert find_in_ledger(tables, short_name(lk0(5))) == []
+    assert find_in_ledger(tables, short_name(lk0(0))[:-1] + "_") == []
+
+
+def test_rows_are_found_by_every_name(tables: Connection) -> None:
+    for name in (short_name(lk0(0)), lk0(0)):
+        [row] = find_messages(tables, name)
+        assert (row["side"], row["lk0"], row["name"]) == ("inbound", lk0(0), short_name(lk0(0)))
+    for name in (short_name(lk0(2)), lk0(2), str(NUMBER + 1000000)):
+        [row] = find_messages(tables, name)
+        assert (row["side"], row["lk0"]) == ("outbound", lk0(2))  # at a hub, whose own number differs
+
+
+def test_a_row_is_found_though_the_ledger_has_forgotten_it(tables: Connection) -> None:
+    tables.execute(text("DELETE FROM semq_ledger"))
+    [row] = find_messages(tables, short_name(lk0(0)))
+    assert row["lk0"] == lk0(0)
+
+
+def test_the_cost_does_not_grow_with_the_tables(tables: Connection) -> None:
+    for name in (short_name(lk0(2)), short_name(lk0(1))):
+        assert touched(tables, lambda name=name: find_in_ledger(tables, name)) <= READ_MAX
+    for known in (lk0(0), lk0(2)):
+        conditions = [names._is_message(known)]
+        assert touched(tables, lambda conditions=conditions: names._rows(tables, conditions, 20)) <= READ_MAX
