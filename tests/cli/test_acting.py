@@ -1,9 +1,12 @@
 """Acts of a person: they are done, noted in the ledger with their reason, and refused where it is too late."""
 
 import re
+from time import monotonic
 
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq
+
+PATIENCE_S = 60.0
 
 
 def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) -> None:
@@ -17,7 +20,14 @@ def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) ->
 
 def test_what_has_been_sent_cannot_be_held(network: Network) -> None:
     lk0 = semq("msg", "send", "--to", ABSENT, "--node", network.sender.url, "--json", stdin=b"x").data["lk0"]
+    until_held_at_the_hub(network, lk0)
     semq("msg", "hold", lk0, "--node", network.sender.url).fails(1, "SEMQ-1208")
+
+
+def until_held_at_the_hub(network: Network, lk0: str) -> None:
+    deadline = monotonic() + PATIENCE_S
+    while lk0 not in semq("held", "list", "--target", ABSENT, "--node", network.hub.url, "--json").out:
+        assert monotonic() < deadline
 
 
 def test_a_message_can_be_sent_again(network: Network) -> None:
