@@ -14,4 +14,7 @@ class RefusedByHub(BadInput):
     """The hub refused."""
 
     code = "SEMQ-2402"
-    remedy = "The facts and the hub's log name the reason; a token serves once, for one node, for a limited time."
+    remedy = (
+        "Look at the reason, here and in the hub's log. A token serves once, for one node, for a limited time: ask the "
+        "hub's operator for another one (`semq hub nodes token`)."
+    )

@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 
 from platform_node.errors import DefinitionsRefused
+from semq.config.nearest import did_you_mean
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
 
@@ -101,15 +102,18 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
     known = {*read.nodes, *(configured or ()), ANY}
     for node in read.nodes:
         if not NODE_ID.fullmatch(node):
-            raise DefinitionsRefused("This is no name of a node.", node=node[:80])
+            raise DefinitionsRefused(
+                f"{node[:80]!r} is no name of a node: letters, digits, '-' and '_' only, 64 at most."
+            )
     for number, one in enumerate(read.agreements, 1):
         if not one.from_ or not one.to or not one.types:
-            raise DefinitionsRefused("An agreement needs from, to and types that are not empty.", number=number)
+            raise DefinitionsRefused(f"Agreement {number} needs from, to and types that are not empty.")
         strangers = [name for name in (*one.from_, *one.to) if configured is not None and name not in known]
         if strangers:
             raise DefinitionsRefused(
-                "An agreement names an institution that is none.", number=number, node=strangers[0]
-            )
+                f"Agreement {number} names {strangers[0][:80]!r}, which is no institution of this hub"
+                f"{did_you_mean(strangers[0], known - {ANY}) or '.'}"
+            ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{strangers[0][:64]}"].')
     return read
 
 

@@ -38,7 +38,10 @@ class DefinitionsRefused(BadInput):
 
 
 class DefinitionsChanged(BadInput):
-    """Somebody else has changed the definitions meanwhile."""
+    """Other definitions are in force than those that were expected; nothing was imported."""
 
     code = "SEMQ-1261"
-    remedy = "Look at `semq definitions diff` again, then import with the version that it names."
+    remedy = (
+        "`semq definitions diff FILE` compares with those in force and names their version N; if the file still says "
+        "what you want, `semq definitions import FILE --expect N`."
+    )

@@ -6,6 +6,7 @@ talk goes to stderr.
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from spark_reconcile.settings import Settings, load
 from spark_reconcile.storage import Place
 
 Arguments = argparse.Namespace
+CONFIG = "SEMQ_CONFIG"  # as in every other command
 WORDS = "Compare what sender, hub and receiver recorded of each message of a business date."
 STATUSES = (
     "exit status: 0 published and good, or done; 3 a threshold is exceeded, or the volume cannot be believed; 4 a "
@@ -45,7 +47,8 @@ class Command:
 
 # Options: name, what argparse is told.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file; its [reconcile] holds the settings"},
+    "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file; its [reconcile] holds the settings; "
+                 f"{CONFIG} when not given"},
     "--extracts": {"metavar": "FOLDER", "help": "where the extracts arrive"},
     "--reports": {"metavar": "FOLDER", "help": "where the runs lie"},
     "--zone": {"metavar": "ZONE", "help": "time zone of business dates"},
@@ -269,6 +272,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     """Do what the arguments say; returns the exit code. Wrong arguments exit with 2, as argparse does."""
     given = parser().parse_args(arguments)
+    if given.config is None and (stated := os.environ.get(CONFIG)):
+        given.config = Path(stated)
     code: int
     try:
         code, facts = _do(given, clock or SystemClock())

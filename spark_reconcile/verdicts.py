@@ -209,7 +209,7 @@ FINDINGS = {
         "sender",
         "inquire",
     ),
-    "parked_by_application": ("The receiver's application failed on it too often.", "", ""),
+    "parked_by_application": ("It was set aside at its receiver: by its application, or by somebody.", "", ""),
     "parked_at_hub": ("The target never answered the hub.", "hub", "inquire"),
     "reack_not_noted": ("Only the last confirmation is missing.", "receiver", "inquire"),
     "hub_has_no_trace": (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from semq.config import ConfigInvalid, ConfigUnreadable, Settings, load, nearest
+from semq.config import ConfigInvalid, ConfigUnreadable, Settings, load, nearest, reach
 from semq.config.names import all_keys
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "config"
@@ -423,3 +423,49 @@ def test_the_nearest_name() -> None:
     assert nearest("inquirys", [keys[-1] for keys in all_keys()]) == "inquiry_s"
     assert nearest("PORT", ["port", "host"]) == "port"
     assert nearest("x", ["port"]) is None
+
+
+# ------------------------------------------------------------ the door of a node, read without the checks
+
+DOORS = {
+    "no users": "[amqp]\nport = 1234",
+    "a password": '[amqp]\nport = 1234\nusers = { app = "p w/" }',
+    "the first administrator": """
+        [amqp.users.web]
+        password = "w"
+        inboxes = ["web"]
+        [amqp.users.ops]
+        password = "o"
+        admin = true""",
+    "nobody is one": '[amqp.users.web]\npassword = "w"\npermissions = {}',
+    "everywhere": '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\nport = 0',
+    "TLS": '[amqp]\nhost = "::"\ntls = true\nusers = { app = "p" }',
+    "TLS, keys elsewhere": '[amqp]\ntls = true\n[tls]\ndir = "keys"',
+    "TLS, authorities elsewhere": '[amqp]\ntls = true\n[tls]\ntrust = "../trust.pem"\ndir = "keys"',
+    "a number for a password": "[amqp]\nusers = { app = 1234 }",
+}
+
+
+@pytest.mark.parametrize("amqp", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize("env", [{}, {"SEMQ_AMQP__USERS__APP": "other"}, {"SEMQ_AMQP__PORT": "99"}], ids=str)
+@pytest.mark.parametrize("data_dir", ["", 'data_dir = "../data"'])
+def test_the_door_is_that_of_the_whole_configuration(file: Path, amqp: str, env: dict[str, str], data_dir: str) -> None:
+    settings = read(file, LOCAL.replace('id = "10008"', f'id = "10008"\n{data_dir}') + amqp, **env)
+    assert reach.door_in(file, env) == reach.door_of(settings)
+
+
+@pytest.mark.parametrize(
+    "amqp",
+    ["[amqp", "[amqp]\nport = 'x'", "[amqp]\nusers = 3", "[amqp.users.a]\nadmin = 2", "amqp = 1", "[amqp]\nhost = 1"],
+)
+def test_a_door_that_cannot_be_read_names_the_faults_of_the_file(file: Path, amqp: str) -> None:
+    file.write_text(amqp)
+    with pytest.raises((ConfigInvalid, ConfigUnreadable)):
+        reach.door_in(file, {})
+    with pytest.raises(ConfigUnreadable):
+        reach.door_in(file.with_name("absent.toml"), {})
+
+
+def test_a_fault_elsewhere_does_not_close_the_door(file: Path) -> None:
+    file.write_text(LOCAL + "[amqp]\nport = 7\nprot = 8")
+    assert reach.door_in(file, {}).port == 7

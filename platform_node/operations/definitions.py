@@ -93,7 +93,7 @@ class Defining:
         now = self._node.clock.wall()
         version = await self._node.store.read(identities.add_definition, document, now, why, before)
         if version is None:
-            raise DefinitionsChanged(expected=before)
+            raise DefinitionsChanged("Somebody else has imported definitions at this moment.", expected=before)
         if directory.version < version:
             self._apply(version, document, definitions)
         return {"version": version, "changes": said}

@@ -87,7 +87,7 @@ class ContentTooLarge(ChannelException):
     """The message is larger than this server accepts."""
 
     code = "SEMQ-4311"
-    remedy = "Send a smaller message, or raise the limit of the body size in the configuration."
+    remedy = "Send a smaller message, or raise amqp.max_message_bytes, of documents protocol.max_document_bytes."
     name = "CONTENT_TOO_LARGE"
     reply_code = 311
 
@@ -141,7 +141,10 @@ class PreconditionFailed(ChannelException):
     """The request does not agree with what exists already."""
 
     code = "SEMQ-4406"
-    remedy = "Repeat with the arguments of the existing object, or delete it first."
+    remedy = (
+        "The text names what does not fit. Declare with the arguments of the existing object, or delete it first; "
+        "acknowledge each delivery once, on its channel; a SEMQ code in the text says what to correct in a document."
+    )
     name = "PRECONDITION_FAILED"
     reply_code = 406
 
@@ -296,7 +299,7 @@ class LocalMisuse(AmqpError):  # noqa: N818 (says whose error it is)
     """The program asked the AMQP layer for something that the protocol forbids in this state; nothing was sent."""
 
     code = "SEMQ-4900"
-    remedy = "This is an error in the program that uses the connection, not in the peer."
+    remedy = "Correct the program that uses the connection; the peer has done nothing wrong."
     name = "LOCAL_MISUSE"
     reply_code = 541  # if a peer has to be told at all
 

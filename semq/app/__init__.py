@@ -26,6 +26,7 @@ connection up, ``requests`` asks a node and gets answers, ``subscription`` is wh
 what is inside a node.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from semq.app.client import Client
@@ -40,11 +41,11 @@ from semq.app.errors import (
     NotYetKnown,
     RefusedByNode,
 )
-from semq.app.handlers import GiveUp, Handlers
 from semq.app.values import Document, Event, Fate, Sent
 from semq.umx_t.app_key import AppKey
 
 if TYPE_CHECKING:
+    from semq.app.handlers import GiveUp, Handlers
     from semq.app.sql import Submitted, done, park, receive, send, status
 
 __all__ = [
@@ -74,10 +75,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The half on SQLAlchemy is imported when it is used: whoever only speaks AMQP need not wait for it."""
-    if name in ("Submitted", "done", "park", "receive", "send", "status"):
-        from semq.app import sql
+SQL, HANDLERS = "semq.app.sql", "semq.app.handlers"
+WHERE = {
+    "GiveUp": HANDLERS, "Handlers": HANDLERS,
+    "Submitted": SQL, "done": SQL, "park": SQL, "receive": SQL, "send": SQL, "status": SQL,
+}  # fmt: skip
 
-        return getattr(sql, name)
-    raise AttributeError(name)
+
+def __getattr__(name: str) -> Any:
+    """Import SQLAlchemy, and what handlers read bodies with, when they are used: who only speaks AMQP need not wait."""
+    if name not in WHERE:
+        raise AttributeError(name)
+    return getattr(import_module(WHERE[name]), name)

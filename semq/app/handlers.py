@@ -43,7 +43,9 @@ class GiveUp(BadInput):
     """Raised by a handler: the document will never be done; it is set aside without another try."""
 
     code = "SEMQ-1332"
-    remedy = "Read what the handler says, and decide about the document with semq failed."
+    remedy = (
+        "Read what the handler says (`semq failed show NAME`), then `semq failed requeue` or `semq failed remove` it."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,10 @@ def _context(parts: SplitResult) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=cafile)
     except OSError as error:  # ssl.SSLError is one
-        raise BadUrl("The authorities cannot be read.", cafile=str(cafile), fault=str(error)) from None
+        raise BadUrl("The authorities cannot be read.", cafile=str(cafile), fault=str(error)).with_remedy(
+            "?cafile= names a PEM file of the authorities that sign the node's certificate (`semq cert trust --pem`"
+            " prints it). A hub makes it at its first start, an institution's node has it once it is enrolled."
+        ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 

@@ -6,12 +6,11 @@ nobody else's request. Used by ``client``.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
-
-import msgspec
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ChannelException
@@ -64,7 +63,7 @@ class _Desk:
         for delivered in batch:
             waiting = self._waiting.get(delivered.header.correlation_id or "")
             if waiting is not None and not waiting.done():
-                waiting.set_result(msgspec.json.decode(delivered.body, type=dict[str, Any]))
+                waiting.set_result(json.loads(delivered.body))
 
     def _ended(self, error: AmqpError | LinkLost | None) -> None:
         self.was_shared = len(self._waiting) > 1
@@ -85,7 +84,7 @@ class Requests:
         self, operation: str, arguments: Mapping[str, Any], timeout_s: float, *, repeat: bool = True
     ) -> Any:
         """An operation of ``semq.admin`` and its result; see ``ask`` for the rest."""
-        body = msgspec.json.encode(arguments)
+        body = json.dumps(dict(arguments)).encode()
         properties = Properties(content_type="application/json")
         return await self.ask(ADMIN, operation, properties, body, timeout_s, repeat=repeat)
 

@@ -2,13 +2,12 @@
 only.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
-
-import msgspec
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.events import Delivered
@@ -142,7 +141,7 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
 
 def read_event(channel: ClientChannel, delivered: Delivered) -> Event:
     """The event in a delivery from ``semq.events``."""
-    told = msgspec.json.decode(delivered.body, type=dict[str, Any])
+    told = json.loads(delivered.body)
     return Event(
         kind=_text(told.get("event")),
         lk0=_text(told.get("lk0")),

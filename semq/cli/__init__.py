@@ -18,9 +18,9 @@ any other.
 | `errors_list` | list, lookup                                                 |
 | `about`       | version, completion                                          |
 
-`desk` gives a command its node, its output and its time limit; `output` prints tables or JSON, `values` puts times,
-sizes and statuses in words, `shown` messages, `status` the page of a node; `files` reads and writes documents; `main`
-turns errors into one line and an exit status.
+`desk` gives a command its node, its output and its time limit; `parameters` reads the values of options; `output`
+prints tables (`table`) or JSON, `values` puts times, sizes and statuses in words, `shown` messages, `status` the page
+of a node; `files` reads and writes documents; `main` turns errors into one line and an exit status.
 """
 
 

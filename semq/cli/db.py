@@ -96,6 +96,7 @@ def url(
     settings = read_config(config)
     with _database(config) as found:
         if role is not None:
+            _check_role(found, role)
             found = roles.url_for(found, role, settings.data_dir, embedded=settings.database.dsn is None)
     address = found if libpq else found.replace("postgresql://", "postgresql+psycopg://", 1)
     if role is None and not json:
@@ -104,6 +105,18 @@ def url(
             " `semq db grant erp --send --receive`, then `semq db url --role erp`."
         )
     _tell(json, {"url": address}, address)
+
+
+def _check_role(url: str, role: str) -> None:
+    """Go on only if there is such a role. Raises RoleRefused, StoreUnavailable."""
+    from semq.config import nearest
+    from semq.store.postgres import roles
+    from semq.store.postgres.errors import RoleRefused
+
+    roles.check_name(role)
+    if role not in (known := roles.logins(url)):
+        near = nearest(role, known)
+        raise RoleRefused(f"There is no such role{f'; did you mean {near}?' if near else '.'}", role=role)
 
 
 def _tell(json: bool, data: dict[str, object], words: str) -> None:

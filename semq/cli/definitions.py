@@ -29,7 +29,8 @@ async def export(desk: Desk) -> None:
 async def diff(desk: Desk, file: FileArgument) -> None:
     """What importing a file would change; exit status 1 if anything."""
     told = await desk.ask("definitions.diff", document=_read(file))
-    desk.out.say(told, *(told["changes"] or [f"nothing: version {told['version']} says the same"]), *_stops(told))
+    found = told["changes"] or ["nothing would change"]
+    desk.out.say(told, *found, *_stops(told), f"compared with version {told['version']}, which is in force")
     if told["changes"]:
         raise typer.Exit(1)
 

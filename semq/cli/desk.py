@@ -18,6 +18,7 @@ import typer
 from semq.app import Client
 from semq.cli.errors import NoNode, NoUser
 from semq.cli.output import Output
+from semq.errors import SemqError
 
 if TYPE_CHECKING:
     from semq.config import Settings
@@ -72,7 +73,9 @@ def on_node(command: Command) -> Callable[..., None]:
 
     @wraps(command)
     def with_node(*, node: str | None, config: Path | None, json: bool, timeout: float, **own: Any) -> None:
-        asyncio.run(_with_client(url_of(node, config), Output(as_json=json), timeout, command, own))
+        url = url_of(node, config)
+        asked = None if node is not None else config
+        asyncio.run(_with_client(url, asked, Output(as_json=json), timeout, command, own))
 
     signature = inspect.signature(command, eval_str=True)
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
@@ -86,10 +89,17 @@ def on_node(command: Command) -> Callable[..., None]:
     return with_node
 
 
-async def _with_client(url: str, out: Output, timeout_s: float, command: Command, own: dict[str, Any]) -> None:
+async def _with_client(
+    url: str, config: Path | None, out: Output, timeout_s: float, command: Command, own: dict[str, Any]
+) -> None:
     client = Client(url, patience_s=timeout_s)
     try:
-        await client.connect()
+        try:
+            await client.connect()
+        except SemqError:
+            if config is not None:
+                read_config(config)  # a fault of the file says more than that nobody answers
+            raise
         await command(Desk(client, out, timeout_s), **own)
     finally:
         await client.close()
@@ -106,10 +116,10 @@ def url_of(node: str | None, config: Path | None) -> str:
         raise NoNode
     from semq.config import reach
 
-    settings = read_config(config)
-    if not settings.amqp.port:
+    door = reach.door_in(config, environment())
+    if not door.port:
         raise NoUser("The configuration lets the node take any free port.", config=str(config))
-    return reach.url_of(settings)
+    return door.url()
 
 
 def read_config(config: Path) -> "Settings":

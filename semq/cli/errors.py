@@ -98,4 +98,7 @@ class NoApplication(Misconfigured):
     """The module that was named cannot be imported, or has no handlers."""
 
     code = "SEMQ-2212"
-    remedy = "Name a module that Python finds from here and that makes a semq.app.Handlers: --app module[:name]."
+    remedy = (
+        "Correct what is named; --app module[:name] names a module that Python finds from this folder and that makes a "
+        "semq.app.Handlers."
+    )

@@ -2,10 +2,12 @@
 classes.
 """
 
-import importlib
+import importlib.util
 import inspect
-import pkgutil
+import re
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +18,7 @@ from semq.cli.output import Output
 from semq.errors import SemqError
 
 group = typer.Typer()
+CODE = re.compile(r'^    code\b.* = "SEMQ-\d{4}"$', re.MULTILINE)  # an error is defined
 PACKAGES = ("semq", "local_node", "platform_node", "spark_reconcile")
 
 
@@ -67,13 +70,14 @@ def all_errors() -> list[type[SemqError]]:
 
 
 def _import_all(package: str) -> None:
-    try:
-        root = importlib.import_module(package)
-    except ImportError:
-        return
-    for module in pkgutil.walk_packages(root.__path__, f"{package}."):
-        if not module.name.endswith(("__main__", ".env")) and "errors" in module.name.rpartition(".")[2]:
-            importlib.import_module(module.name)
+    """Import every module of a package that defines an error, whatever the module is called."""
+    found = importlib.util.find_spec(package)
+    for folder in found.submodule_search_locations or () if found else ():
+        for file in sorted(Path(folder).rglob("*.py")):
+            if CODE.search(file.read_text("utf-8")):
+                parts = file.relative_to(folder).with_suffix("").parts
+                with suppress(ImportError):
+                    importlib.import_module(".".join((package, *parts)))
 
 
 def _below(error: type[SemqError]) -> Iterator[type[SemqError]]:

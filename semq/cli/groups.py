@@ -11,6 +11,8 @@ from typing import Any
 
 import typer
 
+from semq.cli.parameters import made_plain
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -32,8 +34,7 @@ class Group(Row):
         """The group with all of its commands."""
         for module in self.more:
             import_module(module)
-        found: typer.Typer = _named(self.where)
-        return found
+        return made_plain(_named(self.where))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # its own options would crowd ours
 
+from semq.cli import parameters
 from semq.cli.groups import chosen
 from semq.cli.output import bear_every_character, complain
 from semq.errors import Misconfigured, SemqError, Unavailable, unusable
@@ -35,6 +36,7 @@ def make(first: str | None = None) -> typer.Typer:
     """The commands that a command line may mean whose first word is ``first``; None: all."""
     whole = typer.Typer(
         name="semq",
+        cls=parameters.Group,
         help=HELP,
         epilog=EPILOG,
         no_args_is_help=True,
@@ -45,9 +47,16 @@ def make(first: str | None = None) -> typer.Typer:
     whole.callback()(lambda: None)  # else Typer makes a single command the whole program
     groups, tops = chosen(first)
     for group in groups:
-        whole.add_typer(group.load(), name=group.name, help=group.help, no_args_is_help=True, hidden=group.hidden)
+        whole.add_typer(
+            group.load(),
+            name=group.name,
+            help=group.help,
+            no_args_is_help=True,
+            hidden=group.hidden,
+            cls=parameters.Group,
+        )
     for top in tops:
-        whole.command(**top.settings)(top.load())
+        whole.command(cls=parameters.Command, **top.settings)(top.load())
     return whole
 
 

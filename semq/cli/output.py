@@ -1,28 +1,22 @@
-"""What commands print: tables of 80 columns for people, JSON for programs; never mixed, and talk goes to standard
-error.
+"""What commands print: tables for people, JSON for programs; never mixed, and talk goes to standard error.
 
 The only place in the command line that writes to a stream, so that no command can forget what `semq.foreign_text` does:
 nothing that a partner or an application wrote reaches a terminal with its control characters.
 """
 
 import logging
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
-
+from semq.cli.table import Column, lines_of
 from semq.cli.values import lines, plain
 from semq.foreign_text import json_text, shown, shown_lines
 
 WIDTH = 80  # where the output is no terminal
-WHOLE_MAX = 22  # characters of cells that are not folded: a short name, a time with its offset
-
-Column = tuple[str, str]  # heading, and < > for the side to which it is set
 
 
 class Output:
@@ -30,7 +24,6 @@ class Output:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH, soft_wrap=False)
 
     def data(self, value: Any) -> None:
         """One JSON value on a line; nothing is cut."""
@@ -51,14 +44,11 @@ class Output:
         if not cells:
             self.talk("nothing")
             return
-        drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        for number, (heading, side) in enumerate(columns):
-            is_short = max(len(row[number]) for row in cells) <= WHOLE_MAX
-            justify: JustifyMethod = "right" if side == ">" else "left"
-            drawn.add_column(heading, justify=justify, overflow="fold", no_wrap=is_short)
-        for row in cells:
-            drawn.add_row(*map(Text, row))
-        self._console.print(drawn)
+        is_terminal = sys.stdout.isatty()
+        heading, *rest = lines_of(
+            columns, cells, shutil.get_terminal_size((WIDTH, 0)).columns if is_terminal else WIDTH
+        )
+        print(_bold(heading) if is_terminal else heading, *rest, sep="\n", flush=True)
 
     def facts(self, facts: Mapping[str, object]) -> None:
         """Names and values, one pair a line, in words: times with their zone, no value of Python."""
@@ -92,6 +82,11 @@ class Output:
         """What is going on now, on a terminal only, replaced by the next line."""
         if sys.stderr.isatty():
             print(f"\r{shown(text)}\x1b[K\r", end="", file=sys.stderr, flush=True)
+
+
+def _bold(line: str) -> str:
+    plain_terminal = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return line if plain_terminal else f"\x1b[1m{line}\x1b[0m"
 
 
 def bear_every_character() -> None:

@@ -5,7 +5,8 @@ it that might be absent.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from semq.cli.output import Column, Output
+from semq.cli.output import Output
+from semq.cli.table import Column
 from semq.cli.values import brief, moment, node_name, plain, size
 from semq.umx_t.short_name import short_name
 

@@ -6,7 +6,8 @@ Made of what ``node.status`` tells; nothing is needed of it that an older node m
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from semq.cli.output import Column, Output
+from semq.cli.output import Output
+from semq.cli.table import Column
 from semq.cli.values import ago, local, moment, node_name, plain, size
 
 Status = Mapping[str, Any]

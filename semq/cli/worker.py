@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import signal
 import sys
+import traceback
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -15,6 +17,7 @@ from semq.cli.desk import ConfigOption, Desk, NodeOption, on_node, url_of
 from semq.cli.errors import NoApplication
 from semq.cli.output import Output, log_to_terminal
 
+FRAMES_MAX = 8  # of a traceback, the innermost
 group = typer.Typer()
 
 
@@ -33,7 +36,12 @@ def worker(
         return
     if app is None:
         raise typer.BadParameter("name the module of the handlers", param_hint="--app")
-    handlers = find_handlers(app)
+    try:
+        handlers = find_handlers(app)
+    except NoApplication as error:
+        for line in own_frames(error.__cause__):
+            Output(as_json=False).talk(line)
+        raise
     log_to_terminal()
     asyncio.run(_run(url_of(node, config), handlers, concurrency, user, grace))
 
@@ -64,8 +72,9 @@ def find_handlers(app: str) -> Handlers:
         sys.path.insert(0, "")  # the caller's folder, as `python -m` has it
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise NoApplication(f"{module_name} cannot be imported: {error}.") from error
+    except Exception as error:  # whatever the module does while it is imported
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+        raise NoApplication(f"{module_name} cannot be imported: {kind}{error}.") from error
     found = getattr(module, name, None) if name else _only(module)
     if not isinstance(found, Handlers):
         raise NoApplication(f"{app} has no semq.app.Handlers.")
@@ -74,3 +83,18 @@ def find_handlers(app: str) -> Handlers:
 
 def _only(module: object) -> Handlers | None:
     return next((value for value in vars(module).values() if isinstance(value, Handlers)), None)
+
+
+def own_frames(error: BaseException | None) -> Iterator[str]:
+    """Return the lines of a traceback that lie in the application: not ours, nor those of the import itself."""
+    if error is None:
+        return
+    found = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_import(frame.filename)]
+    told = traceback.format_list(found[-FRAMES_MAX:])
+    told += traceback.format_exception_only(error)[:-1]  # of a syntax error: the file, the line, the place
+    for part in told:
+        yield from part.rstrip("\n").split("\n")
+
+
+def _is_of_import(file: str) -> bool:
+    return file.startswith("<frozen ") or file in (__file__, importlib.__file__)

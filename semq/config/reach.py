@@ -1,25 +1,114 @@
-"""How an application on the same machine reaches a node: the URL that its configuration describes."""
+"""How an application on the same machine reaches a node: the URL that its configuration describes.
 
+`url_of` is for whoever has the settings. `door_in` reads a file for commands that only ask a running node: the few keys
+that it needs, without the packages that check all the others. What it cannot read it leaves to ``load``, which names
+every fault.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from semq.config.settings import Settings
+if TYPE_CHECKING:
+    from semq.config.settings import Settings
 
+HOST, PORT = "127.0.0.1", 5672  # where a node listens unless its configuration says otherwise
 ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # addresses to listen on that are none to connect to
+GUEST = "guest"  # user and password where no user is configured
+PREFIX, NESTED = "SEMQ_", "__"  # of variables of the environment
+SECTIONS = ("node", "amqp", "tls")  # those that `door_in` reads
 
 
-def url_of(settings: Settings, port: int | None = None) -> str:
-    """``amqp://user:password@host:port``, or ``amqps://…?cafile=…``, of the first of the node's administrators.
+class Door(NamedTuple):
+    """Where and as whom an administrator logs in at a node."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    authorities: str  #: PEM file; empty without TLS
+
+    def url(self, port: int | None = None) -> str:
+        """Return ``amqp://user:password@host:port``, or ``amqps://…?cafile=…``.
+
+        ``port``: where the node really listens, if the configuration lets it take any free one.
+        """
+        host = ANY.get(self.host, self.host)
+        login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}@{host}:{port or self.port}"
+        return f"amqps://{login}?cafile={quote(self.authorities)}" if self.authorities else f"amqp://{login}"
+
+
+def url_of(settings: "Settings", port: int | None = None) -> str:
+    """Return the URL of the first of the node's administrators.
 
     Of the first user where none is one, of ``guest`` where no user is configured.
-
-    ``port``: where it really listens, if the configuration lets it take any free one.
     """
+    return door_of(settings).url(port)
+
+
+def door_of(settings: "Settings") -> Door:
+    """Return the door that settings describe."""
     users = settings.amqp.users
-    user = next((name for name, one in users.items() if one.is_admin), next(iter(users), "guest"))
-    password = quote(users[user].password.get_secret_value() if users else "guest", safe="")
-    host = ANY.get(settings.amqp.host, settings.amqp.host)
-    login = f"{quote(user, safe='')}:{password}@{host}:{port or settings.amqp.port}"
-    if not settings.amqp.tls:
-        return f"amqp://{login}"
-    authorities = settings.tls.trust or settings.pki_dir / "trust.pem"
-    return f"amqps://{login}?cafile={quote(str(authorities))}"
+    user = next((name for name, one in users.items() if one.is_admin), next(iter(users), GUEST))
+    password = users[user].password.get_secret_value() if users else GUEST
+    authorities = str(settings.tls.trust or settings.pki_dir / "trust.pem") if settings.amqp.tls else ""
+    return Door(settings.amqp.host, settings.amqp.port, user, password, authorities)
+
+
+def door_in(path: Path, env: Mapping[str, str]) -> Door:
+    """Return the door that a configuration file and an environment describe.
+
+    Raises ConfigUnreadable, ConfigInvalid.
+    """
+    try:
+        door = _door(path, tomllib.loads(path.read_text("utf-8")), _passwords(env))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        door = None
+    if door is not None:
+        return door
+    from semq.config.file import load
+
+    return door_of(load(path, env))
+
+
+def _door(path: Path, written: Mapping[str, Any], passwords: Mapping[str, str]) -> Door | None:
+    """Return the door; None, or an error of Python, where a value is none that is plainly right."""
+    amqp, tls = written.get("amqp", {}), written.get("tls", {})
+    users = {name: one if isinstance(one, dict) else {"password": one} for name, one in amqp.get("users", {}).items()}
+    for name, password in passwords.items():
+        users[name] = {**users.get(name, {}), "password": password}
+    user = next((name for name, one in users.items() if _is_admin(one)), next(iter(users), GUEST))
+    host, port, serves_tls = amqp.get("host", HOST), amqp.get("port", PORT), amqp.get("tls", False)
+    password = users[user]["password"] if users else GUEST
+    if [type(one) for one in (host, port, serves_tls, password)] != [str, int, bool, str]:
+        return None
+    authorities = str(_authorities(path, written["node"], tls)) if serves_tls else ""
+    return Door(host, port, user, password, authorities)
+
+
+def _is_admin(user: Mapping[str, Any]) -> bool:
+    admin = user.get("admin")
+    if not isinstance(admin, bool | None):
+        raise TypeError
+    return user.get("permissions") is None and user.get("inboxes") is None if admin is None else admin
+
+
+def _authorities(path: Path, node: Mapping[str, Any], tls: Mapping[str, Any]) -> Path:
+    data_dir = node.get("data_dir") or Path("var") / node["id"]
+    folder = path.parent / (tls.get("dir") or path.parent.resolve() / data_dir / "pki")
+    return Path(path.parent, tls.get("trust") or folder / "trust.pem").resolve()
+
+
+def _passwords(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the passwords of users in the environment. Raises ValueError if it says anything else that matters."""
+    found = {}
+    for name, value in env.items():
+        parts = name[len(PREFIX) :].lower().split(NESTED)
+        if not name.upper().startswith(PREFIX) or not value or parts[0] not in SECTIONS:
+            continue
+        if parts[:2] != ["amqp", "users"] or len(parts) != 3:
+            raise ValueError(name)
+        found[parts[2]] = value
+    return found

@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
+from semq.config.reach import HOST, PORT
+
 MIB = 1024 * 1024
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -155,9 +157,9 @@ class AmqpUser(Section):
 class Amqp(Section):
     """Where this node listens for AMQP 0-9-1: applications, and on the platform the institutions' nodes."""
 
-    host: str = "127.0.0.1"
+    host: str = HOST
     """address to listen on; loopback unless you say otherwise"""
-    port: Port = 5672
+    port: Port = PORT
     """0: any free port"""
     virtual_hosts: list[HostName] = ["/"]
     """for applications; "/" is always there, with documents and administration, others hold plain queues"""

@@ -10,6 +10,7 @@ from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from semq.config.nearest import did_you_mean
+from semq.config.reach import NESTED, PREFIX
 from semq.config.sections import (
     Account,
     Alerts,
@@ -27,8 +28,6 @@ from semq.config.sections import (
 )
 from semq.umx_t.address import Address
 
-PREFIX = "SEMQ_"
-NESTED = "__"
 DEFAULT = "default"
 STARS = "********"  # what is shown of a secret
 OWN_HOSTS = {"umx", "enroll"}  # virtual hosts of the links and of enrolment

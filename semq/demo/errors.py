@@ -30,3 +30,4 @@ class NotReckoned(SemqError):
     """A command of the reconciliation did not end well."""
 
     code = "SEMQ-2304"
+    remedy = "Its own words stand above; --keep leaves the folder of the demo, where it can be run again."

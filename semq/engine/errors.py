@@ -39,24 +39,44 @@ class TokenReused(BadInput):
 
 
 class Expired(BadInput):
-    """The document had expired before it was handed over."""
+    """The time of the document (@ExpiresAt) has passed."""
 
     code = "SEMQ-1206"
-    remedy = "Set @ExpiresAt to a time to come, in milliseconds since 1970 UTC."
+    remedy = (
+        "If it is still wanted, submit it with @ExpiresAt in the future (milliseconds since 1970 UTC), or without; "
+        "what expired on its way keeps its body (`semq msg body NAME`)."
+    )
 
 
 class NotThere(BadInput):
     """There is no such message, or it has ended and was cleaned."""
 
     code = "SEMQ-1207"
-    remedy = "Look for it with `semq msg list` and `semq msg trace`."
+    remedy = (
+        "Compare the name: `semq msg list` shows short names. What ended longer ago than database.ledger_days is known "
+        "nowhere; at another node, ask there."
+    )
 
 
 class TooLate(BadInput):
     """The message has reached its end; that can no longer be changed."""
 
     code = "SEMQ-1208"
-    remedy = "`semq msg show` tells how it ended."
+    remedy = "`semq msg show NAME` and `semq msg trace NAME` tell how it ended."
+
+
+class AlreadySent(BadInput):
+    """Only a message that has not been sent can be held or released; this one has been sent."""
+
+    code = "SEMQ-1226"
+    remedy = "`semq msg cancel NAME --why TEXT` keeps it from being delivered, if it has not arrived yet."
+
+
+class NotEnded(BadInput):
+    """Only a message that has ended can be removed; this one has not."""
+
+    code = "SEMQ-1227"
+    remedy = "`semq msg cancel NAME --why TEXT` ends it; `semq stuck explain NAME` says what it waits for."
 
 
 class NotAccepted(BadInput):
@@ -140,6 +160,10 @@ class BeyondWindow(ProtocolViolation):
     """A message lies beyond the window of its stream; it was not recorded."""
 
     code = "SEMQ-1222"
+    remedy = (
+        "Nothing is lost: it comes again when the window has moved. If it goes on, set protocol.window alike at both "
+        "nodes."
+    )
 
 
 class BodyUnreadable(SemqError):
@@ -167,4 +191,7 @@ class IntroducedTooOften(ProtocolViolation):
     """A node says its certificates again and again; what it said last was not looked at."""
 
     code = "SEMQ-1271"
-    remedy = "Its certificates are looked at again a minute later, or at its next login."
+    remedy = (
+        "Nothing is lost: its certificates are looked at again a minute later, or at its next login. If it goes on, "
+        "ask its operator why the node logs in again and again."
+    )

@@ -72,7 +72,10 @@ class TrustUnreadable(Misconfigured):
     """The authorities to trust cannot be read."""
 
     code = "SEMQ-5112"
-    remedy = "tls.trust names a file of PEM certificates of authorities; an enrolled node keeps its own."
+    remedy = (
+        "tls.trust names a file of PEM certificates of authorities; without it they lie in trust.pem beside the keys, "
+        "where `semq node enroll` puts them."
+    )
 
 
 class TrustNeeded(BadInput):

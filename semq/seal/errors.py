@@ -44,7 +44,10 @@ class SignatureWrong(ProtocolViolation):
     """A signature does not fit what it stands under."""
 
     code = "SEMQ-5205"
-    remedy = "It was not believed; whoever passed it on altered it, or signed in another's name."
+    remedy = (
+        "Nothing is lost: it was not believed, and is asked about again. If it goes on, somebody between the two nodes "
+        "alters traffic or signs in another's name: tell both operators (check `violations` of `semq node health`)."
+    )
 
 
 class NotSealed(BadInput):

@@ -45,8 +45,8 @@ class NodeIdentity:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.ring = ring_of(settings)
+        self.current: Identity = self.ring.identity()  # first: a node that has not enrolled has no authorities either
         self.trust = trust_of(settings, self.ring)
-        self.current: Identity = self.ring.identity()
         self._settings = settings
         self._clock = clock
         self._jitter = clock.random()
@@ -88,7 +88,7 @@ class NodeIdentity:
 
         Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate: everything stays as it is then.
         """
-        trust, current = trust_of(self._settings, self.ring), self.ring.identity()
+        current, trust = self.ring.identity(), trust_of(self._settings, self.ring)
         trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))
         self.trust.change(trust.authorities)
         self.current = current

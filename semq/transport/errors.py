@@ -28,4 +28,4 @@ class LinkLost(Unavailable):
     """The connection to the peer is gone; whatever was not confirmed is in doubt."""
 
     code = "SEMQ-4911"
-    remedy = "Dial again; unconfirmed messages must be offered again by whoever owns them."
+    remedy = "Connect again, and publish again what was not confirmed: with the same @Token it is accepted once."

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from semq.umx_t.errors import BadAppKey
 
 PART_MAX = 128  # characters; an AppKey is a name, not a document
+SHOWN_MAX = 40  # characters of one that is refused
+NAMES = ("domain", "type", "subtype", "key")  # of the parts, as options and errors call them
 
 
 class AppKey(NamedTuple):
@@ -28,7 +30,7 @@ def parse_app_key(text: str) -> AppKey:
         return NO_KEY
     parts = text.split("/", 3)
     if len(parts) != 4:
-        raise BadAppKey(app_key=text[:160])
+        raise BadAppKey(app_key=_safe(text))
     if len(text) <= PART_MAX and text.isprintable():
         return AppKey(*parts)  # so is each of its parts
     return check_app_key(AppKey(*parts))
@@ -36,9 +38,22 @@ def parse_app_key(text: str) -> AppKey:
 
 def check_app_key(app_key: AppKey) -> AppKey:
     """Refuse parts that are too long or hold characters that cannot be shown or stored. Raises BadAppKey."""
-    for part in app_key:
-        if len(part) > PART_MAX or not (part.isprintable() or part == ""):
-            raise BadAppKey(part=part[:160])
-    if any("/" in part for part in app_key[:3]):
-        raise BadAppKey("A slash may stand only in the key of an AppKey.", app_key=str(app_key)[:160])
+    for name, part in zip(NAMES, app_key, strict=True):
+        if len(part) > PART_MAX:
+            fault = f"has {len(part)} characters, and {PART_MAX} are allowed"
+        elif not part.isprintable():
+            fault = "holds a character that cannot be shown, such as a line break"
+        elif "/" in part and name != "key":
+            fault = "holds a slash, which only the key may"
+        else:
+            continue
+        raise BadAppKey(f"The {name} of the AppKey (@AppKey) {fault}.", value=_safe(part)).with_remedy(
+            f"Shorten or correct the {name}; a long or unusual name can travel in a header of your own, or in the body."
+        )
     return app_key
+
+
+def _safe(text: str) -> str:
+    """Return the beginning of a text for an error, with escapes for what cannot be shown."""
+    cut = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+    return cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")

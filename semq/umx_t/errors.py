@@ -21,7 +21,7 @@ class BadAttribute(BadInput):
 
 
 class BadAppKey(BadInput):
-    """The AppKey is not four parts: domain, data type, subtype and key."""
+    """The AppKey (@AppKey) is not four parts: domain, data type, subtype and key."""
 
     code = "SEMQ-1103"
     remedy = "Write domain/type/subtype/key, for instance trade/order/standard/S0001; each part at most 128 characters."
@@ -50,14 +50,19 @@ class PacketTooLarge(BadRecord):
     """A packet of records is larger, or holds more, than any node sends."""
 
     code = "SEMQ-1114"
-    remedy = "The packet is dropped; rows and timers of an honest sender ask again in smaller packets."
+    remedy = (
+        "Nothing is lost: the packet is dropped, and what an honest node says comes again in smaller ones. If it goes "
+        "on, ask the operator of the peer that the log names."
+    )
 
 
 class TooMuchWaits(ProtocolViolation):
     """A node says more than this node can work off; what came beyond the bound was dropped."""
 
     code = "SEMQ-1115"
-    remedy = "Nothing is lost: rows and timers ask again. If it goes on, talk to the operator of that node."
+    remedy = (
+        "Nothing is lost: rows and timers ask again. If it goes on, ask the operator of the node that the log names."
+    )
 
 
 class BadEnvelope(ProtocolViolation):

@@ -26,6 +26,8 @@ TRANSPORT = (
     "@Sid", "@Floor", "@Prev", "@Att", "@Void", "@LK1", "@Digest", "@Sender", "@SessionKey", "@SubmittedAt",
     "@Alg", "@KeyId", "@Origin", "@Signature", "@Late",
 )  # fmt: skip
+# Headers that only a received document has.
+OF_INBOX = ("@Source", "@Deliveries", "@OriginProved")
 _APPLICATION = frozenset(APPLICATION)
 NEAR = {name.lower(): name for name in APPLICATION}
 CLOSE = 0.8  # of difflib's ratio: a slip of the pen, and no other word
@@ -91,7 +93,7 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
 
 
 def _unknown(name: str) -> BadAttribute:
-    if name in TRANSPORT:
+    if name in TRANSPORT or name in OF_INBOX:
         return BadAttribute(f"{name} is set by nodes; an application leaves it out.", attribute=name)
     near = get_close_matches(name.lower(), NEAR, 1, CLOSE)
     hint = f"; did you mean {NEAR[near[0]]}?" if near else "."
@@ -239,7 +241,8 @@ def _text(name: str, value: Any, longest: int) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if not isinstance(value, str) or len(value) > longest or not (value.isprintable()):
-        raise BadAttribute(f"{name} is a text of at most {longest} characters.", attribute=name, value=str(value)[:60])
+        fault = f"{name} is a text of at most {longest} characters that can be shown."
+        raise BadAttribute(fault, attribute=name, value=str(value)[:60])
     return value
 
 

@@ -41,7 +41,7 @@ class AppStatus(Status):
 
     NEW = 310  #: not yet done by the application
     DONE = 320  #: the application has it for good
-    PARKED = 330  #: the application failed on it too often; a person must look
+    PARKED = 330  #: set aside for a person, by its application, by somebody or because it cannot be read
 
 
 class Arrival(Status):

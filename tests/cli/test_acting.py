@@ -21,7 +21,7 @@ def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) ->
 def test_what_has_been_sent_cannot_be_held(network: Network) -> None:
     lk0 = semq("msg", "send", "--to", ABSENT, "--node", network.sender.url, "--json", stdin=b"x").data["lk0"]
     until_held_at_the_hub(network, lk0)
-    semq("msg", "hold", lk0, "--node", network.sender.url).fails(1, "SEMQ-1208")
+    semq("msg", "hold", lk0, "--node", network.sender.url).fails(1, "SEMQ-1226", "msg cancel")
 
 
 def until_held_at_the_hub(network: Network, lk0: str) -> None:

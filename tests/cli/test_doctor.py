@@ -42,6 +42,8 @@ async def on_the_way(settings: Settings) -> Finding:
 
 
 def test_nothing_fails_where_all_is_well(network: Network) -> None:
+    up = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")  # what has just begun has no link yet
+    assert semq("msg", "send", *up, "--node", network.sender.url, stdin=b"x").status == 0
     for node, checks in ((network.sender, {"way to the hub", "link", "submissions"}), (network.hub, set())):
         node.place.config.chmod(0o600)
         told = semq("doctor", "--config", str(node.place.config), "--json").data
@@ -266,3 +268,14 @@ async def test_a_certificate_that_ends(inprocess: InProcess) -> None:
     await inprocess.enrol(settings, hub)
     [found] = list(identity.look(settings))
     assert (found.verdict, "10 days left" in found.detail) == (WARNING, True)
+
+
+def test_a_schema_in_which_everybody_may_create_objects(tmp_path: Path, database_of_role: tuple[str, str]) -> None:
+    url, _ = database_of_role
+    settings = settings_of(tmp_path, f'{HUB}[database]\nurl = "{url}"\n')
+    assert verdicts(list(database.look(settings))).get("database rights") is None
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    [found] = [one for one in database.look(settings) if one.check == "database rights"]
+    assert found.verdict == WARNING
+    assert "REVOKE CREATE ON SCHEMA public FROM public;" in str(found.advice)

@@ -1,6 +1,10 @@
 """Every error has a code, a sentence and a remedy, and can be looked up."""
 
-from semq.cli.errors_list import all_errors, describe
+import re
+from pathlib import Path
+
+import semq as semq_package
+from semq.cli.errors_list import PACKAGES, all_errors, describe
 from tests.cli.command import semq
 
 
@@ -9,6 +13,17 @@ def test_every_error_says_what_it_means_and_what_to_do() -> None:
     assert len(rows) > 60
     assert [row for row in rows if not all(row.values())] == []
     assert len({row["code"] for row in rows}) == len(rows)
+
+
+def test_every_code_in_the_sources_can_be_looked_up() -> None:
+    written = {
+        code
+        for package in PACKAGES
+        for file in (Path(semq_package.__file__).parents[1] / package).rglob("*.py")
+        for code in re.findall(r'^    code\b.* = "(SEMQ-\d{4})"', file.read_text("utf-8"), re.MULTILINE)
+    }
+    assert written == {row["code"] for row in semq("errors", "list", "--json").data}
+    assert "port" in semq("errors", "lookup", "SEMQ-2003").out
 
 
 def test_a_code_is_looked_up_in_both_forms() -> None:

@@ -4,67 +4,94 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-import semq.cli
+import semq.cli as command_line
 from semq.cli.groups import GROUPS, TOP, Row, chosen
+from tests.app.network import Network
+from tests.cli.command import environment, semq
 
-# Nothing of these is loaded by a command that asks a node and prints the answer.
+# Nothing of these is loaded by a command that asks a node and prints the answer: no part of a node, and no package
+# whose import costs more than the question. Only what the library for applications needs (semq.app) is there.
 FORBIDDEN = {
-    "alembic", "apscheduler", "cryptography", "psycopg", "sqlalchemy", "structlog", "uvloop",
-    "local_node", "platform_node", "migrations", "spark_reconcile",
+    "alembic", "apscheduler", "cryptography", "msgspec", "psycopg", "pydantic", "pydantic_settings", "rich",
+    "sqlalchemy", "structlog", "uvloop", "local_node", "platform_node", "migrations", "spark_reconcile",
     "semq.broker", "semq.config", "semq.engine", "semq.pki", "semq.seal", "semq.service", "semq.store",
 }  # fmt: skip
-NODE = ("--node=amqp://u:p@127.0.0.1:1", "--timeout=0.1")  # where nobody answers: what is imported by then is all
-LISTING = (
-    ("msg", "list", *NODE),
-    ("msg", "show", "1", *NODE),
-    ("msg", "trace", "1", *NODE),
-    ("queue", "list", *NODE),
-    ("stuck", "list", *NODE),
-    ("failed", "list", *NODE),
-    ("held", "list", *NODE),
-    ("node", "status", *NODE),
-    ("node", "list", *NODE),
-    ("node", "health", *NODE),
-    ("cert", "list", *NODE),
-    ("version",),
+AT_SENDER = (
+    ("msg", "list", "--side=outbound", "--limit=5"), ("msg", "show", "LK0"), ("msg", "trace", "LK0"),
+    ("queue", "list"), ("queue", "partners"), ("stuck", "list"), ("stuck", "explain", "LK0"), ("failed", "list"),
+    ("broker", "queues"), ("worker", "list"), ("node", "status"), ("node", "health"), ("node", "metrics"),
 )  # fmt: skip
+AT_HUB = (("held", "list"), ("node", "list"), ("cert", "list"), ("node", "status"), ("definitions", "export"))
 CONFIG = """
 [node]
 kind = "local"
 id = "10008"
 data_dir = "data"
 [amqp]
-port = 1
-users = { app = "password" }
+port = {port}
+users = {{ {user} = "{password}" }}
 [hub]
 url = "amqp://127.0.0.1:1"
 password = "password"
 """
+
+
+@pytest.fixture(scope="module")
+def lk0(network: Network) -> str:
+    """A document that was sent, to an inbox of its own."""
+    words = (
+        "--to=56001/groups",
+        "--file=-",
+        "--wait=delivered",
+        "--timeout=60",
+        "--json",
+        "--node",
+        network.sender.url,
+    )
+    sent = semq("msg", "send", *words, stdin=b"x")
+    return str(sent.data["lk0"])
+
+
 # A process of its own, since this one has loaded everything: runs a command, prints what it imported.
 PROBE = "import sys; from semq.cli.main import run; run(sys.argv[1:]); print('\\n'.join(sys.modules))"
 
 
 def loaded(*words: str) -> set[str]:
-    """The modules that a command has imported when it is over."""
-    done = subprocess.run([sys.executable, "-P", "-c", PROBE, *words], capture_output=True, text=True, timeout=120)
+    """The modules that a command has imported when it is over; it has to succeed."""
+    probe = [sys.executable, "-P", "-c", PROBE, *words]
+    done = subprocess.run(probe, capture_output=True, text=True, timeout=120, env=environment({}))
     assert done.returncode == 0, done.stderr
+    assert "semq.cli.main" in done.stdout
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("words", LISTING, ids=" ".join)
-def test_a_command_that_lists_loads_no_part_of_a_node(words: tuple[str, ...]) -> None:
-    modules = loaded(*words)
-    assert "semq.cli.main" in modules
-    assert among(FORBIDDEN, modules) == set()
+@pytest.mark.parametrize("words", AT_SENDER, ids=" ".join)
+def test_a_command_that_asks_a_local_node_loads_no_part_of_one(
+    words: tuple[str, ...], network: Network, lk0: str
+) -> None:
+    given = [lk0 if word == "LK0" else word for word in words]
+    assert among(FORBIDDEN, loaded(*given, f"--node={network.sender.url}")) == set()
 
 
-def test_a_command_that_reads_the_configuration_of_its_node_loads_that_besides(tmp_path: Path) -> None:
-    file = tmp_path / "a.toml"
-    file.write_text(CONFIG)
-    assert among(FORBIDDEN, loaded("msg", "list", f"--config={file}", "--timeout=0.1")) == {"semq.config"}
+@pytest.mark.parametrize("words", AT_HUB, ids=" ".join)
+def test_a_command_that_asks_the_hub_loads_no_part_of_it(words: tuple[str, ...], network: Network) -> None:
+    assert among(FORBIDDEN, loaded(*words, f"--node={network.hub.url}")) == set()
+
+
+def test_a_command_that_asks_nobody_loads_no_part_of_a_node() -> None:
+    assert among(FORBIDDEN, loaded("version")) == set()
+
+
+def test_a_command_with_a_configuration_reads_where_the_node_is_and_checks_nothing_else(
+    network: Network, tmp_path: Path
+) -> None:
+    file, url = tmp_path / "a.toml", urlsplit(network.sender.url)
+    file.write_text(CONFIG.format(port=url.port, user=url.username, password=url.password))
+    assert among(FORBIDDEN, loaded("msg", "list", f"--config={file}")) == {"semq.config"}
 
 
 def among(names: set[str], modules: set[str]) -> set[str]:
@@ -87,7 +114,7 @@ def test_no_module_that_adds_commands_is_forgotten() -> None:
     named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more)}
     adding = {
         f"semq.cli.{file.stem}"
-        for file in Path(semq.cli.__file__).parent.glob("*.py")
+        for file in Path(command_line.__file__).parent.glob("*.py")
         if re.search(r"^@\w+\.command\(", file.read_text("utf-8"), re.MULTILINE)
     }
     assert adding - named == set()

@@ -145,3 +145,31 @@ def test_a_report_has_error_attempts_and_the_end_of_the_traceback() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         os.getpid() / 0
     assert "os.getpid() / 0" in report(caught.value, 1, 1, "")
+
+
+MODULES = {
+    "broken": ("import json\n\n\ndef use():\n    return json.lods('1')\n\n\nuse()\n", "AttributeError", 2),
+    "torn": ("def use(:\n", "SyntaxError", 0),
+    "lacking": ("import no_such_package_at_all\n", "No module named 'no_such_package_at_all'", 1),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_that_cannot_be_imported_is_told_by_its_own_lines(name: str, tmp_path: Path) -> None:
+    text, says, frames = MODULES[name]
+    (tmp_path / f"{name}_{tmp_path.name}.py").write_text(text)
+    with patch.object(sys, "path", [str(tmp_path), *sys.path]):
+        said = semq("worker", "--app", f"{name}_{tmp_path.name}", "--node", "amqp://u:p@127.0.0.1:1")
+    *shown, last = said.err.splitlines()
+    assert said.status == 78
+    assert last.startswith("semq: SEMQ-2212 ")
+    assert says in last
+    assert sum(line.startswith("  File ") for line in shown) == max(frames, 1)
+    assert "importlib" not in said.err
+    assert len(shown) <= 6
+
+
+def test_a_module_that_is_not_there_is_one_line() -> None:
+    semq("worker", "--app", "no_such_module_here", "--node", "amqp://u:p@127.0.0.1:1").fails(
+        78, "SEMQ-2212", "No module named 'no_such_module_here'"
+    )

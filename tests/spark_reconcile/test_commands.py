@@ -116,6 +116,20 @@ def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> Non
     assert {one["outcome"] for one in day["runs"]} == {"met", "breached"}
 
 
+def test_the_file_of_the_node_may_be_named_by_a_variable(
+    office: Office, capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('[node]\nkind = "platform"\nid = "hub"\n[extract]\nzone = "no zone"\n')
+    monkeypatch.setenv("SEMQ_CONFIG", str(file))
+    code, said = call(office.clock, capsys, "extract", "--business-date", "2026-11-20")
+    assert (code, "no zone" in said["error"]) == (78, True)  # it was read
+    monkeypatch.setenv("SEMQ_CONFIG", str(file.with_name("absent.toml")))
+    assert call(office.clock, capsys, "extract")[0] == 78
+    monkeypatch.delenv("SEMQ_CONFIG")
+    assert "Whose ledger?" in call(office.clock, capsys, "extract")[1]["error"]
+
+
 def test_where_there_are_no_runs_status_says_so(office: Office, capsys: Output) -> None:
     assert commands.main(["status", *places(office)], office.clock) == 0
     assert office.settings.reports in capsys.readouterr().err

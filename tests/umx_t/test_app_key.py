@@ -31,6 +31,25 @@ def test_what_is_not_an_app_key_is_refused(text: str) -> None:
         parse_app_key(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "part", "says"),
+    [
+        ("a/b/c/" + "x" * 129, "key", "has 129 characters, and 128 are allowed"),
+        ("a" * 200 + "/b/c/d", "domain", "has 200 characters"),
+        ("a/b/c/x\x1b[2J", "key", "cannot be shown"),
+        ("a/b/\n/d", "subtype", "cannot be shown"),
+    ],
+)
+def test_a_refusal_names_the_part_and_shows_it_short_and_safe(text: str, part: str, says: str) -> None:
+    with pytest.raises(BadAppKey) as refused:
+        parse_app_key(text)
+    told = refused.value.advice()
+    assert f"The {part} of the AppKey (@AppKey) " in told
+    assert says in told
+    assert told.isprintable()
+    assert len(told) < 330
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_slash_may_stand_only_in_the_key(place: int) -> None:
     parts = ["a", "b", "c", "d/d"]

@@ -11,7 +11,7 @@ from semq.cli.checkup.ground import is_there
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import migration
+from semq.store.postgres import migration, roles
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import SchemaTooOld
 
@@ -52,6 +52,7 @@ def _looked_at(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
         yield failing("database", error)
     yield _clock(connection)
     yield _connections(connection)
+    yield from _rights(connection)
 
 
 def _clock(connection: psycopg.Connection[Any]) -> Finding:
@@ -74,6 +75,12 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
     if most - used < NODE_CONNECTIONS:
         return Finding("connections", WARNING, said, "Raise max_connections of the server, or find who holds them.")
     return Finding("connections", OK, said)
+
+
+def _rights(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    if (schema := roles.open_schema(connection)) is not None:
+        said = f"every role may create objects in schema {schema}, where the calls of applications look for theirs"
+        yield Finding("database rights", WARNING, said, roles.closing(schema))
 
 
 def _tables(url: str, settings: Settings) -> Finding:

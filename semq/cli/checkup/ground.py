@@ -7,7 +7,8 @@ from pathlib import Path
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.cli.values import size
-from semq.config.settings import PREFIX, STARS, Settings
+from semq.config.reach import PREFIX
+from semq.config.settings import STARS, Settings
 
 AMPLE = 4  # times the free space below which publishers are blocked
 

@@ -43,6 +43,8 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
     address = settings.address
     try:
         ring = ring_of(settings)
+        if hub.is_tls:
+            ring.identity()  # first: a node that has not enrolled has no authorities either
         tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum) if hub.is_tls else None
     except SemqError as error:
         yield failing(CHECK, error)

@@ -6,7 +6,7 @@ See PROTOCOL.md sections 11 and 12.
 from collections.abc import Callable, Sequence
 
 from semq.engine.core import Core, Step
-from semq.engine.errors import Cancelled, Expired, NotThere, TooLate
+from semq.engine.errors import AlreadySent, Cancelled, Expired, NotEnded, NotThere, PayloadGone, TooLate
 from semq.engine.sender.outbound import Effects, OutboundRows
 from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Expired as ExpiredRows
@@ -187,7 +187,9 @@ class _Resend(_OnOne):
         self._effects = Effects(self._operating.core.now_ms())
         row = self._row(unit)
         if not (row.has_payload or row.void):
-            raise TooLate("The platform has custody and this node no longer holds the payload.", lk0=str(self._lk0))
+            raise PayloadGone(lk0=str(self._lk0)).with_remedy(
+                "The platform's operator can send the copy again that is stored there: `semq held resend NAME`."
+            )
         self._note(unit, row, "resend")
         row.held = False
         self._operating.rows.hear(unit, row, Heard.resend, self._effects, self._why)
@@ -205,7 +207,7 @@ class _Hold(_OnOne):
     def decide(self, unit: Unit) -> None:
         row = self._target = self._row(unit)
         if row.ss_status is not SendStatus.SS_INIT:
-            raise TooLate("Only a message that has not been sent can be held.", lk0=str(self._lk0))
+            raise AlreadySent(lk0=str(self._lk0), status=row.ss_status.name)
         row.held = self._held
         unit.change_outbound(row, row.ss_status)
         self._note(unit, row, "held" if self._held else "released")
@@ -222,7 +224,7 @@ class _Remove(_OnOne):
         if row is None or row.lk0 != self._lk0:
             raise NotThere(lk0=str(self._lk0))
         if row.outcome is None:
-            raise TooLate("Only a message that has ended can be removed; cancel it first.", lk0=str(self._lk0))
+            raise NotEnded(lk0=str(self._lk0), status=row.ss_status.name)
         self._note(unit, row, "removed")
         unit.delete_outbound(row)
 

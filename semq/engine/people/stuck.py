@@ -87,8 +87,8 @@ class Cause(Enum):
         "put the database back and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
     PARKED = (
-        "the application failed on it too often",
-        "mend the application, then `semq failed requeue {id}`; or `semq failed remove {id}`",
+        "it was set aside for a person",
+        "`semq failed show {id}` says why; mend that, then `semq failed requeue {id}`, or `semq failed remove {id}`",
     )
     NEVER_RECORDED = (
         "the platform sent it often and the target never recorded it",

@@ -34,7 +34,7 @@ class StaleRow(SemqError):
     """A row is not as it was when the decision was taken; nothing of this work was written."""
 
     code = "SEMQ-3004"
-    remedy = "Nothing is lost, the row is looked at again. If it repeats, something else writes here."
+    remedy = "Nothing is lost, the row is looked at again. If it repeats, stop what else writes to these tables."
 
 
 class RowRefused(BadInput):
@@ -55,7 +55,7 @@ class SchemaTooOld(Misconfigured):
     """The tables in the database are those of an older version of SEMQ, or are not there yet."""
 
     code = "SEMQ-3010"
-    remedy = "Run `semq db upgrade`."
+    remedy = "Stop the node, run `semq db upgrade --config FILE`, then start the node."
 
 
 class SchemaTooNew(Misconfigured):
@@ -70,6 +70,13 @@ class RoleRefused(BadInput):
 
     code = "SEMQ-3023"
     remedy = "Name a role of its own for each application: `semq db grant erp --send --receive` (SQL.md)."
+
+
+class SchemaOpen(BadInput):
+    """Roles of applications could create objects in the schema of the node's tables; nothing was granted."""
+
+    code = "SEMQ-3024"
+    remedy = "As the owner of the database: REVOKE CREATE ON SCHEMA public FROM PUBLIC; (SQL.md)."
 
 
 class NotWaiting(BadInput):

@@ -15,7 +15,7 @@ from psycopg import conninfo, sql
 from sqlalchemy import URL
 
 from semq.store.files import write_safely
-from semq.store.postgres.errors import RoleRefused, StoreUnavailable
+from semq.store.postgres.errors import RoleRefused, SchemaOpen, StoreUnavailable
 from semq.store.submission_tables import tb_0031_submit
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -45,7 +45,10 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
     """
     with _connect(url, role) as connection:
         schema = _schema(connection)
+        _refuse_open(connection, "public")
         is_new = _standing(connection, role) is None
+        if not is_new:
+            _refuse_open(connection, role)
         if is_new:
             name = sql.Identifier(role)
             connection.execute(
@@ -99,6 +102,12 @@ def new_password() -> str:
     return secrets.token_urlsafe(24)
 
 
+def logins(url: str) -> list[str]:
+    """Return the names of all roles that may log in. Raises StoreUnavailable."""
+    with _connected(url) as connection:
+        return [str(name) for (name,) in connection.execute("SELECT rolname FROM pg_roles WHERE rolcanlogin")]
+
+
 def keep_password(data_dir: Path, role: str, password: str) -> None:
     """Keep the password of a role that was made, for the owner of the node alone."""
     write_safely(_file(data_dir, role), f"{password}\n".encode(), 0o600)
@@ -145,6 +154,10 @@ def _file(data_dir: Path, role: str) -> Path:
 
 def _connect(url: str, role: str) -> "psycopg.Connection[Any]":
     check_name(role)
+    return _connected(url)
+
+
+def _connected(url: str) -> "psycopg.Connection[Any]":
     try:
         return psycopg.connect(url)
     except psycopg.Error as error:
@@ -159,6 +172,34 @@ def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
     if row is None:
         raise RoleRefused("The tables of the node are not there yet; run `semq db upgrade`.")
     return sql.Identifier(str(row[0]))
+
+
+def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> str | None:
+    """Return the schema of the tables if this role may create objects in it; by default, if every role may.
+
+    The calls of applications run with the rights of the owner of the tables. Who may create functions or operators
+    where they look for theirs can have them run his own, with these rights.
+    """
+    row = connection.execute(
+        "SELECT n.nspname FROM pg_namespace n"
+        " WHERE n.oid = coalesce((SELECT relnamespace FROM pg_class WHERE oid = to_regclass('tb_0031')),"
+        " current_schema()::regnamespace) AND has_schema_privilege(%s, n.oid, 'CREATE')",
+        (role,),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _refuse_open(connection: "psycopg.Connection[Any]", role: str) -> None:
+    if (schema := open_schema(connection, role)) is not None:
+        raise SchemaOpen(schema=schema, role=role).with_remedy(closing(schema, role))
+
+
+def closing(schema: str, role: str = "public") -> str:
+    """Return what to do about a schema in which a role may create objects."""
+    return (
+        f"As the owner of the database: REVOKE CREATE ON SCHEMA {schema} FROM {role}; (`semq db url` prints the owner's"
+        " address). Other programs that make tables there need a schema of their own."
+    )
 
 
 def _standing(connection: "psycopg.Connection[Any]", role: str) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 from psycopg import conninfo, errors, sql
 
 from semq.store.postgres import roles
-from semq.store.postgres.errors import RoleRefused, StoreUnavailable
+from semq.store.postgres.errors import RoleRefused, SchemaOpen, StoreUnavailable
 
 ROLE = f"erp_{os.getpid()}"
 SEND = "SELECT semq_send('56001', 'x')"
@@ -144,3 +144,29 @@ def test_the_url_of_a_role(tmp_path: Path) -> None:
         "postgresql://crm@db.example:5432/semq?sslmode=require"
     )
     assert roles.url_for(own, "crm", tmp_path, embedded=False) == "postgresql://crm@:5999/semq?host=%2Frun%2Fsemq"
+
+
+@pytest.mark.parametrize("creator", ["PUBLIC", ROLE])
+def test_nothing_is_granted_while_applications_may_create_objects_beside_the_tables(
+    database: str, role: str, creator: str
+) -> None:
+    roles.grant(database, role, ["send"], "secret")
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"GRANT CREATE ON SCHEMA public TO {creator}".encode())
+    with pytest.raises(SchemaOpen) as refused:
+        roles.grant(database, role, ["receive"], "secret")
+    assert roles.rights_of(database, role) == ["send"]
+    remedy = refused.value.remedy
+    statement = remedy[remedy.index("REVOKE") : remedy.index(";")]
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(statement.encode())
+    roles.grant(database, role, ["receive"], "secret")
+    assert roles.rights_of(database, role) == ["send", "receive"]
+
+
+def test_rights_can_be_taken_where_everybody_may_create_objects(database: str, role: str) -> None:
+    roles.grant(database, role, ["send"], "secret")
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    roles.revoke(database, role, ["send"])
+    assert roles.rights_of(database, role) == []

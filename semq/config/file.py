@@ -22,8 +22,9 @@ from pydantic_settings import (
 from semq.config.errors import ConfigInvalid, ConfigUnreadable, Fault
 from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
+from semq.config.reach import NESTED, PREFIX
 from semq.config.sections import Section
-from semq.config.settings import NESTED, PREFIX, Settings, cross_faults
+from semq.config.settings import Settings, cross_faults
 
 # variables with our prefix that are no settings: read by the command line, by semq.service.failpoints, and whatever
 # tls.passphrase_variable is told to name

@@ -1,0 +1,129 @@
+"""Values of options and arguments, read without pydantic.
+
+Typer reads every value by a pydantic adapter, and to import pydantic takes longer than all else that a command does
+which asks its node. The kinds of values that the commands here have are read by one row each of `READ`; Typer reads any
+other kind, as before. Used by `groups` and `main`, which make all commands.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _flag(text: str) -> bool:
+    if (word := text.strip().lower()) not in FLAGS:
+        raise ValueError(text)
+    return FLAGS[word]
+
+
+# Kind of value | how its text is read, raising ValueError | what is said of a text that is none
+READ: dict[Any, tuple[Callable[[Any], Any], str]] = {
+    str: (str, "is no text"),
+    int: (int, "is no whole number"),
+    float: (float, "is no number"),
+    bool: (_flag, "is neither true nor false"),
+    Path: (Path, "is no path"),
+}
+
+
+class Command(TyperCommand):
+    """A command whose values are read here."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """All parameters, that of --help too."""
+        return _taken_over(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands, and its own options, read here."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """All parameters, that of --help too."""
+        return _taken_over(super().get_params(ctx))
+
+
+def made_plain(group: typer.Typer) -> typer.Typer:
+    """Return the group, with the values of all its commands read here."""
+    for command in group.registered_commands:
+        command.cls = Command
+    return group
+
+
+class Reading:
+    """What Typer asks for the value of a parameter, in place of its own adapter."""
+
+    def __init__(self, read: Callable[[Any], Any], *, is_list: bool) -> None:
+        self._read = read
+        self._is_list = is_list
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value that a text means. Raises BadParameter."""
+        if value is None:
+            return () if self._is_list else None
+        try:
+            return [self._read(one) for one in value] if self._is_list else self._read(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), ctx=ctx, param=param) from error
+
+
+def _taken_over(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if isinstance(parameter, TyperArgument | TyperOption) and (reading := reading_of(parameter)) is not None:
+            parameter.get_runtime_param = partial(_itself, reading)  # type: ignore[method-assign]
+    return parameters
+
+
+def _itself(reading: Reading) -> Any:
+    return reading
+
+
+def reading_of(parameter: TyperArgument | TyperOption) -> Reading | None:
+    """Return how a parameter is read; None where Typer has to."""
+    info = parameter.type_descriptor.parameter_info
+    kind: Any = parameter.type_descriptor.annotation
+    is_list = get_origin(kind) is list
+    kind = get_args(kind)[0] if is_list else kind
+    if info.parser is not None or info.clamp or info.exists or info.resolve_path or info.allow_dash:
+        return None
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return Reading(_choice(kind), is_list=is_list)
+    return Reading(_plain(kind, info.min, info.max), is_list=is_list) if kind in READ else None
+
+
+def _plain(kind: Any, least: float | None, most: float | None) -> Callable[[Any], Any]:
+    read, said = READ[kind]
+
+    def plain(value: Any) -> Any:
+        try:
+            found = read(value)
+        except ValueError:
+            raise ValueError(f"{value!r} {said}.") from None
+        if (least is not None and not found >= least) or (most is not None and not found <= most):
+            raise ValueError(f"{value} is not in the range {_range(least, most)}.")
+        return found
+
+    return plain
+
+
+def _range(least: float | None, most: float | None) -> str:
+    return f"from {least} on" if most is None else f"up to {most}" if least is None else f"{least} to {most}"
+
+
+def _choice(kind: type[Enum]) -> Callable[[Any], Any]:
+    by_name = {str(one.value): one for one in kind}
+
+    def choice(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if value not in by_name:
+            raise ValueError(f"{value!r} is not one of {', '.join(by_name)}.")
+        return by_name[value]
+
+    return choice
