@@ -397,14 +397,14 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
         heard.clear()
     if why == "the sender sends again":
         holding.expect(str(B))
-        holding.store([again])
+        holding.store([again], {}, trio.hub.relay._refuse)
     elif why == "the sender asks":
         holding.hear_inquiries(trio.a.address, B, [Inquiry(role=Role.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)])
     elif why == "the timer":
         trio.time.now += 60
         holding.sweep.tick()
     holding.expect(str(B))
-    holding.store([marker])
+    holding.store([marker], {}, trio.hub.relay._refuse)
     assert len(trio.hub_store._queue) == 2  # one unit
     trio.settle()
     refusals = [record for record in records(heard) if getattr(record, "flag", None) is Note.REFUSED]

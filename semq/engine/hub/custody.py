@@ -6,7 +6,7 @@ The store is the custodian: Ack-Save leaves after the commit that stores a copy,
 receiver, and every acknowledgement must echo the identity of the row (rules R9, R12, R13).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -29,10 +29,10 @@ from semq.engine.time.expiry import is_expired
 from semq.engine.time.inquiry import Sweep
 from semq.engine.time.schedule import Schedule
 from semq.engine.tracks import level
-from semq.store.rows import Event, Outbound, Side, Stored
+from semq.store.rows import Event, Outbound, Reason, Side, Stored
 from semq.store.unit import Query, Recovered, Unit, Unsettled
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Function, Packet, Primitive
+from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import Answer, Inquiry, Note, Receipt, Role
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 Notice = tuple[Address, Receipt]  #: what is told after the commit, and whom: made of a row in ``decide``
+Refuse = Callable[[Envelope, Reason], None]
 
 
 class Holding:
@@ -82,9 +83,10 @@ class Holding:
         """A message for ``dest`` will be handed to ``store``: nothing may overtake it."""
         self._storing[dest] = self._storing.get(dest, 0) + 1
 
-    def store(self, messages: Sequence[Data]) -> None:
-        """H1 and H4: take custody."""
-        self.core.post(_Store(self, messages))
+    def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
+        """H1 and H4: take custody. Of what is ``barred`` (by place) only a copy that is here already is answered for;
+        without one it is handed to ``refuse`` after the commit."""
+        self.core.post(_Store(self, messages, barred, refuse))
 
     def stored(self, messages: Sequence[Data], new: Sequence[str]) -> None:
         """The fate of messages that were expected is decided."""
@@ -300,11 +302,15 @@ def _copy(record: Receipt) -> LK1:
 
 
 class _Store(Step):
-    def __init__(self, holding: Holding, messages: Sequence[Data]) -> None:
+    def __init__(
+        self, holding: Holding, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse
+    ) -> None:
         super().__init__()
         self._holding = holding
         self._core = holding.core
         self._messages = messages
+        self._barred = barred
+        self._refuse = refuse
         self.needs.relayed.update(message.envelope.ident for message in messages)
 
     def decide(self, unit: Unit) -> None:
@@ -312,9 +318,12 @@ class _Store(Step):
         self._new: list[str] = []
         self._taken: list[Outbound] = []
         self._again: list[Outbound] = []
-        for message in self._messages:
+        self._refused: list[tuple[Envelope, Reason]] = []
+        for place, message in enumerate(self._messages):
             row = unit.relayed.get(message.envelope.ident)
-            if row is None:
+            if row is None and place in self._barred:
+                self._refused.append((message.envelope, self._barred[place]))
+            elif row is None:
                 self._notices.append(self._holding.custody(self._insert(unit, message)))
             else:
                 self._known(unit, row, message)
@@ -359,7 +368,7 @@ class _Store(Step):
             return
         self._notices.append(self._holding.custody(row))
         is_other = not envelope.void and not row.void and row.digest != envelope.digest
-        if envelope.signature and not (is_other or envelope.void or row.void):
+        if envelope.signature and not (is_other or envelope.void or row.void or message.dropped):
             # Signed anew, perhaps since nobody vouches for the older key any more (S16).
             unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
         facts: dict[str, Any] = {"lk1": str(self._core.lk1(row.object_id)), "digest": envelope.digest}
@@ -376,6 +385,8 @@ class _Store(Step):
         holding.taken(self._taken)
         self._core.count("stored", len(self._new))
         holding.tell(self._notices)
+        for envelope, reason in self._refused:
+            self._refuse(envelope, reason)
         for row in self._again:
             holding.pump.lane(row.dest).flight.discard(row.object_id)
             holding.pump.wake(row)

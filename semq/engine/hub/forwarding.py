@@ -79,6 +79,7 @@ class Relay:
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """Messages of one node, in order."""
         to_store: list[Data] = []
+        barred: dict[int, Reason] = {}
         self._at = self.core.now_ms()
         for message in messages:
             envelope = message.envelope
@@ -86,7 +87,12 @@ class Relay:
             if fault is not None:
                 self.note_violation(fault, str(peer), envelope)
             elif (reason := self._refusal(message)) is not None:
-                self._refuse(envelope, reason)
+                if self._may_be_held(envelope):
+                    barred[len(to_store)] = reason
+                    self.holding.expect(str(envelope.target.node))
+                    to_store.append(message)
+                else:
+                    self._refuse(envelope, reason)
             elif self._forward(envelope, message):
                 pass
             elif envelope.attributes.save_fwd is SaveFwd.DROP:
@@ -95,7 +101,7 @@ class Relay:
                 self.holding.expect(str(envelope.target.node))
                 to_store.append(message)
         if to_store:
-            self.holding.store(to_store)
+            self.holding.store(to_store, barred, self._refuse)
 
     @staticmethod
     def _foreign(peer: Address, envelope: Envelope) -> SemqError | None:
@@ -119,6 +125,11 @@ class Relay:
         if reason is None and self.holding.is_full(str(envelope.target.node)):
             return QuotaReached.code, "Too many documents wait for this partner at the platform."
         return reason
+
+    def _may_be_held(self, envelope: Envelope) -> bool:
+        """Whether the store may hold a copy: then it is asked first, for custody that was taken is not refused (H1)."""
+        is_stored = not envelope.void and envelope.attributes.save_fwd is not SaveFwd.DROP
+        return is_stored and not self.holding.is_clear(str(envelope.target.node), class3=True)
 
     def _refuse(self, envelope: Envelope, reason: Reason) -> None:
         self._note(envelope, Note.REFUSED, reason=reason)

@@ -1,0 +1,103 @@
+"""What the platform would refuse at its door, and has in its store already: custody that was taken is not refused."""
+
+from dataclasses import replace
+
+from msgspec.structs import replace as changed
+
+from semq.engine.errors import QuotaReached
+from semq.store.rows import Event, Outbound
+from semq.umx_t.envelope import Data, Envelope, Frame
+from semq.umx_t.status import Outcome, SendStatus
+from tests.flows.trio import SETTINGS, Trio, Wire, is_message
+
+FULL = replace(SETTINGS, quota_rows=1)  # one stored copy uses it up
+
+
+def row_of(trio: Trio) -> Outbound:
+    (row,) = trio.a.store.tables.outbound.values()
+    return row
+
+
+def stored() -> tuple[Trio, list[Data]]:
+    """B is away, and the platform has taken custody; what A sent."""
+    trio = Trio(FULL)
+    sent: list[Data] = []
+    trio.cut(trio.b)
+
+    def keep(wire: Wire, frame: Frame) -> bool:
+        if wire is trio.a.up and isinstance(frame, Data):
+            sent.append(frame)
+        return False
+
+    trio.lose = keep
+    trio.a.send(b"x")
+    trio.settle()
+    assert trio.held == 1
+    return trio, sent
+
+
+def test_another_copy_of_what_is_held_is_not_refused_for_the_quota_that_it_uses_up() -> None:
+    trio, _ = stored()
+    done: list[object] = []
+    trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: done.append(True), done.append)
+    trio.settle()
+    row = row_of(trio)
+    assert done == [True]
+    assert (row.ss_status, row.void, row.att) == (SendStatus.SS_ACK, False, 2)
+    assert not any(line.event is Event.REFUSED for line in trio.hub_store.tables.ledger)
+    trio.connect(trio.b)
+    trio.later(30)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.a.told.events[-1].outcome == Outcome.DELIVERED.name
+    assert trio.is_clean()
+
+
+def test_a_frame_that_is_heard_twice_is_not_taken_and_refused() -> None:
+    """The quota is used up by the very copy that is on its way into the store."""
+    trio = Trio(FULL)
+    trio.cut(trio.b)
+    trio.a.send(b"x")
+    trio.a.store.run()
+    ((wire, frame),) = [(wire, frame) for wire, frame in trio.wires if is_message(frame)]
+    trio.wires.clear()
+    wire.arrive(frame)
+    wire.arrive(frame)
+    trio.settle()
+    assert (row_of(trio).ss_status, row_of(trio).outcome) == (SendStatus.SS_ACK, None)
+    trio.connect(trio.b)
+    trio.later(30)
+    assert trio.a.told.events[-1].outcome == Outcome.DELIVERED.name
+
+
+def test_what_is_not_held_is_refused_also_where_another_copy_is() -> None:
+    trio, (frame,) = stored()
+    other = changed(frame, envelope=named_anew(frame.envelope))
+    assert trio.a.up is not None
+    trio.a.up.arrive(other)
+    trio.settle()
+    assert trio.held == 1
+    refused = [line for line in trio.hub_store.tables.ledger if line.event is Event.REFUSED]
+    assert [(line.lk0, line.detail[:9]) for line in refused] == [(other.envelope.ident, QuotaReached.code)]
+    assert trio.hub.holding.is_full("1.56001")
+    trio.connect(trio.b)
+    trio.later(30)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.hub.holding.is_clear("1.56001", class3=True)  # nothing is expected any more
+
+
+def named_anew(envelope: Envelope) -> Envelope:
+    """Another message of the same sender."""
+    lk0 = envelope.lk0._replace(object_id=envelope.lk0.object_id + 7)
+    return changed(envelope, lk0=lk0, sid=envelope.sid + 7)
+
+
+def test_a_copy_whose_body_was_drained_takes_the_place_of_no_copy_that_is_whole() -> None:
+    """The limit of the link was lowered meanwhile; its signature alone says nothing of the body that is kept."""
+    trio, (frame,) = stored()
+    assert trio.a.up is not None
+    trio.a.up.arrive(changed(frame, envelope=changed(frame.envelope, signature="2.a.b", att=2), body=b"", dropped=1))
+    trio.settle()
+    trio.connect(trio.b)
+    trio.later(30)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
