@@ -82,7 +82,7 @@ SPEAKERS: dict[str, set[str]] = {
 LINES_MAX = 500
 # Files past the mark, as they were when it was drawn: they may shrink, never grow.
 LONG: dict[str, int] = {
-    "tests/store/test_memory.py": 610,
+    "tests/store/test_memory.py": 570,
     "tests/store/postgres/test_writer.py": 560,
 }
 

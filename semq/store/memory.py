@@ -17,9 +17,9 @@ from semq.store import unit as u
 from semq.store.broker.operations import StoreOp
 from semq.store.ended import Row as AnyRow
 from semq.store.ended import end, rows_of
-from semq.store.postgres.errors import DecisionFailed, StoreFenced, StoreUnavailable
+from semq.store.memory_guards import check
+from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
-    CORRECTED,
     InStream,
     InStreamKey,
     KeptKey,
@@ -123,19 +123,25 @@ class MemoryStore:
         self._owner = self.tables.owner
         self._group = group
         self._queue: list[Work] = []
+        self._is_due = False  # something in the queue is to be done now, so all of it is
+        self._fault: SemqError | None = None  # a commit's fate is unknown, or the store was taken over: open it anew
         self._open: list[Work] = []  # of the transaction that is open
         self._unit: Unit | None = None
         self._loaded: list[AnyRow] = []  # by the unit, in all its attempts: closed when it is over
         self._outcome: list[tuple[Work, Exception | None]] = []  # to be told, in order
-        self.is_lost = False  #: a commit's fate is unknown, or the store was taken over: open it anew
 
     # --- the contract
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; posted order is kept. After a loss it fails, when it would have been told."""
-        if self.is_lost:
-            self._outcome.append((work, StoreUnavailable()))
+        if self._fault is not None:
+            self._outcome.append((work, self._fault))
         else:
             self._queue.append(work)
+            self._is_due = self._is_due or not later
+
+    def due(self) -> None:
+        """What is queued is done now: called when work posted ``later`` has waited for as long as it may."""
+        self._is_due = bool(self._queue)
 
     def recover(self, inc: int) -> Recovered:
         """Open the store for a new life of the process: count it, and find what is unsettled (PROTOCOL.md S14)."""
@@ -175,12 +181,23 @@ class MemoryStore:
             return "commit"
         if self._outcome:
             return "deliver"
-        return "begin" if self._queue else ""
+        return "begin" if self._is_due else ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether all that is queued waits for work that somebody waits for, or for ``due``."""
+        return bool(self._queue) and not self._is_due
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this writer writes nothing more."""
+        return self._fault is not None
 
     def begin(self) -> None:
         """Open a transaction for the next unit of work, load it and let each decide. Work that refuses is left out."""
         count = max(1, min(self._group(len(self._queue)), len(self._queue)))
         self._open, self._queue = self._queue[:count], self._queue[count:]
+        self._is_due = bool(self._queue)
         self._unit = self._decide_all()
 
     def commit(self, fault: Fault = Fault.NONE) -> None:
@@ -211,10 +228,10 @@ class MemoryStore:
 
     def deliver(self) -> None:
         """Tell each piece of work what became of it; once the store is lost, that is nothing for all that waits."""
-        if any(isinstance(error, StoreUnavailable) for _, error in self._outcome):
-            self.is_lost = True
-            self._outcome += [(work, StoreUnavailable()) for work in self._queue]
-            self._queue = []
+        self._fault = next((error for _, error in self._outcome if isinstance(error, StoreUnavailable)), self._fault)
+        if self._fault is not None:
+            self._outcome += [(work, self._fault) for work in self._queue]
+            self._queue, self._is_due = [], False
         outcome, self._outcome = self._outcome, []
         for work, error in outcome:
             if error is None:
@@ -230,8 +247,8 @@ class MemoryStore:
         self.deliver()
 
     def run_all(self) -> None:
-        """Commit until no work is left, also that which commits have posted."""
-        while self.phase:
+        """Commit until no work is left, also that which commits have posted and that which could wait."""
+        while not self.idle:
             self.run()
 
     def write(self, unit: Unit) -> None:
@@ -371,65 +388,6 @@ def _stream_states(tables: Tables) -> Iterator[StreamState]:
         next_sid = tables.out_streams[key].next_sid
         floor = min(sids, default=next_sid)
         yield StreamState(key, next_sid, floor, set(range(floor, next_sid)) - sids)
-
-
-# ------------------------------------------------------------------------------------------------------ guarding
-
-
-def check(tables: Tables, unit: Unit) -> None:
-    """What Postgres would refuse: raises DecisionFailed, and nothing has been changed."""
-    for object_id, before in unit.changed_outbound.items():
-        stored = tables.outbound.get(object_id)
-        _guard(stored is not None and stored.ss_status is before, "compare-and-set", object_id=object_id, before=before)
-        _guard(stored is None or _may_end(stored, unit.outbound[object_id]), "final", object_id=object_id)
-        _check_outbound(unit.outbound[object_id])
-    places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
-    for object_id, row in unit.new_outbound.items():
-        _guard(object_id not in tables.outbound, "tb_0031 key", object_id=object_id)
-        held = tables.relayed.get(str(row.lk0))
-        is_free = row.direction is Direction.OWN or held is None or held in unit.deleted_outbound
-        _guard(is_free, "ident", ident=str(row.lk0))
-        place = (row.dest, row.lk0.inc, row.sid)
-        _guard(row.direction is Direction.RELAYED or row.sid < 0 or place not in places, "position", place=place)
-        _check_outbound(row)
-    _check_keys(tables, unit)
-    for bref, pending in unit.new_pending.items():
-        _guard(bref not in tables.pending, "tb_0030 key", bref=bref)
-        recorded = pending.slot in unit.new_recorded if pending.is_class3 else pending.lk0 in unit.new_seen
-        _guard(recorded, "one transaction for ledger and row", bref=bref)
-
-
-def _may_end(stored: Outbound, row: Outbound) -> bool:
-    """An outcome is final; only one that the platform alone has told is corrected by the receiver's word (S5c)."""
-    corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTED
-    return corrected or stored.outcome in (None, row.outcome)
-
-
-def _check_keys(tables: Tables, unit: Unit) -> None:
-    for name, staged, stored in (
-        ("token", unit.new_tokens, tables.tokens),
-        ("ledger", unit.new_recorded.keys() - unit.given_way, tables.recorded),
-        ("seen", map(str, unit.new_seen), tables.seen),
-    ):
-        taken = set(staged) & stored.keys() if staged else ()
-        _guard(not taken, name, keys=[str(key) for key in taken])
-    for key in unit.changed_out_streams & tables.out_streams.keys():
-        _guard(unit.out_streams[key].next_sid >= tables.out_streams[key].next_sid, "positions rise", stream=key)
-    for stream in unit.changed_in_streams & tables.in_streams.keys():
-        _guard(unit.in_streams[stream].floor >= tables.in_streams[stream].floor, "floors rise", stream=stream)
-
-
-def _check_outbound(row: Outbound) -> None:
-    delivered = row.outcome is Outcome.DELIVERED
-    _guard(delivered == (row.ss_status is SendStatus.SS_ACK2), "delivered", object_id=row.object_id)
-    _guard(row.void or not row.lost, "lost is void", object_id=row.object_id)
-    placed = (row.sid >= 0) == (row.save_fwd is SaveFwd.MUST)
-    _guard(row.direction is Direction.RELAYED or placed, "class 3 has a position", object_id=row.object_id)
-
-
-def _guard(holds: bool, name: str, **facts: Any) -> None:
-    if not holds:
-        raise DecisionFailed(f"Guard '{name}' is broken.", **facts)
 
 
 # ------------------------------------------------------------------------------------------------------- writing

@@ -1,4 +1,4 @@
-"""The store in memory keeps the contract of ``unit``: copies, whole units, guards, faults, recovery, backups."""
+"""The store in memory keeps the contract of ``unit``: copies, whole units, work put off, faults, recovery, backups."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -11,7 +11,7 @@ from semq.errors import BadInput
 from semq.store import memory
 from semq.store.broker.operations import EndLife
 from semq.store.memory import Fault, MemoryStore, Tables
-from semq.store.postgres.errors import DecisionFailed, StoreFenced, StoreUnavailable
+from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
     InStream,
     InStreamKey,
@@ -119,6 +119,16 @@ def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> Job:
     store.post(job)
     store.run_all()
     return job
+
+
+def change(before: SendStatus = SendStatus.SS_SENT, **facts: Any) -> Callable[[Unit], None]:
+    def decide(unit: Unit) -> None:
+        row = unit.outbound[1]
+        for name, value in facts.items():
+            setattr(row, name, value)
+        unit.change_outbound(row, before)
+
+    return decide
 
 
 def see(store: MemoryStore, **needs: Any) -> Unit:
@@ -236,6 +246,57 @@ def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
     assert all(isinstance(job.told[0], StoreUnavailable) for job in jobs)
     assert isinstance(do(store, lambda unit: None).told[0], StoreUnavailable)  # what is posted later fails, too
     assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
+
+
+def test_after_the_store_was_taken_over_all_that_is_posted_hears_why(store: MemoryStore) -> None:
+    MemoryStore(store.tables)
+    do(store, lambda unit: unit.insert_outbound(own(1), BODY))
+    again = Job()
+
+    class Insisting(Job):
+        def failed(self, error: Exception) -> None:
+            super().failed(error)
+            store.post(again)
+
+    job = Insisting()
+    for later in (False, True):
+        store.post(job, later=later)
+    assert (job.told, store.phase) == ([], "deliver")  # not in the turn that posted it
+    store.deliver()
+    assert [type(error) for error in job.told] == [StoreFenced, StoreFenced]
+    assert again.told == []
+    store.deliver()
+    assert [type(error) for error in again.told] == [StoreFenced, StoreFenced]
+    assert store.idle
+
+
+def test_work_that_nobody_waits_for_shares_the_unit_of_the_next_that_somebody_waits_for(store: MemoryStore) -> None:
+    seen: list[str] = []
+    store.post(Job(partial(_note, seen, "a")), later=True)
+    assert (store.phase, store.is_waiting, store.idle) == ("", True, False)
+    store.post(Job(partial(_note, seen, "b")))
+    store.post(Job(partial(_note, seen, "c")), later=True)
+    assert (store.phase, store.is_waiting) == ("begin", False)
+    store.begin()
+    assert seen == ["a", "b", "c"]
+    store.post(Job(partial(_note, seen, "d")), later=True)
+    store.commit()
+    store.deliver()
+    assert (store.phase, store.is_waiting) == ("", True)
+    store.due()
+    assert store.phase == "begin"
+    store.run()
+    assert (seen, store.idle, store.is_waiting) == (["a", "b", "c", "d"], True, False)
+
+
+def test_what_a_unit_leaves_of_work_that_is_due_is_due_in_the_next(store: MemoryStore) -> None:
+    small = MemoryStore(store.tables, group=lambda waiting: 1)
+    jobs = [Job(), Job(), Job()]
+    for job, later in zip(jobs, (True, False, True), strict=True):
+        small.post(job, later=later)
+    while small.phase:
+        small.run()
+    assert [job.told for job in jobs] == [[None], [None], [None]]
 
 
 def test_a_decision_may_be_taken_twice(store: MemoryStore) -> None:
@@ -451,112 +512,6 @@ def test_the_window_of_classes_1_and_2_is_bounded(store: MemoryStore, monkeypatc
     for number in (1, 2, 3):
         do(store, partial(Unit.see, lk0=LK0(*HERE, 1, number), entry=REFUSED))
     assert set(store.tables.seen) == {str(LK0(*HERE, 1, number)) for number in (2, 3)}
-
-
-# -------------------------------------------------------------------------------------------- guarding
-
-
-def change(before: SendStatus = SendStatus.SS_SENT, **facts: Any) -> Callable[[Unit], None]:
-    def decide(unit: Unit) -> None:
-        row = unit.outbound[1]
-        for name, value in facts.items():
-            setattr(row, name, value)
-        unit.change_outbound(row, before)
-
-    return decide
-
-
-def misplaced(unit: Unit) -> None:
-    unit.insert_pending(received(9), BODY)
-
-
-def back(unit: Unit) -> None:
-    unit.out_streams[STREAM].next_sid = 0
-    unit.changed_out_streams.add(STREAM)
-
-
-def lower(unit: Unit) -> None:
-    unit.in_streams[IN] = InStream(IN, 1, floor=2)
-    unit.changed_in_streams.add(IN)
-
-
-def stale(unit: Unit) -> None:
-    unit.change_outbound(unit.outbound[1], SendStatus.SS_ACK)
-
-
-def unheard_of(unit: Unit) -> None:
-    unit.outbound[99] = own(99)
-    unit.change_outbound(unit.outbound[99], SendStatus.SS_INIT)
-
-
-BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
-    ("compare-and-set", stale),
-    ("compare-and-set", unheard_of),
-    ("delivered", change(outcome=Outcome.DELIVERED)),
-    ("delivered", change(ss_status=SendStatus.SS_ACK2)),
-    ("lost is void", change(lost=True)),
-    ("tb_0031 key", lambda unit: unit.insert_outbound(own(1, sid=8), BODY)),
-    ("position", lambda unit: unit.insert_outbound(own(8, sid=1), BODY)),
-    ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, sid=-1), BODY)),
-    ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, save_fwd=SaveFwd.DROP), BODY)),
-    ("ident", lambda unit: unit.insert_outbound(relayed(8, reason=None, sid=3), BODY)),
-    ("token", lambda unit: unit.insert_outbound(own(8, token="t"), BODY)),
-    ("ledger", lambda unit: unit.record(Slot(IN, 5), Recorded(Arrival.RECV))),
-    ("seen", lambda unit: unit.see(SEEN, REFUSED)),
-    ("positions rise", back),
-    ("floors rise", lower),
-    ("tb_0030 key", lambda unit: unit.insert_pending(received(5), BODY)),
-    ("one transaction for ledger and row", misplaced),
-    ("one transaction for ledger and row", lambda unit: unit.insert_pending(received(9, save_fwd=SaveFwd.STORE), BODY)),
-]
-
-
-@pytest.mark.parametrize(("guard", "decide"), BREAKS, ids=[f"{n}-{guard}" for n, (guard, _) in enumerate(BREAKS)])
-def test_what_postgres_would_refuse_is_refused_whole(
-    store: MemoryStore, guard: str, decide: Callable[[Unit], None]
-) -> None:
-    put(store, own(1, token="t", ss_status=SendStatus.SS_SENT), received(5))
-    eighth = relayed(8)
-    do(store, lambda unit: unit.see(SEEN, REFUSED))
-    other = relayed(3)
-    other.lk0 = eighth.lk0
-    put(store, other)
-
-    def floor(unit: Unit) -> None:
-        unit.raise_floor(unit.in_streams.setdefault(IN, InStream(IN, 1)), 4)
-
-    do(store, floor)
-    before = store.tables.snapshot()
-    store.post(Job(decide, outbound={1}, out_streams={STREAM}))
-    store.begin()
-    with pytest.raises(DecisionFailed, match=f"'{guard}'"):
-        store.commit()
-    after = store.tables.snapshot()
-    after.owner = before.owner
-    assert after == before
-    assert store.idle
-
-
-def test_a_copy_may_go_and_come_again_in_one_unit(store: MemoryStore) -> None:
-    put(store, relayed(1))
-    again = relayed(2)
-    again.lk0 = relayed(1).lk0
-
-    def decide(unit: Unit) -> None:
-        unit.delete_outbound(unit.relayed[str(again.lk0)])
-        unit.insert_outbound(again, BODY)
-
-    do(store, decide, relayed={str(again.lk0)})
-    assert see(store, relayed={str(again.lk0)}).relayed[str(again.lk0)].object_id == 2
-
-
-def test_what_is_final_stays_final(store: MemoryStore) -> None:
-    put(store, own(1, ss_status=SendStatus.SS_SENT, outcome=Outcome.REJECTED))
-    do(store, change(reason=("SEMQ-1209", "words")), outbound={1})
-    store.post(Job(change(outcome=Outcome.LOST, void=True), outbound={1}))
-    store.begin()
-    with pytest.raises(DecisionFailed, match="'final'"):
-        store.commit()
 
 
 # -------------------------------------------------------------------------------- recovery and backups

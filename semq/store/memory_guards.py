@@ -1,0 +1,70 @@
+"""What Postgres would refuse of a unit, refused by the store in memory: compare-and-set, keys, checks, final outcomes.
+
+Called by ``memory`` before it writes a unit; without it (mutations of the simulator) the oracle has to see the harm.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from semq.store.postgres.errors import DecisionFailed
+from semq.store.rows import CORRECTED, Outbound
+from semq.store.unit import Unit
+from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
+
+if TYPE_CHECKING:
+    from semq.store.memory import Tables
+
+
+def check(tables: "Tables", unit: Unit) -> None:
+    """What Postgres would refuse: raises DecisionFailed, and nothing has been changed."""
+    for object_id, before in unit.changed_outbound.items():
+        stored = tables.outbound.get(object_id)
+        _guard(stored is not None and stored.ss_status is before, "compare-and-set", object_id=object_id, before=before)
+        _guard(stored is None or _may_end(stored, unit.outbound[object_id]), "final", object_id=object_id)
+        _check_outbound(unit.outbound[object_id])
+    places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
+    for object_id, row in unit.new_outbound.items():
+        _guard(object_id not in tables.outbound, "tb_0031 key", object_id=object_id)
+        held = tables.relayed.get(str(row.lk0))
+        is_free = row.direction is Direction.OWN or held is None or held in unit.deleted_outbound
+        _guard(is_free, "ident", ident=str(row.lk0))
+        place = (row.dest, row.lk0.inc, row.sid)
+        _guard(row.direction is Direction.RELAYED or row.sid < 0 or place not in places, "position", place=place)
+        _check_outbound(row)
+    _check_keys(tables, unit)
+    for bref, pending in unit.new_pending.items():
+        _guard(bref not in tables.pending, "tb_0030 key", bref=bref)
+        recorded = pending.slot in unit.new_recorded if pending.is_class3 else pending.lk0 in unit.new_seen
+        _guard(recorded, "one transaction for ledger and row", bref=bref)
+
+
+def _may_end(stored: Outbound, row: Outbound) -> bool:
+    """An outcome is final; only one that the platform alone has told is corrected by the receiver's word (S5c)."""
+    corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTED
+    return corrected or stored.outcome in (None, row.outcome)
+
+
+def _check_keys(tables: "Tables", unit: Unit) -> None:
+    for name, staged, stored in (
+        ("token", unit.new_tokens, tables.tokens),
+        ("ledger", unit.new_recorded.keys() - unit.given_way, tables.recorded),
+        ("seen", map(str, unit.new_seen), tables.seen),
+    ):
+        taken = set(staged) & stored.keys() if staged else ()
+        _guard(not taken, name, keys=[str(key) for key in taken])
+    for key in unit.changed_out_streams & tables.out_streams.keys():
+        _guard(unit.out_streams[key].next_sid >= tables.out_streams[key].next_sid, "positions rise", stream=key)
+    for stream in unit.changed_in_streams & tables.in_streams.keys():
+        _guard(unit.in_streams[stream].floor >= tables.in_streams[stream].floor, "floors rise", stream=stream)
+
+
+def _check_outbound(row: Outbound) -> None:
+    delivered = row.outcome is Outcome.DELIVERED
+    _guard(delivered == (row.ss_status is SendStatus.SS_ACK2), "delivered", object_id=row.object_id)
+    _guard(row.void or not row.lost, "lost is void", object_id=row.object_id)
+    placed = (row.sid >= 0) == (row.save_fwd is SaveFwd.MUST)
+    _guard(row.direction is Direction.RELAYED or placed, "class 3 has a position", object_id=row.object_id)
+
+
+def _guard(holds: bool, name: str, **facts: Any) -> None:
+    if not holds:
+        raise DecisionFailed(f"Guard '{name}' is broken.", **facts)

@@ -1,0 +1,110 @@
+"""The store in memory refuses what Postgres would refuse, whole."""
+
+from collections.abc import Callable
+
+import pytest
+
+from semq.store.memory import MemoryStore
+from semq.store.postgres.errors import DecisionFailed
+from semq.store.rows import InStream, Recorded, Slot
+from semq.store.unit import Unit
+from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
+from tests.store.test_memory import BODY, IN, REFUSED, SEEN, STREAM, Job, change, do, own, put, received, relayed, see
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def misplaced(unit: Unit) -> None:
+    unit.insert_pending(received(9), BODY)
+
+
+def back(unit: Unit) -> None:
+    unit.out_streams[STREAM].next_sid = 0
+    unit.changed_out_streams.add(STREAM)
+
+
+def lower(unit: Unit) -> None:
+    unit.in_streams[IN] = InStream(IN, 1, floor=2)
+    unit.changed_in_streams.add(IN)
+
+
+def stale(unit: Unit) -> None:
+    unit.change_outbound(unit.outbound[1], SendStatus.SS_ACK)
+
+
+def unheard_of(unit: Unit) -> None:
+    unit.outbound[99] = own(99)
+    unit.change_outbound(unit.outbound[99], SendStatus.SS_INIT)
+
+
+BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
+    ("compare-and-set", stale),
+    ("compare-and-set", unheard_of),
+    ("delivered", change(outcome=Outcome.DELIVERED)),
+    ("delivered", change(ss_status=SendStatus.SS_ACK2)),
+    ("lost is void", change(lost=True)),
+    ("tb_0031 key", lambda unit: unit.insert_outbound(own(1, sid=8), BODY)),
+    ("position", lambda unit: unit.insert_outbound(own(8, sid=1), BODY)),
+    ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, sid=-1), BODY)),
+    ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, save_fwd=SaveFwd.DROP), BODY)),
+    ("ident", lambda unit: unit.insert_outbound(relayed(8, reason=None, sid=3), BODY)),
+    ("token", lambda unit: unit.insert_outbound(own(8, token="t"), BODY)),
+    ("ledger", lambda unit: unit.record(Slot(IN, 5), Recorded(Arrival.RECV))),
+    ("seen", lambda unit: unit.see(SEEN, REFUSED)),
+    ("positions rise", back),
+    ("floors rise", lower),
+    ("tb_0030 key", lambda unit: unit.insert_pending(received(5), BODY)),
+    ("one transaction for ledger and row", misplaced),
+    ("one transaction for ledger and row", lambda unit: unit.insert_pending(received(9, save_fwd=SaveFwd.STORE), BODY)),
+]
+
+
+@pytest.mark.parametrize(("guard", "decide"), BREAKS, ids=[f"{n}-{guard}" for n, (guard, _) in enumerate(BREAKS)])
+def test_what_postgres_would_refuse_is_refused_whole(
+    store: MemoryStore, guard: str, decide: Callable[[Unit], None]
+) -> None:
+    put(store, own(1, token="t", ss_status=SendStatus.SS_SENT), received(5))
+    eighth = relayed(8)
+    do(store, lambda unit: unit.see(SEEN, REFUSED))
+    other = relayed(3)
+    other.lk0 = eighth.lk0
+    put(store, other)
+
+    def floor(unit: Unit) -> None:
+        unit.raise_floor(unit.in_streams.setdefault(IN, InStream(IN, 1)), 4)
+
+    do(store, floor)
+    before = store.tables.snapshot()
+    store.post(Job(decide, outbound={1}, out_streams={STREAM}))
+    store.begin()
+    with pytest.raises(DecisionFailed, match=f"'{guard}'"):
+        store.commit()
+    after = store.tables.snapshot()
+    after.owner = before.owner
+    assert after == before
+    assert store.idle
+
+
+def test_a_copy_may_go_and_come_again_in_one_unit(store: MemoryStore) -> None:
+    put(store, relayed(1))
+    again = relayed(2)
+    again.lk0 = relayed(1).lk0
+
+    def decide(unit: Unit) -> None:
+        unit.delete_outbound(unit.relayed[str(again.lk0)])
+        unit.insert_outbound(again, BODY)
+
+    do(store, decide, relayed={str(again.lk0)})
+    assert see(store, relayed={str(again.lk0)}).relayed[str(again.lk0)].object_id == 2
+
+
+def test_what_is_final_stays_final(store: MemoryStore) -> None:
+    put(store, own(1, ss_status=SendStatus.SS_SENT, outcome=Outcome.REJECTED))
+    do(store, change(reason=("SEMQ-1209", "words")), outbound={1})
+    store.post(Job(change(outcome=Outcome.LOST, void=True), outbound={1}))
+    store.begin()
+    with pytest.raises(DecisionFailed, match="'final'"):
+        store.commit()
