@@ -8,6 +8,7 @@
 | `application`| what submits documents, and what receives them: slow, absent, failing               |
 | `faults`     | the table of fault kinds, and the plan that a seed draws from it                    |
 | `rumours`    | false hints, which are harmless                                                      |
+| `namesakes`  | what is said of other messages under the number of a row                            |
 | `drills`     | rumours with an aim: cells of the grids that chance seldom visits                   |
 | `messages`   | the oracle's own book about each message                                            |
 | `oracle`     | the invariants of PROTOCOL.md section 6, checked at every step                      |

@@ -14,7 +14,7 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import Coverage, simulate
 
 SHARE = 50  # seeds that a process takes at a time
-DRILLS = 600  # seeds that are tried for one cell
+DRILLS = 200  # seeds that are tried for one cell
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
 # What strikes more in the drills of a grid whose cells have no drills of their own.

@@ -5,16 +5,18 @@ letters are read where they matter). Disasters are the losses that PROTOCOL.md s
 back, platform stores lost.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
 from semq.engine.hub.refusals import Act
 from semq.store.memory import Fault, Tables
-from semq.umx_t.envelope import Frame, Function, Packet
+from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing
-from semq.umx_t.locator import Store
+from semq.umx_t.locator import Pos, Store
 from tests.simulation.drills import drill, next_to_go
 from tests.simulation.messages import Books
+from tests.simulation.namesakes import another
 from tests.simulation.rumours import rumours, rumours_of_copies
 
 if TYPE_CHECKING:
@@ -48,15 +50,17 @@ KINDS: dict[str, float] = {
     "act_on_copies": 2.0,  # an operator of the platform refuses stored copies, or has them sent again
     "strike_off": 0.5,  # the platform serves an institution no longer, for a while
     "loop": 0.0,  # documents for the node itself
+    "burst": 0.0,  # documents of one order are handed over together, with different priorities
     "stutter": 0.0,  # applications answer twice
     "rumours": 0.0,  # hell only: false hints of the platform
     "replay": 0.0,  # hell only: frames heard long ago are heard again
+    "overtake": 0.0,  # hell only: a document of an order comes when its receiver is in the middle of a unit
     "restore_local": 0.7,  # a node is put back to an older backup
     "restore_hub": 0.7,
     "wipe_hub": 0.5,  # a platform store is lost for good, and made anew under its name
     "lose_store": 0.5,  # a platform store never comes back; an operator says so, later
 }
-HELL_ONLY = ("loss", "ghosts", "replay", "rumours")
+HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 
 
@@ -70,6 +74,7 @@ class Faults:
         self.count = 0
         self.disk_factor = 1.0
         self.kinds = world.plan.kinds
+        self._withheld: list[tuple[SimLink, Frame]] = []
 
     def schedule(self) -> None:
         """Draw the moments of all strikes."""
@@ -166,6 +171,10 @@ class Faults:
         self.count += 1
         return self.chance.choice((Fault.ROLLED_BACK, Fault.ANSWER_LOST, Fault.ANSWER_LOST, Fault.REDONE, Fault.REDONE))
 
+    def reopening_s(self) -> float:
+        """How long a process goes on with the engine of a store that it has lost."""
+        return self.chance.choice((0.0, 0.0, 0.05, 2.0)) if self.active else 0.0
+
     # --- applications
     def absent(self) -> None:
         application = self._some_local().application
@@ -200,9 +209,21 @@ class Faults:
             return
         held = [row.object_id for row in host.tables.outbound.values()]
         ids = self.chance.sample(held, self.chance.randint(0, len(held))) + [7] * self.chance.randint(0, 1)
+        self._act(host, ids)
+
+    def act_on_named(self, host: "Host", frames: Sequence[Frame]) -> None:
+        """An operator acts on copies just when their sender's marker comes, or word of them from their receiver."""
+        if not self.active or "act_on_copies" not in self.kinds:
+            return
+        relayed, often = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
+        if (ids := [relayed[ident] for ident in _idents(frames) if ident in relayed]) and self.chance.random() < often:
+            self.count += 1
+            self._act(host, ids, refusals=0.9, only_copies=0.8)
+
+    def _act(self, host: "Host", ids: list[int], refusals: float = 0.7, only_copies: float = 0.5) -> None:
         act = Act("ops", "asked to", lambda counts: None, lambda error: None)
-        if self.chance.random() < 0.7:
-            host.engine.refusing.refuse(ids, act, only_copies=self.chance.random() < 0.5)
+        if self.chance.random() < refusals:
+            host.engine.refusing.refuse(ids, act, only_copies=self.chance.random() < only_copies)
         else:
             host.engine.refusing.resend(ids, act)
         host.turn()
@@ -253,6 +274,8 @@ class Faults:
             lk0s = [rows[i].lk0 for i, doubt in doubts.items() if i in rows and doubt is goal[1]]
         else:
             lk0s = [rows[i].lk0 for i in doubts if i in rows]
+        if rows and self.chance.random() < 0.2:
+            lk0s = [another(self.chance.choice(list(rows.values())).lk0)]
         if lk0s:
             self.count += 1
             what = Heard.resend if goal is not None and goal[2] is Heard.resend else Heard.cancel
@@ -266,6 +289,36 @@ class Faults:
         self.world.in_transit += 1
         delay = self.chance.choice((0.1, 5.0, 60.0)) * self.chance.random()
         self.world.time.after(delay, link.session.haunt, link.owner, link.other, frame)
+
+    def withholds(self, link: "SimLink", frame: Frame) -> bool:
+        """Whether a frame waits until its receiver is in the middle of a unit, while others overtake it."""
+        is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.home.type == 1
+        if not self.active or "overtake" not in self.kinds or not is_ordered or self.chance.random() > 0.3:
+            return False
+        self.count += 1
+        self.world.in_transit += 1
+        entry = link, frame
+        self._withheld.append(entry)
+        self.world.time.after(self.chance.uniform(1.0, 20.0), self._let_go, entry)
+        return True
+
+    def in_a_unit(self, host: "Host") -> None:
+        """A node has opened a transaction, and has recorded what follows a withheld document: that may come now, to be
+        decided in the next one."""
+        recorded = {(row.lk0.store, row.prev) for row in host.tables.pending.values()} if self._withheld else set()
+        for entry in self._withheld[:]:
+            link, frame = entry
+            assert isinstance(frame, Data)
+            lk0 = frame.envelope.lk0
+            is_followed = link.other is host and (lk0.store, Pos(lk0.inc, frame.envelope.sid)) in recorded
+            if is_followed and self.chance.random() < 0.5:
+                self._let_go(entry)
+
+    def _let_go(self, entry: tuple["SimLink", Frame]) -> None:
+        if entry in self._withheld:
+            self._withheld.remove(entry)
+            link, frame = entry
+            link.session.haunt(link.owner, link.other, frame)
 
     # --- disasters
     def restore_local(self) -> None:
@@ -309,6 +362,13 @@ class Faults:
         tables.restore(backup)
         self.world.oracle.restored(tables, books)
         self.world.time.after(self.chance.choice((0.1, 5.0)), host.start)
+
+
+def _idents(frames: Sequence[Frame]) -> list[str]:
+    """Messages that frames speak of: markers by themselves, all else by records."""
+    markers = [frame.envelope.ident for frame in frames if isinstance(frame, Data) and frame.envelope.void]
+    packets = (frame for frame in frames if isinstance(frame, Packet) and not _is_presence(frame))
+    return list(dict.fromkeys((*markers, *(record.ident for packet in packets for record in packet.records))))
 
 
 def _is_presence(frame: Frame) -> bool:

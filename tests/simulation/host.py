@@ -40,8 +40,8 @@ class WatchedStore(MemoryStore):
         self.host = host
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        super().post(work)
-        self.host.work_waits()
+        super().post(work, later=later)
+        self.host.work_waits(self)
 
     def write(self, unit: Unit) -> None:
         self.host.world.oracle.commits(self.host, unit)
@@ -66,6 +66,8 @@ class Host:
         self.is_retired = False  #: another process has taken over its store
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None
+        self._later_at: float | None = None  #: from when on work that could wait waits no longer
+        self._ends = False  #: its store is lost: it begins anew soon
 
     def is_up(self, life: int | None = None) -> bool:
         """Whether the process runs (and is still the same one)."""
@@ -77,8 +79,8 @@ class Host:
         if self.engine is not None or self.is_retired:
             return
         self.life += 1
-        self._store_planned = self._flush_planned = False
-        self._tick_at = None
+        self._store_planned = self._flush_planned = self._ends = False
+        self._tick_at = self._later_at = None
         self.clock = SimClock(self.world.time, self.world.chance, self.skew_s)
         self.store = WatchedStore(self)
         self.world.oracle.opened(self)
@@ -174,20 +176,44 @@ class Host:
             self.turn()
 
     # --- the store, phase by phase
-    def work_waits(self) -> None:
-        """Work was posted: begin its transaction soon."""
-        if not self._store_planned:
+    def work_waits(self, store: WatchedStore) -> None:
+        """Work was posted: begin its transaction soon, or when others are waited for, or when it has waited enough."""
+        if store.phase and not self._store_planned:
             self._store_planned = True
             self.world.time.after(self.world.disk(), self._store_step, self.life)
+        elif store.is_waiting and self._later_at is None:
+            self._later_at = self.world.time.now + self.world.plan.later_s
+            self.world.time.at(self._later_at, self._waited_enough, self.life, self._later_at)
+
+    def _waited_enough(self, life: int, when: float) -> None:
+        if self.is_up(life) and self._later_at == when:
+            self._later_at = None
+            assert self.store is not None
+            self.store.due()
+            self.work_waits(self.store)
 
     def _store_step(self, life: int) -> None:
         if not self.is_up(life) or self.world.faults.strikes(self, "before"):
             return
         store = self.store
         assert store is not None
+        self._store_phase(store)
+        if self.world.faults.strikes(self, "after"):
+            return
+        self._store_planned = False
+        self.work_waits(store)
+        if store.is_lost and not self._ends:
+            # The fate of a commit is unknown: the driver builds a new engine on what the store recovers. Until it has
+            # opened that, the old engine goes on, and all its work fails.
+            self._ends = True
+            self.world.time.after(self.world.faults.reopening_s(), self._begin_anew, life)
+
+    def _store_phase(self, store: WatchedStore) -> None:
         match store.phase:
             case "begin":
+                self._later_at = None
                 store.begin()
+                self.world.faults.in_a_unit(self)
             case "commit":
                 fault = self.world.faults.commit_fault(self)
                 if fault is not Fault.NONE:
@@ -200,16 +226,10 @@ class Host:
                 if self.has_doubts:
                     self.hear_rumours()
                 self.turn()
-        if self.world.faults.strikes(self, "after"):
-            return
-        if store.is_lost:
-            # The fate of a commit is unknown: the driver builds a new engine on what the store recovers.
+
+    def _begin_anew(self, life: int) -> None:
+        if self.is_up(life):
             self.crash(restart_s=self.world.chance.uniform(0.05, 1.0))
-            return
-        if store.phase:
-            self.world.time.after(self.world.disk(), self._store_step, life)
-        else:
-            self._store_planned = False
 
     @property
     def has_doubts(self) -> bool:
@@ -223,7 +243,7 @@ class Host:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way in this process."""
-        return self.store is None or (self.store.idle and not self._flush_planned)
+        return self.store is None or (self.store.idle and not self._flush_planned and not self._ends)
 
 
 class LocalHost(Host):
@@ -354,6 +374,10 @@ class HubHost(Host):
         sessions, self.sessions = self.sessions, []
         for session in sessions:
             session.cut(self.world.notice_s(), 0.0)
+
+    def hear(self, link: SimLink, frames: Sequence[Frame]) -> None:
+        self.world.faults.act_on_named(self, frames)
+        super().hear(link, frames)
 
     def room(self, link: SimLink) -> None:
         self.engine.room(link)

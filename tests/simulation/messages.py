@@ -43,6 +43,8 @@ class Message:
     done: bool = False  #: the application has it for good, or it was parked
     parked: bool = False  #: it was set aside, perhaps given another chance since: others need not wait for that
     sent: int = 0  #: by its source
+    heard: set[int] = field(default_factory=set)  #: attempts that have come to the platform's door
+    doubled: bool = False  #: one came more than once: it may be refused there and taken, as below TLS no network does
     sent_late: int = 0  #: payload transmissions after the last fault, by any node
     forgotten: bool = False  #: accepted after the backup that its source was put back to
     source_restored: bool = False
@@ -97,3 +99,18 @@ class Books:
     recorded: dict[LK0, Arrival] = field(default_factory=dict)
     outcomes: dict[LK0, Outcome] = field(default_factory=dict)
     held: set[LK0] = field(default_factory=set)
+
+
+class Stream:
+    """One stream of a source as the oracle counts it."""
+
+    def __init__(self) -> None:
+        self.next_sid = 0
+        self.floor = 0
+        self.settled: set[int] = set()
+
+    def settle(self, sid: int) -> None:
+        """A position is settled; the floor follows."""
+        self.settled.add(sid)
+        while self.floor in self.settled:
+            self.floor += 1

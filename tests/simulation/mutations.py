@@ -10,12 +10,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from semq.engine.hub import copies
 from semq.engine.hub.copies import HearAcks
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.refusals import _Refuse
 from semq.engine.hub.stores import Stores
+from semq.engine.people.acts import _Cancel
 from semq.engine.receiver import order, reacks, recording
 from semq.engine.receiver.recording import Receiver, _Record
 from semq.engine.sender import outbound, receipts
@@ -98,16 +101,16 @@ def forget_with_the_row(apply: Any) -> Any:
     return applied
 
 
-def settle_at_custody(apply: Any) -> Any:
+def settle_at_custody(hear: Any) -> Any:
     """The floor counts what a platform store holds."""
 
-    def applied(rows: OutboundRows, effects: Any) -> None:
-        for row in effects.landed:
-            if row.ss_status is SendStatus.SS_ACK and row.sid >= 0:
-                rows.floor(row).settle(row.sid)
-        apply(rows, effects)
+    def hears(rows: OutboundRows, unit: Any, row: Any, *news: Any, **more: Any) -> Any:
+        deed = hear(rows, unit, row, *news, **more)
+        if row.ss_status is SendStatus.SS_ACK and row.sid >= 0:
+            rows.floor(row).settle(row.sid)
+        return deed
 
-    return applied
+    return hears
 
 
 def send_first(decide: Any) -> Any:
@@ -195,8 +198,8 @@ def resend_always(no: Any) -> Any:
 def done_at_once(insert: Any) -> Any:
     """VOID and REJ take no place in the order."""
 
-    def inserts(work: _Record, unit: Any, envelope: Any, entry: Recorded, payload: bytes) -> int:
-        bref: int = insert(work, unit, envelope, entry, payload)
+    def inserts(work: _Record, unit: Any, envelope: Any, slot: Any, entry: Recorded, opened: Any) -> int:
+        bref: int = insert(work, unit, envelope, slot, entry, opened)
         if entry.status is not Arrival.RECV:
             unit.handle(unit.new_pending[bref], AppStatus.DONE)
         return bref
@@ -224,7 +227,7 @@ def store_what_is_refused(hear: Any) -> Any:
         for message in barred:
             relay.holding.expect(str(message.envelope.target.node))
         if barred:
-            relay.holding.store(barred)
+            relay.holding.store(barred, {}, relay._refuse)
 
     return hears
 
@@ -263,6 +266,49 @@ def custody_by_number(decide: Any) -> Any:
     return decided
 
 
+def answers_by_number(decide: Any) -> Any:
+    """A receiver's answer is taken for the copy under the number that it names, whatever message that is."""
+
+    def decided(work: copies.HearAnswers, unit: Any) -> None:
+        rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in work._records]
+        work._records = [(lk1, replace(r, ident=str(row.lk0)) if row else r) for lk1, r, row in rows]
+        decide(work, unit)
+
+    return decided
+
+
+def noted_by_number(decide: Any) -> Any:
+    """So is the word of a sender that it has noted a refusal."""
+
+    def decided(work: copies.HearNoted, unit: Any) -> None:
+        rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in work._noted]
+        work._noted = [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
+        decide(work, unit)
+
+    return decided
+
+
+def reack_by_number(note: Any) -> Any:
+    """ReAck and ReAck2 are believed of whatever row they name."""
+
+    def notes(work: reacks.HearReAcks, unit: Any, lk0: Any, record: Any) -> None:
+        row = unit.pending.get(record.dest_ref_id)
+        note(work, unit, row.lk0 if row is not None else lk0, record)
+
+    return notes
+
+
+def cancel_by_number(decide: Any) -> Any:
+    """A person's cancellation ends whatever message has the number now."""
+
+    def decided(work: _Cancel, unit: Any) -> None:
+        rows = [unit.outbound.get(lk0.object_id) for lk0 in work._lk0s]
+        work._lk0s = [row.lk0 if row else lk0 for row, lk0 in zip(rows, work._lk0s, strict=True)]
+        decide(work, unit)
+
+    return decided
+
+
 def backwards(decide: Any) -> Any:
     """Documents that are handed over together are accepted from the last to the first."""
 
@@ -296,7 +342,7 @@ def told_from_the_row(refusal: Any) -> Any:
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "dedup": (swap(Receiver, "recorded_at", forgetful), swap(Receiver, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
-    "floor_e2e": (swap(OutboundRows, "apply", settle_at_custody),),
+    "floor_e2e": (swap(OutboundRows, "hear", settle_at_custody),),
     "inc": (swap(SimClock, "incarnation", lambda draw: lambda clock: 7),),
     "full_key": (
         swap(SimClock, "incarnation", lambda draw: lambda clock: 7),
@@ -335,11 +381,17 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "refusal_kept": (swap(_Refuse, "_refuse", forget_at_once),),
     "own_number": (swap(_OwnRows, "_row", lambda row: lambda work, unit, lk0: unit.outbound.get(lk0.object_id)),),
     "copy_number": (swap(copies.AnswerCustody, "decide", custody_by_number),),
+    "answer_number": (swap(copies.HearAnswers, "decide", answers_by_number),),
+    "noted_number": (swap(copies.HearNoted, "decide", noted_by_number),),
+    "reack_number": (swap(reacks.HearReAcks, "_note", reack_by_number),),
+    "reack_copy": (swap(reacks.HearReAcks, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),
+    "cancel_number": (swap(_Cancel, "decide", cancel_by_number),),
     "own_store": (swap(Stores, "hear_acks", note_elsewhere),),
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
     "order_unit": (swap(order, "_is_overtaking", lambda is_overtaking: lambda unit, row: False),),
     "order_accept": (swap(_Accept, "decide", backwards),),
     "late_read": (swap(Holding, "refusal", told_from_the_row),),
+    "told_late": (swap(Holding, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
@@ -350,12 +402,12 @@ floor_e2e        R3     30  offline                                     a floor 
 inc              R5    200  restore_local,replay                        a name given out twice
 full_key         R6     30  offline                                     another node's message taken for this one
 lattice          R7    100  replay,ghosts,half_open,cut                 an ended row that changes
-sent_first       R8    300  commit,slow_disk,crash_at_step              classes 1 and 2 sent twice
+sent_first       R8     60  commit,slow_disk,crash_at_step              classes 1 and 2 sent twice
 hub_not_final    R9     15  offline                                     delivered although it is not
 custody          R10   120  offline,stall                               void although nothing was lost
 void_lost        R11   100  wipe_hub,restore_hub,offline                given up without the receiver
 hub_keep         R12    15  offline                                     a copy deleted before it was recorded
-ack_lk0          R13  1200  wipe_hub,restore_hub,offline,ghosts,replay  another message's copy deleted
+ack_lk0          R13   100  rumours,offline                             another message's copy deleted
 commit_then_ack  R14    15  slow_disk                                   an acknowledgement that is not true yet
 app_gate         R15    30  absent,think                                a document that no application had
 gone_reply       R16    30  half_open,stall,cut                         rows that stay for ever
@@ -368,11 +420,17 @@ cancel_asked     S5     60  refusal,expiry,offline                      cancelle
 refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
 own_number       R6    100  rumours,offline                             a row that is taken for another by its number
 copy_number      R13   100  wipe_hub,restore_hub,offline                custody of another message under the same number
+answer_number    H11   100  rumours,offline                             another message's copy deleted
+noted_number     H17   100  rumours,act_on_copies,offline               a refusal of which its sender never hears
+reack_number     R3    100  rumours,offline                             an acknowledgement that is still owed
+reack_copy       R3    100  rumours,offline                             the same, of another copy
+cancel_number    R6    100  rumours,operator,offline                    cancelled, and nobody asked
 own_store        H6    100  other_store,cut,half_open,offline           an acknowledgement noted by the wrong store
 retired          H9    100  lose_store,offline                          rows that wait for a lost store for ever
-order_unit       R23  1000  hold,slow_disk,half_open,stall              overtaken within one unit
+order_unit       R23    60  burst,overtake                              overtaken within one unit
 order_accept     R23    60  offline                                     accepted in another order than handed over
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
+told_late        H16    60  act_on_copies,offline,cancel                a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 """
 

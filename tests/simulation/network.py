@@ -117,7 +117,7 @@ class Session:
             frame = through_the_codec(frame)
         world.faults.remember(link, frame)
         arrives, ghosts = world.faults.fate(frame)
-        if arrives and not link.stalled:
+        if arrives and not link.stalled and not world.faults.withholds(link, frame):
             channel = link.data if isinstance(frame, Data) else link.control
             channel.last = max(channel.last, world.time.now + world.latency())
             channel.frames.append((channel.last, frame))
@@ -135,6 +135,7 @@ class Session:
         far = link.far
         if frames and not self.is_cut and far.up and far.owner.is_up(far.life):
             self.world.trace_all("hears", far.owner.name, frames)
+            self.world.oracle.heard(far.owner, frames)
             far.owner.hear(far, frames)
             hints = self.world.faults.gossip(far, frames) if far.owner.is_up(far.life) else []
             if hints:
@@ -151,6 +152,7 @@ class Session:
         link = self.world.link_between(receiver, sender)
         if link is not None:
             self.world.trace("hears late", link.owner.name, frame)
+            self.world.oracle.heard(link.owner, [frame])
             link.owner.hear(link, [frame])
 
 

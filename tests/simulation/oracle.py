@@ -23,7 +23,7 @@ from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
 from tests.simulation.faults import HELL_ONLY
-from tests.simulation.messages import Books, Message
+from tests.simulation.messages import Books, Message, Stream
 from tests.simulation.truth import belies, delivered_and_gone, is_correction, is_true, was_corrected
 
 if TYPE_CHECKING:
@@ -40,20 +40,6 @@ class Broken(AssertionError):
     def __init__(self, rule: str, text: str, kind: str) -> None:
         super().__init__(f"{rule}: {text}")
         self.kind = kind
-
-
-class Stream:
-    """One stream of a source as the oracle counts it."""
-
-    def __init__(self) -> None:
-        self.next_sid = 0
-        self.floor = 0
-        self.settled: set[int] = set()
-
-    def settle(self, sid: int) -> None:
-        self.settled.add(sid)
-        while self.floor in self.settled:
-            self.floor += 1
 
 
 class Oracle:
@@ -364,7 +350,15 @@ class Oracle:
         read = row.status is not Arrival.RECV or (message.given > 0 and message.done)
         self._demand(read, "I2", f"tb_0030 row deleted before the application had it: {message}", "lost")
 
-    # --- what is sent
+    # --- what is heard and sent
+    def heard(self, host: "Host", frames: Sequence[Frame]) -> None:
+        """A node hears frames. Its source sends each attempt of a message once."""
+        for frame in frames if host.home.type != 1 else ():
+            if isinstance(frame, Data) and not frame.envelope.void:
+                message, att = self._message(frame.envelope.lk0), frame.envelope.att
+                message.doubled = message.doubled or att in message.heard
+                message.heard.add(att)
+
     def sent(self, host: "Host", frame: Frame) -> None:
         """A node sends: an acknowledgement of any kind leaves only after the commit that makes it true."""
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from semq.engine.settings import EngineSettings
+from semq.store.postgres.writer import LATER_S
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.status import SaveFwd
@@ -83,6 +84,7 @@ class Plan:
     redial_s: float
     latency_s: float
     disk_s: float
+    later_s: float  #: how long work waits for a commit that nobody waits for
     crash_at_step: float  #: chance of a crash at each step of a process
     documents: list[tuple[float, str, list[Document]]]  #: when, at whom
 
@@ -116,6 +118,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         redial_s=chance.choice((0.5, 3.0, 10.0)),
         latency_s=chance.choice((0.02, 0.2, 1.0, 2.0) if theme else (0.002, 0.02, 0.2, 1.0)),
         disk_s=chance.choice((0.0005, 0.005, 0.05)),
+        later_s=chance.choice((LATER_S, LATER_S, 0.5)),
         crash_at_step=chance.choice((0.0005, 0.002, 0.006)),
         documents=_documents(chance, kinds, NAMES[:locals_], faulty_s, theme, focus),
     )
@@ -190,12 +193,15 @@ def _documents(
         acks=chance.choice(((True,), (True, True, False), (False,))),
         whims=0.7 if focus else 0.3,
     )
+    bursts = "burst" in kinds and chance.random() < (0.9 if "burst" in focus else 0.2)
+    taste = replace(taste, classes=(3,), orders=("k",)) if bursts else taste
     early = chance.random() < 0.5
     while left > 0:
-        together = min(left, chance.choice((1, 1, 1, 2, 4)))
+        together = min(left, chance.choice((2, 4, 8) if bursts else (1, 1, 1, 2, 4)))
         left -= together
         source = chance.choice(names)
-        documents = [_document(chance, kinds, f"t{left + n}", source, names, taste) for n in range(together)]
+        near = (source, chance.choice([name for name in names if name != source])) if bursts else names
+        documents = [_document(chance, kinds, f"t{left + n}", source, near, taste) for n in range(together)]
         planned.append((chance.uniform(0.0, faulty_s * (0.2 if early else 0.9)), source, documents))
     return planned
 

@@ -3,11 +3,10 @@
 PROTOCOL.md section 1: the receiver's ledger alone decides; everything else says when to try again. So in hell the
 platform talks nonsense, with the right names, attempts and nonces, about rows that have moved on or not. What is no
 hint (a refusal, a NO of the receiver) is said only where it comes too late. Receivers say to the platform that they
-have not got a copy, and acknowledge it in the name of another message (rule R13). And what is true of a message may be
-heard again at any time.
+have not got a copy. All speak of other messages under the numbers of these (``namesakes``). And what is true of a
+message may be heard again at any time.
 """
 
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
+from tests.simulation import namesakes
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -32,6 +32,9 @@ HINTS: tuple[Hint, ...] = (Note.FORWARDED, Note.FORWARD_FAILED, Answer.OFFLINE, 
 def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     """Some nonsense about own rows of a node, that it may hear together with what has just arrived."""
     ending = _spoken_of(link.owner, heard)
+    received = list(link.owner.tables.pending.values())
+    if received and chance.random() < 0.15:
+        return [namesakes.of_pending(chance, link, chance.choice(received))]
     sender, tables = link.owner.engine.sender, link.owner.tables
     in_doubt = [tables.outbound[i] for i in (*sender.rows.doubts, *sender.away_since) if i in tables.outbound]
     pools = [pool for pool in (ending, in_doubt, list(tables.outbound.values())) if pool]
@@ -41,7 +44,7 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
         return []
     row = chance.choice(own)
     if chance.random() < 0.1:
-        return [_namesake_ended(chance, link, row)]
+        return [namesakes.of_own(chance, link, row)]
     news: list[Frame] = []
     ends = row in ending
     if chance.random() < 0.3 and (known := truth(link.owner.world, row)) is not None:
@@ -53,12 +56,6 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     if row.object_id in sender.away_since and row.object_id not in sender.rows.doubts and chance.random() < 0.6:
         hints[0] = Answer.UNAVAIL
     return news + [said(link, row, hint) for hint in hints]
-
-
-def _namesake_ended(chance: Random, link: "SimLink", row: Outbound) -> Packet:
-    """An end of another message, which has the number of the row and an incarnation of its own."""
-    other = replace(row, lk0=row.lk0._replace(inc=row.lk0.inc ^ 1))
-    return truth_said(link, other, chance.choice((Answer.RECV, Answer.REJ, Answer.VOID)))
 
 
 def truth_said(link: "SimLink", row: Outbound, known: Answer) -> Packet:
@@ -106,22 +103,20 @@ def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
 
 
 def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
-    """What a receiver may say to the platform about the copies that wait for it."""
-    rows = [row for row in link.owner.tables.outbound.values() if row.target.node == link.peer]
-    if not rows:
+    """What a receiver may say to the platform about the copies that wait for it, and a sender about its own."""
+    copies = [row for row in link.owner.tables.outbound.values() if link.peer in (row.target.node, row.lk0.node)]
+    if not copies:
         return []
-    row = chance.choice(rows)
-    lk1 = (link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id)
+    row = chance.choice(copies)
+    if chance.random() < 0.4:
+        return [namesakes.of_copy(chance, link, row)]
+    if row.lk0.node == link.peer:
+        # A late ReAck of the refusal of a copy that has become its sender's marker since, and is refused no more.
+        is_late = row.void and "strike_off" not in link.owner.world.plan.kinds
+        return [namesakes.noted(link, row, str(row.lk0))] if is_late else []
     known = truth(link.owner.world, row)
-    what = chance.choice(("not here", "another") if known is None else ("not here", "another", "held", "held"))
-    if what == "another":
-        other = row.lk0._replace(object_id=row.lk0.object_id + 7)
-        ack = Receipt(
-            src_semq_id=lk1[0], src_semq_db_id=lk1[1], src_ref_id=lk1[2], ack_flag=AckFlag.TRANSPORT,
-            ident=str(other), status=Answer.RECV,
-        )  # fmt: skip
-        return [Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack])]
-    answer = Answer.NOT if what == "not here" else known
+    answer = Answer.NOT if known is None or chance.random() < 0.4 else known
+    lk1 = (link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id)
     record = Inquiry(role=Role.P, ident=str(row.lk0), nonce=row.att, lk1=lk1, answer=answer)
     return [Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])]
 

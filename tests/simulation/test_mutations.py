@@ -9,8 +9,10 @@ from tests.simulation.test_campaign import run
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_loss_of_a_rule_is_noticed(name: str) -> None:
-    status, report, _ = run("--mutation", name, "--seeds", str(MUTATIONS[name].seeds), "--stop")
+    status, report, messages = run("--mutation", name, "--seeds", str(MUTATIONS[name].seeds), "--stop")
     assert status == 1
+    # The oracle has noticed it, and not the patch failed; only what guards late reads does so by an exception.
+    assert ("Traceback" in messages) is (name == "late_read"), messages
     assert report["violations"] + report["lost"] + report["duplicated"] + report["unclean"] > 0
     # It is the rule that was missed: the same world is fine with it.
     for seed in report["failed_seeds"]:

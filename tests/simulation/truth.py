@@ -64,13 +64,15 @@ def delivered_and_gone(unit: Unit) -> Iterator[LK0]:
 
 
 def belies(message: Message, rough: bool) -> bool:
-    """Whether a receipt that is recorded now contradicts what was reported, and no declared disaster excuses it.
-
-    A frame that is heard twice may be refused at the door once and taken once: no network below TLS does that.
-    """
+    """Whether a receipt that is recorded now contradicts what was reported, and no declared disaster excuses it."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
-    return not (rough and (message.barred or message.outcome is Outcome.DROPPED))
+    return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
+
+
+def was_taken_and_refused(message: Message) -> bool:
+    """Whether one frame was refused at the platform's door, and taken when it came there once more."""
+    return message.barred and message.doubled
 
 
 def _arrived(message: Message) -> bool:
@@ -87,7 +89,8 @@ def _was_barred(message: Message) -> bool:
         return False
     if not message.must:  # section 19: a sender that was put back does not know that it had sent it
         return not message.ever or message.source_restored
-    return not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
+    came_first = not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
+    return came_first or was_taken_and_refused(message)
 
 
 def _was_returned(message: Message) -> bool:

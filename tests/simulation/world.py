@@ -22,6 +22,7 @@ from tests.simulation.network import SimLink
 from tests.simulation.oracle import Broken, Oracle
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
+from tests.simulation.truth import was_taken_and_refused
 
 REST_S = 12_000.0  # within this time after the last fault everything is at rest
 SILENCE_S = 400.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
@@ -268,8 +269,8 @@ class World:
     def _needs_no_record(message: Message) -> bool:
         """Whether it was refused for what it was, or for its time, by the platform or by a marker that came first."""
         over = message.expires_at and message.recorded is Arrival.VOID
-        is_rejected = message.outcome is Outcome.REJECTED and message.recorded is not Arrival.RECV
-        return is_rejected and bool(message.refused or over)
+        unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
+        return message.outcome is Outcome.REJECTED and unread and bool(message.refused or over)
 
     def _check_ledgers(self, result: Result) -> None:
         """At rest the receivers' ledgers are empty, unless a backup was put back: its floors are gone.

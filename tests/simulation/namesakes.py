@@ -1,0 +1,89 @@
+"""What is said of another message under the number of a row: it must change nothing (rules R6 and R13).
+
+Numbers come again where a store was put back to a backup or made anew; chance brings that about too seldom. So in hell
+the right speakers name a row by its number and mean another message, or another copy. Called by ``rumours``.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from semq.store.rows import Outbound, Pending
+from semq.umx_t.envelope import Function, Packet, Primitive
+from semq.umx_t.locator import LK0
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt, Role
+
+if TYPE_CHECKING:
+    from tests.simulation.network import SimLink
+
+ENDS = (Answer.RECV, Answer.REJ, Answer.VOID)
+
+
+def of_own(chance: Random, link: "SimLink", row: Outbound) -> Packet:
+    """To a sender: the end of a message of another incarnation."""
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=str(another(row.lk0)), status=chance.choice(ENDS))
+    return Packet(row.target.node, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack2])
+
+
+def of_pending(chance: Random, link: "SimLink", row: Pending) -> Packet:
+    """To a receiver: what it owes is noted, of another message or of another copy."""
+    source, of, flag, ident = chance.choice(
+        (
+            (row.lk0.node, row.lk0.object_id, AckFlag.END_TO_END, str(another(row.lk0))),
+            (link.peer, row.lk1.object_id if row.lk1 else 7, AckFlag.TRANSPORT, str(another(row.lk0))),
+            (link.peer, row.lk1.object_id + 1 if row.lk1 else 7, AckFlag.TRANSPORT, str(row.lk0)),
+        )
+    )
+    home = row.lk1 or row.lk0
+    noted = Receipt(
+        src_semq_id=home.semq_id, src_semq_db_id=home.semq_db_id, src_ref_id=of, dest_ref_id=row.bref, ack_flag=flag,
+        ident=ident,
+    )  # fmt: skip
+    return Packet(source, link.owner.address, Function.RECEIPTS, Primitive.RESPONSE, [noted])
+
+
+def of_copy(chance: Random, link: "SimLink", row: Outbound) -> Packet:
+    """To the platform: its receiver has it, or its sender has noted its refusal, of another message."""
+    say = chance.choice(OF_COPIES[link.peer == row.target.node, link.peer == row.lk0.node])
+    return say(link, row, str(another(row.lk0)))
+
+
+def _acked(link: "SimLink", row: Outbound, ident: str) -> Packet:
+    semq_id, db_id, number = _lk1(link, row)
+    ack = Receipt(
+        src_semq_id=semq_id, src_semq_db_id=db_id, src_ref_id=number, ack_flag=AckFlag.TRANSPORT, ident=ident,
+        status=Answer.RECV,
+    )  # fmt: skip
+    return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack])
+
+
+def _answered(link: "SimLink", row: Outbound, ident: str) -> Packet:
+    record = Inquiry(role=Role.P, ident=ident, nonce=row.att, lk1=_lk1(link, row), answer=Answer.RECV)
+    return Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])
+
+
+def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
+    """A sender says that it has noted the refusal of a copy."""
+    semq_id, db_id, number = _lk1(link, row)
+    reack = Receipt(
+        src_semq_id=semq_id, src_semq_db_id=db_id, src_ref_id=number, ack_flag=AckFlag.TRANSPORT, ident=ident
+    )
+    return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.RESPONSE, [reack])
+
+
+# What is said by whom: (the peer is the target of the copy, the peer is its source).
+OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Packet], ...]] = {
+    (True, False): (_acked, _answered),
+    (False, True): (noted,),
+    (True, True): (_acked, _answered, noted),
+    (False, False): (_acked, _answered),
+}
+
+
+def another(lk0: LK0) -> LK0:
+    """A message of the same store and number, of another incarnation."""
+    return lk0._replace(inc=lk0.inc ^ 1)
+
+
+def _lk1(link: "SimLink", row: Outbound) -> tuple[int, int, int]:
+    return link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id
