@@ -1,7 +1,7 @@
-"""Time, chance and new identities: the only module that asks the machine for them.
+"""Time, random numbers and new identities: the only module that asks the operating system for them.
 
 Everything else takes a ``Clock`` as an argument, so that the simulator can replay any run from a seed (PROTOCOL.md rule
-R21: timers run on the monotonic clock, a wall clock that jumps changes nothing but the time stamps shown to people).
+R21: timers run on the monotonic clock; a jump of the wall clock changes only the time stamps shown to people).
 """
 
 import secrets
@@ -12,32 +12,32 @@ from typing import Protocol
 from uuid import UUID, uuid4
 
 
-def draw_secret(octets: int) -> bytes:
-    """Fresh octets that nobody can guess: session keys. Never replayed, so no part of ``Clock``."""
-    return secrets.token_bytes(octets)
+def draw_secret(size: int) -> bytes:
+    """Return ``size`` unpredictable bytes, for session keys. Not part of ``Clock``: secrets are never replayed."""
+    return secrets.token_bytes(size)
 
 
 class Clock(Protocol):
-    """Where a node reads time and draws chance."""
+    """The source of time and random numbers for a node."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back; only differences have a meaning."""
+        """Return seconds on a clock that never goes back; only differences are meaningful."""
 
     def wall(self) -> datetime:
-        """The time for people and ledgers, in UTC; it may jump."""
+        """Return the wall-clock time in UTC, for people and ledgers; it may jump."""
 
     def random(self) -> float:
-        """An evenly spread number in [0, 1), for jitter."""
+        """Return a uniformly distributed number in [0, 1), for jitter."""
 
     def incarnation(self) -> int:
-        """A fresh random 63-bit number that names one life of a process (PROTOCOL.md section 2, ``inc``)."""
+        """Return a fresh random 63-bit number that identifies one run of a process (PROTOCOL.md section 2, ``inc``)."""
 
     def uuid(self) -> UUID:
-        """A fresh random UUID, for stores and client tokens."""
+        """Return a fresh random UUID, for stores and client tokens."""
 
 
 class SystemClock:
-    """The machine's own clock and randomness."""
+    """The operating system's clocks and random numbers."""
 
     def __init__(self) -> None:
         self._chance = SystemRandom()

@@ -1,13 +1,14 @@
 """The root of SEMQ's error tree, and the errors that more than one floor raises.
 
     SemqError
-    ├── BadInput            the caller's fault: nothing was changed, mend the input and repeat
-    ├── ProtocolViolation   a peer's fault: the frame is refused and counted, the link lives unless said otherwise
-    ├── Unavailable         nobody's fault: something needed is away for now, repeat later
+    ├── BadInput            the caller's fault: nothing was changed; correct the input and repeat
+    ├── ProtocolViolation   a peer's fault: the frame is refused and counted; the link normally stays open
+    ├── Unavailable         nobody's fault: something needed is temporarily unavailable; repeat later
     └── Misconfigured       the operator's fault: the process refuses to start
 
-Every class has a stable ``code`` (SEMQ-nnnn, never reused), the docstring is the sentence that an operator reads, the
-facts are on the instance, and ``remedy`` says what to do. Floors add their own classes below these.
+Every class has a stable ``code`` (SEMQ-nnnn, never reused). The first line of its docstring is the sentence shown to
+operators, ``facts`` on the instance hold the details, and ``remedy`` says what to do. Other floors derive their own
+error classes from these.
 
 | codes     | floor                                   |
 |-----------|-----------------------------------------|
@@ -34,8 +35,8 @@ class SemqError(Exception):
         super().__init__(self.text)
 
     def with_remedy(self, remedy: str) -> Self:
-        """The same error where something else than usual has to be done."""
-        self.remedy = remedy  # type: ignore[misc]  # an instance that knows more than its class
+        """Return this error with a remedy that replaces the one of its class."""
+        self.remedy = remedy  # type: ignore[misc] # overrides the class attribute on this instance
         return self
 
     def __str__(self) -> str:
@@ -43,26 +44,26 @@ class SemqError(Exception):
         return f"{self.code} {self.text}" + (f" ({facts})" if facts else "")
 
     def advice(self) -> str:
-        """The whole sentence for a person: code, what happened, the facts, and what to do."""
+        """Return the complete sentence for a person: code, what happened, the facts, and what to do."""
         return f"{self} — {self.remedy}"
 
 
 class BadInput(SemqError):
-    """What was given cannot be accepted; nothing was changed."""
+    """The input cannot be accepted; nothing was changed."""
 
     code = "SEMQ-1001"
     remedy = "Correct the input and repeat."
 
 
 class ProtocolViolation(SemqError):
-    """A peer sent what the protocol does not allow; it was refused."""
+    """A peer sent something that the protocol does not allow; it was refused."""
 
     code = "SEMQ-1002"
     remedy = "Compare the versions of the two nodes; the ledger of this node names the peer and the record."
 
 
 class Unavailable(SemqError):
-    """Something that is needed is away for now; nothing is lost."""
+    """Something that is needed is temporarily unavailable; nothing is lost."""
 
     code = "SEMQ-1003"
     remedy = "Repeat later; the same client token makes a repeat safe."
@@ -79,11 +80,11 @@ class UnusablePath(Misconfigured):
     """A file or folder cannot be used."""
 
     code = "SEMQ-2012"
-    remedy = "Correct the path, or its permissions; `semq doctor --config FILE` looks at every path of a configuration."
+    remedy = "Correct the path, or its permissions; `semq doctor --config FILE` checks every path of a configuration."
 
 
 def unusable(error: OSError) -> UnusablePath | None:
-    """The error for a person, where the system has named a path; None where it has not."""
+    """Return UnusablePath if ``error`` names a path, otherwise None."""
     if error.filename is None:
         return None
     fault = error.strerror or type(error).__name__

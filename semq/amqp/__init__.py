@@ -1,42 +1,42 @@
-"""AMQP 0-9-1 without IO: bytes in, events out, bytes to send out. Both roles, strict about everything a peer can
-send.
+"""AMQP 0-9-1 without IO: bytes in, events out, bytes to send. Both roles; strict about everything a peer can send.
 
-The owner (semq/transport) has the socket and the clock; time comes in as ``now``, seconds of any monotonic clock.
+The owner (semq/transport) has the socket and the clock; times are passed in as ``now``, seconds of any monotonic clock.
 
 **Life of a connection**
 
     connection = ServerConnection(limits, server_properties=…, mechanisms=("PLAIN", "AMQPLAIN"))
     connection = ClientConnection(limits, mechanism="PLAIN", response=sasl.plain(user, password), virtual_host="/",
                                   client_properties=…)
-    connection.start(now)                      # client: queues the protocol header; server: the handshake time runs
-    events = connection.receive(data, now)     # data: bytes as they come; never raises for what a peer sent
+    connection.start(now)                      # client: queues the protocol header; both: starts the handshake timeout
+    events = connection.receive(data, now)     # data: bytes as they arrive; never raises for what a peer sent
     events = connection.receive_eof(now)       # the peer closed the socket
     events = connection.tick(now)              # at or after next_deadline: heartbeats, silent or slow peers
     when = connection.next_deadline            # float | None, on the same clock
-    pieces = connection.take_output()          # list[bytes | memoryview] for writelines; call it after any call
-    size = connection.output_size              # octets waiting for take_output
+    pieces = connection.take_output()          # list[bytes | memoryview] for writelines; call it after any other call
+    size = connection.output_size              # bytes waiting for take_output
 
 Attributes to read: ``is_open``, ``is_closed``, ``frame_max``, ``channel_max``, ``heartbeat`` (as negotiated),
 ``peer_properties``, ``peer_capabilities`` (frozenset of the names that are true), ``open_channels`` (sorted list),
-``body_frame_max`` (octets of body in one frame), ``may_send_content(channel)`` (False while the peer has stopped it
-by channel.flow, or while ``send_chunk`` is not done). Call ``receive`` no more while ``output_size`` is above what you
-can spare: a peer that asks without reading the answers is held back by TCP.
+``body_frame_max`` (largest part of a body in one frame, in bytes), ``may_send_content(channel)`` (False while the peer
+has stopped it by channel.flow, or while ``send_chunk`` is incomplete). Do not call ``receive`` while ``output_size`` is
+larger than the memory you can spare: TCP then slows down a peer that sends requests without reading the replies.
 
 **Negotiation, server**: ``LoginOffered`` -> ``accept_login()`` | ``refuse_login(text)`` | ``challenge(data)`` ->
-``LoginAnswered`` …; then ``Tuned``; ``OpenRequested`` -> ``accept_open()`` | ``connection_error(exc)``. The answer
-may come at any time before the handshake ends; until then the client may send nothing but heartbeats. ``sasl``
-reads PLAIN, AMQPLAIN and EXTERNAL. ``SecretOffered`` -> ``accept_secret()``.
+``LoginAnswered`` …; then ``Tuned``; ``OpenRequested`` -> ``accept_open()`` | ``connection_error(exc)``. The answer may
+be given at any time before the handshake times out; until then the client may send only heartbeats. ``sasl`` reads
+PLAIN, AMQPLAIN and EXTERNAL. ``SecretOffered`` -> ``accept_secret()``.
 
-**Negotiation, client**: ``Started``, ``Tuned``, ``Opened`` by itself; ``Challenged`` -> ``answer_challenge(data)``.
+**Negotiation, client**: ``Started``, ``Tuned``, ``Opened`` without action; ``Challenged`` ->
+``answer_challenge(data)``.
 
-**Commands, both roles**: they queue output and raise ``LocalMisuse`` (nothing sent) if the protocol forbids them now.
+**Commands, both roles**: they queue output, or raise ``LocalMisuse`` (nothing sent) if the protocol forbids them now.
 
     send(channel, method)                             any method without content (semq.amqp.methods)
     publish(channel, exchange, routing_key, header, body, mandatory=False, immediate=False)                 client
     deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, header, body)          server
     send_content(channel, method, header, body)       BasicReturn, BasicGetOk (BasicPublish, BasicDeliver too)
-    start_content(channel, method, header)            header.body_size octets must follow by send_chunk; meanwhile
-    send_chunk(channel, data)                         everything else for this channel waits its turn by itself
+    start_content(channel, method, header)            header.body_size bytes must follow by send_chunk; meanwhile all
+    send_chunk(channel, data)                         other output of this channel waits until the body is complete
     ack(channel, delivery_tag, multiple=False)        client: of a delivery; server: a confirm
     nack(channel, delivery_tag, multiple=False, requeue=True)
     reject(channel, delivery_tag, requeue=True)                                                             client
@@ -45,31 +45,31 @@ reads PLAIN, AMQPLAIN and EXTERNAL. ``SecretOffered`` -> ``accept_secret()``.
     channel_error(channel, exc)                       channel.close with the code and the ids of exc
     connection_error(exc)                             connection.close; then only ``ConnectionClosed`` follows
     close(reply_code=200, text="")                    orderly; ``ConnectionClosed`` follows
-    block(reason) -> bool, unblock() -> bool          server; False if the client knows no connection.blocked
-    cancel_consumer(channel, consumer_tag) -> bool    server; False if it knows no consumer_cancel_notify
+    block(reason) -> bool, unblock() -> bool          server; False if the client does not support connection.blocked
+    cancel_consumer(channel, consumer_tag) -> bool    server; False if it does not support consumer_cancel_notify
 
 ``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing if the channel or connection is
-closing or closed already (both sides may close at once). All other commands on a channel that the peer has closed
-raise ``LocalMisuse``. ``header`` is a ``ContentHeader``: one that was received goes out again with the same octets
-(``ContentHeader.build(body_size, Properties(...))`` makes one). ``body`` is bytes or memoryview, and must be
-``body_size`` octets.
+closing or closed already (both sides may close at once). All other commands on a channel that the peer has closed raise
+``LocalMisuse``. ``header`` is a ``ContentHeader``: a received one is sent again with the same bytes
+(``ContentHeader.build(body_size, Properties(...))`` makes one). ``body`` is bytes or memoryview, and its length must be
+``body_size``.
 
-**Automatic**: tune arithmetic, open-ok of channels, close-ok, flow-ok, heartbeats, fragmenting, ignoring what comes
-after a close, content assembly, 311 for bodies over ``limits.body_max``, that replies answer requests. An error
-that a peer makes gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output;
+**Automatic**: negotiation of the limits, open-ok of channels, close-ok, flow-ok, heartbeats, fragmentation, ignoring
+frames after a close, assembly of contents, 311 for bodies over ``limits.body_max``, matching replies to requests. An
+error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output;
 where the specification forbids sending (unknown frame type, bad frame end, silence) ``ConnectionClosed`` at once.
 
-**Events** are in ``semq.amqp.events``, **methods** in ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``,
-tables in ``semq.amqp.wire`` (``Table``, ``Timestamp``, ``encode_table``, ``decode_table``), ``Limits`` in
+**Events** are in ``semq.amqp.events``, **methods** in ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables
+in ``semq.amqp.wire`` (``Table``, ``Timestamp``, ``encode_table``, ``decode_table``), ``Limits`` in
 ``semq.amqp.limits``.
 
 **Content header** (``semq.amqp.content``): ``header.raw`` (payload of the header frame), ``header.body_size``,
 ``header.properties`` (``Properties``), and single properties decoded on first use: ``content_type content_encoding
-headers delivery_mode priority correlation_id reply_to expiration message_id timestamp type user_id app_id
-cluster_id`` (None if absent; ``timestamp`` in POSIX seconds; ``headers`` a dict, or None).
-``header.amended(headers={…}, expiration=None, …)`` gives a copy in which only the named properties and, inside
-``headers``, only the named entries differ (None removes), all other octets stay as they came. Reading a property of
-a malformed header raises ``FrameError`` or ``SyntaxFault``: pass it to ``connection_error``.
+headers delivery_mode priority correlation_id reply_to expiration message_id timestamp type user_id app_id cluster_id``
+(None if absent; ``timestamp`` in POSIX seconds; ``headers`` a dict, or None). ``header.amended(headers={…},
+expiration=None, …)`` returns a copy in which only the named properties and, inside ``headers``, only the named entries
+differ (None removes); all other bytes are unchanged. Reading a property of a malformed header raises ``FrameError`` or
+``SyntaxFault``: pass it to ``connection_error``.
 """
 
 from semq.amqp.client import ClientConnection

@@ -1,7 +1,7 @@
-"""One channel: where it stands, the content that is arriving on it, the content that is leaving it.
+"""One channel: its state, the content arriving on it, and the content being sent on it.
 
-Held by ``connection``, which decides by the grids what may be heard; this module puts contents together and checks
-that replies answer requests. Source: seed AMQP 0-9-1, 4.2.6 and 4.6.
+Held by ``connection``, which applies the state grids; this module assembles contents and checks that replies answer
+requests. Source: AMQP 0-9-1, 4.2.6 and 4.6.
 """
 
 from collections import deque
@@ -41,26 +41,26 @@ from semq.amqp.states import ChannelState
 
 ContentMethod: TypeAlias = BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
 
-# The event of a whole content has the channel, then the arguments of its method, then header and body.
+# Constructors of the events for complete contents: channel, then the method's arguments, then header and body.
 WHOLE: dict[type[Method], Callable[..., Event]] = {
     BasicPublish: Published,
     BasicDeliver: Delivered,
     BasicReturn: Returned,
     BasicGetOk: Got,
 }
-# Of methods without content these have events of their own; the others come as MethodReceived.
+# Methods without content that have their own events; the others are reported as MethodReceived.
 NEWS: dict[type[Method], Callable[..., Event]] = {BasicAck: Acked, BasicNack: Nacked, BasicReject: Rejected}
 REPLIES = frozenset(reply for row in ROWS.values() for reply in row.replies)
 
 
 def heard(number: int, method: Method) -> Event:
-    """The event of a method without content."""
+    """Return the event for a method without content."""
     news = NEWS.get(type(method))
     return MethodReceived(number, method) if news is None else news(number, *_arguments(method))
 
 
 def whole(number: int, method: ContentMethod, header: ContentHeader, body: bytes | memoryview) -> Event:
-    """The event of a whole content."""
+    """Return the event for a complete content."""
     return WHOLE[type(method)](number, *_arguments(method), header, body)
 
 
@@ -69,7 +69,7 @@ def _arguments(method: Method) -> list[Any]:
 
 
 class Budget:
-    """Octets of the bodies that are being put together on one connection, counted by what their headers declare."""
+    """The bytes of bodies being assembled on one connection, counted by the sizes that their headers declare."""
 
     __slots__ = ("used",)
 
@@ -78,14 +78,14 @@ class Budget:
 
 
 class ArrivingContent:
-    """A content of which the method has come, and the rest not yet."""
+    """A message whose method has arrived and whose content is incomplete."""
 
     __slots__ = ("header", "method", "missing", "pieces", "streamed")
 
     def __init__(self, method: ContentMethod) -> None:
         self.method = method
         self.header: ContentHeader | None = None
-        self.missing = 0  # octets of the body
+        self.missing = 0  # bytes of the body that have not arrived
         self.pieces = Pieces()
         self.streamed = False
 
@@ -100,67 +100,65 @@ class Channel:
         self.budget = budget
         self.state = state
         self.arriving: ArrivingContent | None = None
-        self.awaited: deque[tuple[str, ...]] = deque()  # the replies that may come, for each request in flight
-        self.flowing = True  # False while the peer has stopped our content
-        self.streaming = 0  # octets of a body that are still to be sent by send_chunk
-        self.held: list[bytes | memoryview] = []  # output that waits for the end of that body
+        self.awaited: deque[tuple[str, ...]] = deque()  # for each unanswered request, the replies that may answer it
+        self.flowing = True  # False while the peer has stopped our content by channel.flow
+        self.streaming = 0  # bytes of a body that remain to be sent by send_chunk
+        self.held: list[bytes | memoryview] = []  # output that must be sent after that body
 
     # Requests and replies
 
     def request(self, method: Method) -> None:
-        """A request goes out: remember its replies, unless it wants none."""
+        """Note a request being sent and the replies that may answer it, unless it wants none."""
         if method.row.replies and not getattr(method, "no_wait", False):
             self.awaited.append(method.row.replies)
 
     def reply(self, method: Method) -> None:
-        """A method has come: if it is a reply, it must answer the oldest request."""
+        """Check that a received method, if it is a reply, answers the oldest request. Raises ``CommandInvalid``."""
         if method.row.name not in REPLIES:
             return
         if not self.awaited or method.row.name not in self.awaited[0]:
             raise CommandInvalid(f"{method.row.name} answers no request", *method.ids)
         self.awaited.popleft()
 
-    # Contents that arrive
+    # Arriving contents
 
     def check_idle(self) -> None:
-        """A method has come: raises ``UnexpectedFrame`` if the rest of a content is due."""
+        """Check, when a method arrives, that no content is incomplete. Raises ``UnexpectedFrame``."""
         if self.arriving is not None:
             due = "header" if self.arriving.header is None else "body"
-            raise UnexpectedFrame(f"a method came where a content {due} was due", *self.arriving.method.ids)
+            raise UnexpectedFrame(f"a method arrived where a content {due} was expected", *self.arriving.method.ids)
 
     def begin(self, method: ContentMethod) -> None:
-        """A method with content has come."""
+        """Begin a content, on arrival of its method."""
         self.arriving = ArrivingContent(method)
 
     def take_header(self, payload: bytes, limits: Limits) -> list[Event]:
-        """A content header has come. Raises ``ContentTooLarge`` before anything of the body is kept."""
+        """Process a content header. Raises ``ContentTooLarge`` before any byte of the body is kept."""
         content = self.arriving
         if content is None or content.header is not None:
-            raise UnexpectedFrame("a content header came where none was due")
+            raise UnexpectedFrame("a content header arrived where none was expected")
         header = ContentHeader.parse(payload, limits.table_depth)
         if header.body_size > limits.body_max:
-            raise ContentTooLarge(
-                f"a body of {header.body_size} octets is above {limits.body_max}", *content.method.ids
-            )
+            raise ContentTooLarge(f"a body of {header.body_size} bytes exceeds {limits.body_max}", *content.method.ids)
         content.header, content.missing = header, header.body_size
         if limits.stream_from is not None and header.body_size >= limits.stream_from:
             content.streamed = True
             started = ContentStarted(self.number, content.method, header)
             return [started] if content.missing else [started, *self._finish(content, header, b"")]
         if self.budget.used + header.body_size > limits.arriving_max:
-            text = f"bodies of more than {limits.arriving_max} octets are arriving at once"
+            text = f"bodies of more than {limits.arriving_max} bytes are arriving at once"
             raise ResourceError(text, *content.method.ids)
         self.budget.used += header.body_size
         return [] if content.missing else self._finish(content, header, b"")
 
     def take_body(self, buffer: bytes, start: int, stop: int) -> list[Event]:
-        """A body frame has come; its payload is ``buffer[start:stop]``."""
+        """Process a body frame with payload ``buffer[start:stop]``."""
         content = self.arriving
         if content is None or content.header is None:
-            raise UnexpectedFrame("a content body came where none was due")
+            raise UnexpectedFrame("a content body arrived where none was expected")
         content.missing -= stop - start
         if content.missing < 0:
-            raise UnexpectedFrame(f"the body is longer than {content.header.body_size} octets", *content.method.ids)
+            raise UnexpectedFrame(f"the body is longer than {content.header.body_size} bytes", *content.method.ids)
         if content.streamed:
             events: list[Event] = [BodyChunk(self.number, buffer[start:stop])]
             return events if content.missing else events + self._finish(content, content.header, b"")
@@ -176,7 +174,7 @@ class Channel:
         return [whole(self.number, content.method, header, body)]
 
     def drop_content(self) -> None:
-        """Nothing more of the arriving content is wanted, or all of it is there."""
+        """Stop collecting the arriving content, because it is complete or no longer wanted."""
         content, self.arriving = self.arriving, None
         if content is not None and content.header is not None and not content.streamed:
             self.budget.used -= content.header.body_size

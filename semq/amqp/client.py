@@ -1,7 +1,7 @@
-"""The client's side of a connection: protocol header, login, tune and open as a client says them.
+"""The client's side of a connection: protocol header, login, tune and open.
 
-Made by semq/transport for each socket that it connects; ``connection`` does the rest. Source: seed AMQP 0-9-1, 2.2.4
-and 4.2.2.
+Made by semq/transport for each socket that it connects; ``connection`` does the rest. Source: AMQP 0-9-1, 2.2.4 and
+4.2.2.
 """
 
 from typing import ClassVar, Final
@@ -35,14 +35,15 @@ from semq.amqp.spec import PROTOCOL_HEADER
 from semq.amqp.states import CLIENT, ChannelState, ConnectionState, Grid
 from semq.amqp.wire import Table
 
-OTHER_VERSION: Final = PROTOCOL_HEADER[0]  # a server that answers with a protocol header begins like this
+# the first byte of a protocol header, with which a server of another version answers
+OTHER_VERSION: Final = PROTOCOL_HEADER[0]
 
 
 class ClientConnection(Connection):
     """One connection to a server. ``semq.amqp`` describes the interface.
 
-    ``response`` is the answer of ``mechanism`` (see ``sasl``); ``client_properties`` are announced beside the
-    capabilities, which they may replace.
+    ``response`` is the initial response of ``mechanism`` (see ``sasl``); ``client_properties`` are announced in
+    addition to the capabilities, which they may replace.
     """
 
     role: ClassVar[str] = "C"
@@ -66,7 +67,7 @@ class ClientConnection(Connection):
         self._rounds = 0
 
     def start(self, now: float) -> None:
-        """The socket is connected: send the protocol header; the time for the negotiation runs."""
+        """Send the protocol header on a connected socket and start the timeout of the negotiation."""
         super().start(now)
         self._put(self._zero, PROTOCOL_HEADER)
         self._state = ConnectionState.HEADER_SENT
@@ -74,14 +75,14 @@ class ClientConnection(Connection):
     # Commands of a client
 
     def answer_challenge(self, data: bytes) -> None:
-        """The answer of the mechanism to ``Challenged``."""
+        """Answer ``Challenged`` with data of the mechanism."""
         if self._state is not ConnectionState.SECURE_HEARD:
-            raise LocalMisuse(f"not now, state: {self._state.value}")
+            raise LocalMisuse(f"no challenge is open, state: {self._state.value}")
         self._put_method(self._zero, ConnectionSecureOk(data))
         self._state = ConnectionState.LOGIN_SENT
 
     def open_channel(self, channel: int | None = None) -> int:
-        """Open a channel, the lowest that is free if none is named; ``ChannelOpened`` follows."""
+        """Open this channel, or the lowest free one if None; return its number. ``ChannelOpened`` follows."""
         most = self.channel_max or CHANNEL_MAX
         if channel is None:
             channel = next((number for number in range(1, most + 1) if number not in self._channels), 0)
@@ -101,7 +102,7 @@ class ClientConnection(Connection):
         mandatory: bool = False,
         immediate: bool = False,
     ) -> None:
-        """basic.publish."""
+        """Send basic.publish with its content."""
         raw, size = header.raw, len(body)
         if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._body_max:
             self.send_content(channel, BasicPublish(exchange, routing_key, mandatory, immediate), header, body)
@@ -112,10 +113,10 @@ class ClientConnection(Connection):
         )
 
     def reject(self, channel: int, delivery_tag: int, requeue: bool = True) -> None:
-        """basic.reject."""
+        """Send basic.reject."""
         self._put(self._open_channel(channel), hot.reject_frame(channel, delivery_tag, requeue))
 
-    # What a client hears
+    # Methods received by a client
 
     def _garbage(self, kind: int, octet: int) -> AmqpError:
         if self._state is ConnectionState.HEADER_SENT and kind == UNKNOWN_TYPE and octet == OTHER_VERSION:
@@ -126,10 +127,10 @@ class ClientConnection(Connection):
         self._meet(method.server_properties)
         offered = (method.version_major, method.version_minor)
         if offered != (PROTOCOL_HEADER[5], PROTOCOL_HEADER[6]):
-            raise NotSupported(f"the server speaks version {offered[0]}-{offered[1]}", *method.ids)
+            raise NotSupported(f"the server uses version {offered[0]}-{offered[1]}", *method.ids)
         mechanisms = method.mechanisms.decode("utf-8", "replace").split()
         if self._mechanism not in mechanisms:
-            raise CommandInvalid(f"the server offers no {self._mechanism}, but {mechanisms}", *method.ids)
+            raise CommandInvalid(f"the server does not offer {self._mechanism}, but {mechanisms}", *method.ids)
         self._put_method(self._zero, ConnectionStartOk(self._properties, self._mechanism, self._response))
         locales = method.locales.decode("utf-8", "replace").split()
         self._events.append(Started(method.server_properties, tuple(mechanisms), tuple(locales)))

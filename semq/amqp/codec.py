@@ -1,9 +1,8 @@
-"""Method frames to ``Method`` values and back, driven by the table of the specification.
+"""Decoding of method frames to ``Method`` values and back, driven by the table of the specification.
 
-For every method that is not on the hot path; ``hot`` has the others written out, and the tests hold the two against
-each other. Called by ``connection``. Raises ``FrameError`` for what is cut off or too long, ``SyntaxFault`` for
-illegal values, ``NotSupported`` for methods that do not exist, all with the ids of the method; ``LocalMisuse`` when
-encoding.
+Used for every method that is not on the hot path; ``hot`` has separate code for the others, and tests compare the two.
+Called by ``connection``. Raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal values,
+``NotSupported`` for unknown methods, all with the ids of the method; ``LocalMisuse`` when encoding.
 """
 
 import struct
@@ -33,7 +32,7 @@ IDS = Struct(">HH")
 
 
 class Kind(NamedTuple):
-    """How one wire type is written and read, and what a reserved argument of it holds."""
+    """The writer and reader of one wire type, and the value of a reserved argument of this type."""
 
     write: Callable[[Any], bytes]
     read: Callable[[bytes, int, int], tuple[Any, int]]
@@ -57,9 +56,9 @@ KINDS: dict[str, Kind] = {
 
 
 class Step(NamedTuple):
-    """One argument, or the bits that share one octet (4.2.5.2); reserved ones have no name."""
+    """One argument, or the bits that share one octet (4.2.5.2); reserved arguments have no name."""
 
-    kind: Kind | None  # None: bits
+    kind: Kind | None  # None for bits
     names: tuple[str, ...]
 
 
@@ -79,7 +78,7 @@ PLANS: dict[type[Method], tuple[Step, ...]] = {method: _plan(method.row) for met
 
 
 def encode_method(method: Method) -> bytes:
-    """The payload of a method frame."""
+    """Return the payload of a method frame."""
     try:
         parts = [IDS.pack(*method.ids)]
         for kind, names in PLANS[type(method)]:
@@ -101,9 +100,9 @@ def _pack_bits(method: Method, names: tuple[str, ...]) -> bytes:
 
 
 def decode_method(payload: bytes, depth: int = TABLE_DEPTH) -> Method:
-    """The method in the payload of a method frame; tables may be nested ``depth`` deep."""
+    """Return the method in the payload of a method frame; tables may be nested up to ``depth``."""
     if len(payload) < IDS.size:
-        raise FrameError("method frame without class and method id")
+        raise FrameError("a method frame without class and method id")
     ids = IDS.unpack_from(payload)
     known = METHODS.get(ids)
     if known is None:
@@ -111,7 +110,7 @@ def decode_method(payload: bytes, depth: int = TABLE_DEPTH) -> Method:
     try:
         return known(*_arguments(payload, PLANS[known], depth))
     except TRUNCATED as error:
-        raise FrameError(f"{known.row.name} is cut off", *ids) from error
+        raise FrameError(f"{known.row.name} is truncated", *ids) from error
     except AmqpError as error:
         raise error.at(*ids) from None
 
@@ -129,7 +128,7 @@ def _arguments(payload: bytes, plan: tuple[Step, ...], depth: int) -> list[Any]:
             if names[0]:
                 values.append(value)
     if at > len(payload):
-        raise FrameError("the arguments are cut off")
+        raise FrameError("the arguments are truncated")
     if at < len(payload):
-        raise FrameError(f"{len(payload) - at} surplus octets behind the arguments")
+        raise FrameError(f"{len(payload) - at} surplus bytes after the arguments")
     return values

@@ -1,9 +1,9 @@
-"""The receiving half of a connection: octets in, events out, for both roles.
+"""The receiving half of a connection: bytes in, events out, for both roles.
 
-``ServerConnection`` and ``ClientConnection`` add their negotiation. All that a peer says enters by ``receive``,
-which never raises for it: an error becomes an event and a close. The grids in ``states`` say what may be heard
-when; the deeds that they name are the methods ``_on_…``. Source: seed AMQP 0-9-1, sections 2.3.7, 4.2, 4.5, 4.8 and
-4.10.
+``ServerConnection`` and ``ClientConnection`` add their negotiation. Everything a peer sends enters by ``receive``,
+which never raises for it: an error becomes an event and a close. The grids in ``states`` define which methods are
+allowed in which state; the actions that they name are the methods ``_on_…``. Source: AMQP 0-9-1, sections 2.3.7, 4.2,
+4.5, 4.8 and 4.10.
 """
 
 from enum import Enum
@@ -68,7 +68,7 @@ CHANNEL_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ChannelCl
 
 
 class Connection(Lifecycle):
-    """What both roles have in common. ``semq.amqp`` describes the interface."""
+    """The code that both roles share. ``semq.amqp`` describes the interface."""
 
     peer: ClassVar[str]  # the role of the other side
     grid: ClassVar[Grid[ConnectionState]]
@@ -79,14 +79,14 @@ class Connection(Lifecycle):
         self._reader = FrameReader(limits.initial_frame_max)
         self._whole_max = limits.whole_max
 
-    # What comes in
+    # Input
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[Event]:
-        """Octets have come. Never raises for what they say."""
+        """Process received bytes and return the events. Never raises for their content."""
         if not self._started:
             raise LocalMisuse("start() comes first")
         if type(data) is not bytes:
-            data = bytes(data)  # parts of it are kept, so it must not change
+            data = bytes(data)  # slices of it are kept, so it must not change
         self._now = self._heart.heard_at = now
         if self._state is not ConnectionState.CLOSED:
             self._read(data)
@@ -112,7 +112,7 @@ class Connection(Lifecycle):
                 return
 
     def _take_frame(self, kind: int, number: int, start: int, stop: int) -> None:
-        """The general road: one frame, and what is wrong with it."""
+        """Process one frame on the general path, and report what is wrong with it."""
         try:
             if self._state is ConnectionState.CLOSE_HEARD:
                 self._answer_again(kind, number, start)
@@ -126,7 +126,7 @@ class Connection(Lifecycle):
             elif kind == OVERSIZE:
                 self._refuse_oversize(start)
             else:
-                # Nothing more is sent to a peer whose frames cannot be told apart (4.2.3).
+                # Send nothing more to a peer whose frames cannot be separated (4.2.3).
                 self._out, self._out_size = [], 0
                 self._terminate(self._garbage(kind, start))
         except ChannelException as error:
@@ -135,22 +135,26 @@ class Connection(Lifecycle):
             self._fail(error)
 
     def _answer_again(self, kind: int, number: int, start: int) -> None:
-        """The peer has closed, and is heard only if it does so again: its threads may close at the same time."""
+        """Answer a repeated connection.close, the only method accepted after a close by the peer: several of its
+        threads may close at the same time.
+        """
         if kind == FRAME_METHOD and not number and self._reader.buffer[start : start + IDS.size] == CLOSE_IDS:
             self._put_method(self._zero, ConnectionCloseOk())
 
     def _refuse_oversize(self, payload: int) -> None:
-        """Say why and end at once: what a close-ok would stand behind may never come."""
+        """Send the reason and end at once, without waiting for close-ok: it may never arrive behind the oversized
+        frame.
+        """
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
             return
-        error = FrameError(f"a frame with a payload of {payload} octets is above the frame-max of {self.frame_max}")
+        error = FrameError(f"a frame with a payload of {payload} bytes exceeds the frame-max of {self.frame_max}")
         if self._state not in MUTE:
             self._put_method(self._zero, ConnectionClose(error.reply_code, error.reply_text))
         self._terminate(error)
 
     def _garbage(self, kind: int, octet: int) -> AmqpError:
-        """What is wrong with octets that are no frame."""
+        """Return the error for bytes that are not a frame."""
         names = {UNKNOWN_TYPE: f"a frame of the unknown type {octet}", BAD_END: "a frame without its end octet"}
         return FrameError(names[kind])
 
@@ -161,19 +165,19 @@ class Connection(Lifecycle):
         row = method.row
         ids = row.class_id, row.method_id
         if self.peer not in row.senders:
-            raise CommandInvalid(f"{row.name} is for the other side to send", *ids)
+            raise CommandInvalid(f"{row.name} may be sent by the other side only", *ids)
         if row.class_id != CONNECTION:
             self._take_channel_method(number, method)
         elif number:
-            raise CommandInvalid(f"{row.name} came on channel {number}", *ids)
+            raise CommandInvalid(f"{row.name} arrived on channel {number}", *ids)
         else:
             cell = self.grid[self._state][row.name.partition(".")[2]]
             self._check(cell, row.name, self._state, ids)
             self._state = cell.state or self._state
-            getattr(self, f"_on_{cell.deed}")(method)  # a cell without deed is one that _deaf has kept away
+            getattr(self, f"_on_{cell.deed}")(method)  # _deaf has filtered out the cells that name no action
 
     def _deaf(self, number: int, ids: bytes) -> bool:
-        """Whether a frame is ignored: after close only close and close-ok are heard (2.3.7)."""
+        """Return whether a frame is ignored: after close, only close and close-ok are processed (2.3.7)."""
         if self._state is ConnectionState.CLOSING:
             return number != 0 or ids not in CONNECTION_CLOSES
         channel = self._channels.get(number)
@@ -181,7 +185,7 @@ class Connection(Lifecycle):
 
     def _check(self, cell: Cell[Any], what: str, state: Enum, ids: tuple[int, int] = (0, 0)) -> None:
         if cell.error is not None:
-            raise cell.error(f"{what} has no place here, state: {state.value}", *ids)
+            raise cell.error(f"{what} is not allowed in state: {state.value}", *ids)
 
     def _take_channel_method(self, number: int, method: Method) -> None:
         row = method.row
@@ -197,10 +201,10 @@ class Connection(Lifecycle):
         getattr(self, f"_on_channel_{cell.deed}")(channel, method)
 
     def _channel_of(self, number: int, what: str, ids: tuple[int, int] = (0, 0)) -> Channel:
-        """The channel that a frame is for, in whatever state; checks that the connection is ready for it."""
+        """Return the channel that a frame is for, in any state; check that the connection is ready for it."""
         self._check(self.grid[self._state]["channel"], what, self._state, ids)
         if not number:
-            raise ChannelError(f"{what} came on channel 0", *ids)
+            raise ChannelError(f"{what} arrived on channel 0", *ids)
         return self._channels.get(number) or Channel(number, ChannelState.NONE, self._budget)
 
     def _take_content(self, kind: int, number: int, start: int, stop: int) -> None:
@@ -211,31 +215,33 @@ class Connection(Lifecycle):
         buffer = self._reader.buffer
         if kind == FRAME_HEADER:
             if stop - start > self._reader.header_max:
-                raise FrameError(f"a content header of {stop - start} octets cannot be passed on in one frame")
+                raise FrameError(f"a content header of {stop - start} bytes cannot be forwarded in one frame")
             self._events += channel.take_header(buffer[start:stop], self.limits)
         else:
             self._events += channel.take_body(buffer, start, stop)
 
-    # What both roles hear in the negotiation
+    # Negotiation, both roles
 
     def _agree(self, agreement: Agreement) -> None:
-        """The limits hold from here on, both ways."""
+        """Apply the negotiated limits to both directions."""
         self.frame_max, self.channel_max, heartbeat = agreement
         self._limit_payload(self.frame_max)
-        # On receipt frame-max counts the payload alone, as in RabbitMQ: clients in use fill it so.
+        # For received frames, frame-max applies to the payload alone, as in RabbitMQ: existing clients fill it to that
+        # size.
         self._reader.payload_max, self._reader.header_max = self.frame_max or UNLIMITED, self._body_max
         self._heart.begin(heartbeat, self._now)
         self._events.append(Tuned(*agreement))
 
     def _meet(self, properties: Table) -> None:
-        """The peer has introduced itself."""
+        """Record the properties that the peer announced."""
         self.peer_properties = properties
         self.peer_capabilities = capabilities_of(properties)
 
-    # Deeds of the channel grid
+    # Actions of the channel grid
 
     def _on_channel_opened(self, channel: Channel, method: Method) -> None:
-        # Clients in use count upwards and never take a number again, so the open ones are counted, as in RabbitMQ.
+        # Count the open channels instead of checking the number, as RabbitMQ does: existing clients count upwards and
+        # never reuse a number.
         opened = len(self._channels)
         if opened >= (self.channel_max or CHANNEL_MAX):
             raise NotAllowed(
@@ -254,13 +260,13 @@ class Connection(Lifecycle):
         self._events.append(FlowChanged(channel.number, method.active))
 
     def _on_channel_closed(self, channel: Channel, method: ChannelClose) -> None:
-        """The peer hears nothing but close-ok now, so a body that is on its way to it ends here."""
+        """Close the channel. After channel.close the peer ignores all but close-ok, so a body being sent ends here."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
 
     def _on_channel_both(self, channel: Channel, _method: ChannelClose) -> None:
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
-        if channel.held:  # our close waits behind a body that the peer does not want any more: it will never hear of it
+        if channel.held:  # our close waits after a body that is no longer wanted, and will never be sent
             del self._channels[channel.number]
             self._events.append(ChannelReleased(channel.number))
 
@@ -274,7 +280,7 @@ class Connection(Lifecycle):
         else:
             self._events.append(heard(channel.number, method))
 
-    # Deeds of the connection grids that both roles share
+    # Actions of the connection grids that both roles share
 
     def _on_closed(self, method: ConnectionClose) -> None:
         self._put_method(self._zero, ConnectionCloseOk())
@@ -292,7 +298,7 @@ class Connection(Lifecycle):
 
 
 def _reason(method: ConnectionClose | ChannelClose, level: type[AmqpError]) -> AmqpError | None:
-    """Why the peer closes; None if all is well."""
+    """Return the peer's reason for closing, or None for reply code 200."""
     if method.reply_code == REPLY_SUCCESS:
         return None
     return by_code(

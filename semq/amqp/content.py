@@ -1,8 +1,8 @@
-"""Content headers: raw octets until somebody needs a field of them.
+"""Content headers, kept as raw bytes until a field is read.
 
-``ContentHeader`` keeps the payload of the header frame as it came; a hub that only passes a message on never
-decodes it. ``Properties`` is the value to build one from. Made by ``channel`` and ``hot`` from what a peer sends
-and by owners for what they send. Source: seed AMQP 0-9-1, 4.2.6.1.
+``ContentHeader`` keeps the payload of the header frame as it arrived, so a hub that only forwards a message never
+decodes it. ``Properties`` is the value from which a header is built. Made by ``channel`` and ``hot`` from received
+frames, and by owners for what they send. Source: AMQP 0-9-1, 4.2.6.1.
 """
 
 import struct
@@ -39,9 +39,9 @@ HEAD: Final = Struct(">HHQ")  # class id, weight, body size; the property flags 
 FLAGS_AT: Final = HEAD.size
 FIRST_AT: Final = FLAGS_AT + SHORT.size
 FRONT: Final = Struct(">HHQH")
-UNKNOWN_FLAGS: Final = 0b11  # one property more than there are, and one more word of flags
+UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces another word of flags
 
-# How the types of properties are written, and how far they reach: octets, or one of the two below.
+# For each type of property, its writer and its size in bytes, or one of the two constants below.
 TEXT_SIZE: Final = 0
 TABLE_SIZE: Final = -1
 KINDS: dict[str, tuple[Callable[[Any], bytes], int]] = {
@@ -84,7 +84,7 @@ _CODECS = tuple(FLAGS.values()), tuple(WRITERS.values())
 
 
 class Lazy(Generic[T]):
-    """One property of a header, decoded when it is asked; None if absent."""
+    """One property of a header, decoded on access; None if absent."""
 
     def __init__(self, decode: Callable[[bytes], T]) -> None:
         self.decode = decode
@@ -118,9 +118,9 @@ def _timestamp(octets: bytes) -> int:
 
 
 class ContentHeader:
-    """The payload of a content header frame. ``raw`` is what came or what will go; it never changes.
+    """The payload of a content header frame. ``raw`` holds the bytes received or to be sent; it never changes.
 
-    Reading a property of a malformed header raises ``FrameError`` or ``SyntaxFault``, every time it is tried.
+    Reading a property of a malformed header raises ``FrameError`` or ``SyntaxFault``, on every attempt.
     """
 
     __slots__ = ("_table", "body_size", "depth", "raw", "spans")
@@ -129,7 +129,7 @@ class ContentHeader:
         self.raw = raw
         self.body_size = body_size
         self.depth = depth
-        self.spans: dict[str, tuple[int, int]] | None = None  # where each property is, once somebody asked for one
+        self.spans: dict[str, tuple[int, int]] | None = None  # position of each property, set on the first access
         self._table: dict[str, Any] | None = None
 
     content_type = Lazy(_text)
@@ -166,19 +166,19 @@ class ContentHeader:
 
     @classmethod
     def parse(cls, raw: bytes, depth: int = TABLE_DEPTH) -> "ContentHeader":
-        """The header in the payload of a header frame. Raises ``FrameError`` (501) or ``SyntaxFault`` (4.2.6.1)."""
+        """Read the payload of a header frame (4.2.6.1). Raises ``FrameError`` or ``SyntaxFault``."""
         if len(raw) < FIRST_AT:
-            raise FrameError("content header is cut off", BASIC)
+            raise FrameError("the content header is truncated", BASIC)
         class_id, weight, body_size = HEAD.unpack_from(raw)
         if class_id != BASIC:
-            raise FrameError(f"content header of class {class_id}", BASIC)
+            raise FrameError(f"a content header of class {class_id}", BASIC)
         if weight:
-            raise SyntaxFault(f"content header with weight {weight}", BASIC)
+            raise SyntaxFault(f"a content header with weight {weight}", BASIC)
         return cls(raw, body_size, depth)
 
     @classmethod
     def build(cls, body_size: int, properties: Properties) -> "ContentHeader":
-        """A header to send. Raises ``LocalMisuse`` for properties that AMQP cannot carry."""
+        """Return a header to send. Raises ``LocalMisuse`` for properties that AMQP cannot carry."""
         flags, parts = 0, [b""]
         try:
             for value, flag, write in zip(_values_of(properties), *_CODECS, strict=False):
@@ -193,10 +193,10 @@ class ContentHeader:
     def amended(
         self, *, headers: Mapping[str, FieldValue] | None = NO_CHANGES, **properties: str | int | None
     ) -> "ContentHeader":
-        """A copy in which only the named properties and the named entries of ``headers`` differ.
+        """Return a copy in which only the named properties and the named entries of ``headers`` differ.
 
-        None removes a property, an entry, or all headers. Everything else keeps its octets, so no number changes its
-        type on the way through. Raises as reading does, and ``LocalMisuse``.
+        None removes a property, an entry, or all headers. Everything else keeps its bytes, so numbers keep their wire
+        types. Raises ``FrameError`` or ``SyntaxFault`` for a malformed header, and ``LocalMisuse``.
         """
         spans = self.locate() if self.spans is None else self.spans
         octets = {name: self.raw[start:stop] for name, (start, stop) in spans.items()}
@@ -216,7 +216,9 @@ class ContentHeader:
         )
 
     def locate(self) -> dict[str, tuple[int, int]]:
-        """Start and stop of each property in ``raw``. Raises ``FrameError`` if anything is cut off or left over."""
+        """Return start and stop of each property in ``raw``. Raises ``FrameError`` if anything is truncated or left
+        over.
+        """
         raw, at = self.raw, FIRST_AT
         spans = {}
         try:
@@ -230,7 +232,7 @@ class ContentHeader:
                     at += size
                 spans[name] = start, at
         except TRUNCATED as error:
-            raise FrameError("content header is cut off", BASIC) from error
+            raise FrameError("the content header is truncated", BASIC) from error
         if at != len(raw):
             raise FrameError("the properties do not fill the content header", BASIC)
         self.spans = spans
@@ -246,15 +248,15 @@ class ContentHeader:
         return f"ContentHeader(raw={self.raw!r}, body_size={self.body_size})"
 
 
-_layouts: dict[int, tuple[tuple[str, int], ...]] = {}  # by flags; at most 2^14 of them
+_layouts: dict[int, tuple[tuple[str, int], ...]] = {}  # keyed by flags; at most 2^14 entries
 
 
 def _layout(flags: int) -> tuple[tuple[str, int], ...]:
-    """The properties that the flags announce, in wire order, and their sizes."""
+    """Return the properties that the flags announce, in wire order, and their sizes."""
     layout = _layouts.get(flags)
     if layout is None:
         if flags & UNKNOWN_FLAGS:
-            raise SyntaxFault("content header with flags of unknown properties", BASIC)
+            raise SyntaxFault("a content header with flags of unknown properties", BASIC)
         layout = _layouts[flags] = tuple((name, SIZES[name]) for name, flag in FLAGS.items() if flags & flag)
     return layout
 
@@ -267,8 +269,8 @@ def _written(name: str, value: Any) -> bytes:
 
 
 def _amended_table(table: bytes, changes: Mapping[str, FieldValue], depth: int) -> bytes:
-    """The octets of a table with some entries replaced, added or (None) removed."""
-    decode_table(table, 0, depth)  # raises where the walk below would read nonsense
+    """Return the bytes of a table with some entries replaced, added or (None) removed."""
+    decode_table(table, 0, depth)  # raises for a malformed table, which the loop below does not check
     fields, at = [], 4
     while at < len(table):
         name, value_at = read_short_string(table, at)

@@ -1,15 +1,14 @@
-"""Every way in which AMQP 0-9-1 says no: one class per reply code of the specification.
+"""The errors of AMQP 0-9-1: one class per reply code of the specification.
 
     SemqError
     └── AmqpError(reply_code, text, class_id, method_id, blame)
-        ├── ChannelException      soft: closes one channel, its neighbours work on
+        ├── ChannelException      soft: closes one channel; the other channels are not affected
         ├── ConnectionException   hard: closes the connection
         │   └── Broken            the connection ended without a close handshake (silent, gone, late, wrong version)
-        └── LocalMisuse           the owner of the state machine asked for what the protocol forbids; nothing was sent
+        └── LocalMisuse           the owner of the state machine requested what the protocol forbids; nothing was sent
 
-``by_code`` finds the class of a reply code. Raised by all modules of this package, sent on the wire by
-``connection``; the broker raises the same classes for its own refusals. Source: seed AMQP 0-9-1, sections 2.3.6,
-4.2 and 4.8.
+``by_code`` finds the class for a reply code. Raised by all modules of this package, sent on the wire by ``connection``;
+the broker raises the same classes when it refuses a request. Source: AMQP 0-9-1, sections 2.3.6, 4.2 and 4.8.
 """
 
 from enum import Enum
@@ -19,25 +18,25 @@ from semq.errors import SemqError
 
 
 def clipped(text: str) -> str:
-    """``text`` as it fits into a short string: at most 255 octets of UTF-8, none of them zero."""
+    """Return ``text`` as a valid short string: at most 255 bytes of UTF-8, none of them zero."""
     return text.replace("\0", "?").encode("utf-8", "replace")[:255].decode("utf-8", "ignore")
 
 
 class Blame(Enum):
-    """Whose fault an error is: ``LOCAL`` if this side caused it, ``REMOTE`` if the peer did."""
+    """The side at fault: ``LOCAL`` for this side, ``REMOTE`` for the peer."""
 
     LOCAL = "local"
     REMOTE = "remote"
 
 
 class AmqpError(SemqError):
-    """An AMQP peer and this node could not go on with what was asked.
+    """An AMQP peer and this node could not continue with the request.
 
-    ``class_id`` and ``method_id`` name the method that caused it, 0 if there was none.
+    ``class_id`` and ``method_id`` name the method that caused the error, 0 if there was none.
     """
 
     code: ClassVar[str] = "SEMQ-4000"
-    remedy: ClassVar[str] = "Look at the reply code and the text; the method that caused it is named beside them."
+    remedy: ClassVar[str] = "Look at the reply code and the text; class_id and method_id name the method at fault."
     name: ClassVar[str] = "AMQP_ERROR"
     reply_code: int = 0
 
@@ -59,7 +58,7 @@ class AmqpError(SemqError):
 
     @property
     def reply_text(self) -> str:
-        """What goes on the wire: the name of the code and the text, cut to the 255 octets of a short string."""
+        """The text on the wire: the name of the code and the text, cut to the 255 bytes of a short string."""
         return clipped(f"{self.name} - {self.text}")
 
     @property
@@ -68,7 +67,7 @@ class AmqpError(SemqError):
         return self.class_id, self.method_id
 
     def at(self, class_id: int, method_id: int) -> "AmqpError":
-        """The same error, naming the method that caused it unless it names one already."""
+        """Return this error with the ids of the method that caused it, unless it has some already."""
         if not self.class_id:
             self.class_id, self.method_id = class_id, method_id
             self.facts.update(class_id=class_id, method_id=method_id)
@@ -76,7 +75,7 @@ class AmqpError(SemqError):
 
 
 class ChannelException(AmqpError):  # noqa: N818 (the name in the specification)
-    """One channel was closed; the connection and its other channels work on."""
+    """One channel was closed; the connection and its other channels remain open."""
 
     code = "SEMQ-4001"
     remedy = "Open a new channel and correct the request that the text names."
@@ -138,7 +137,7 @@ class ResourceLocked(ChannelException):
 
 
 class PreconditionFailed(ChannelException):
-    """The request does not agree with what exists already."""
+    """The request does not agree with what already exists."""
 
     code = "SEMQ-4406"
     remedy = (
@@ -153,7 +152,7 @@ class ConnectionException(AmqpError):  # noqa: N818 (the name in the specificati
     """The connection was closed with all its channels."""
 
     code = "SEMQ-4002"
-    remedy = "Connect again; if it repeats, the text names what the peer does against the specification."
+    remedy = "Connect again; if the error recurs, the text states how the peer violates the specification."
     name = "CONNECTION_EXCEPTION"
 
 
@@ -176,10 +175,10 @@ class InvalidPath(ConnectionException):
 
 
 class FrameError(ConnectionException):
-    """The peer sent a frame that cannot be decoded: its lengths or its end do not fit."""
+    """The peer sent a frame that cannot be decoded: its length or its end byte is wrong."""
 
     code = "SEMQ-4501"
-    remedy = "Check that the peer speaks AMQP 0-9-1 and holds the negotiated frame-max."
+    remedy = "Check that the peer uses AMQP 0-9-1 and observes the negotiated frame-max."
     name = "FRAME_ERROR"
     reply_code = 501
 
@@ -188,13 +187,13 @@ class SyntaxFault(ConnectionException):
     """The peer sent a field with an illegal value."""
 
     code = "SEMQ-4502"
-    remedy = "Correct the value in the client: names are UTF-8 without zero octets, tables hold known types only."
+    remedy = "Correct the value in the client: names are UTF-8 without zero bytes, tables contain known types only."
     name = "SYNTAX_ERROR"
     reply_code = 502
 
 
 class CommandInvalid(ConnectionException):
-    """The peer sent a method that has no place in the conversation at this point."""
+    """The peer sent a method that is not allowed at this point."""
 
     code = "SEMQ-4503"
     remedy = "Check the client library; the method is not allowed in this state or this direction."
@@ -248,7 +247,7 @@ class NotSupported(ConnectionException):
 
 
 class InternalError(ConnectionException):
-    """This server failed inside."""
+    """This server had an internal error."""
 
     code = "SEMQ-4541"
     remedy = "Look at the log of the server at the time of the error."
@@ -257,7 +256,7 @@ class InternalError(ConnectionException):
 
 
 class Broken(ConnectionException):
-    """The connection ended without the handshake of a close."""
+    """The connection ended without a close handshake."""
 
     code = "SEMQ-4901"
     name = "CONNECTION_BROKEN"
@@ -283,25 +282,25 @@ class TooSlow(Broken):
     """The peer did not finish the negotiation or the close in time."""
 
     code = "SEMQ-4904"
-    remedy = "Check that the peer speaks AMQP 0-9-1 on this port, and the network between."
+    remedy = "Check that the peer uses AMQP 0-9-1 on this port, and check the network between the two."
     name = "TOO_SLOW"
 
 
 class WrongProtocol(Broken):
-    """The peer speaks another protocol or another version of AMQP."""
+    """The peer uses another protocol or another version of AMQP."""
 
     code = "SEMQ-4905"
     remedy = "Use AMQP 0-9-1 on this port; for TLS use the TLS port."
     name = "WRONG_PROTOCOL"
 
 
-class LocalMisuse(AmqpError):  # noqa: N818 (says whose error it is)
-    """The program asked the AMQP layer for something that the protocol forbids in this state; nothing was sent."""
+class LocalMisuse(AmqpError):  # noqa: N818 (the name states whose error it is)
+    """The program requested something from the AMQP layer that the protocol forbids in this state; nothing was sent."""
 
     code = "SEMQ-4900"
     remedy = "Correct the program that uses the connection; the peer has done nothing wrong."
     name = "LOCAL_MISUSE"
-    reply_code = 541  # if a peer has to be told at all
+    reply_code = 541  # used only if it must be sent to a peer
 
     def __init__(self, text: str) -> None:
         super().__init__(text, blame=Blame.LOCAL)
@@ -335,7 +334,7 @@ BY_CODE: dict[int, type[AmqpError]] = {error.reply_code: error for error in (*SO
 def by_code(
     reply_code: int, text: str, class_id: int = 0, method_id: int = 0, *, blame: Blame, level: type[AmqpError]
 ) -> AmqpError:
-    """The error that a close method names; an unknown code becomes ``level`` itself with that code."""
+    """Return the error that a close method names; an unknown code becomes ``level`` with that code."""
     known = BY_CODE.get(reply_code)
     if known is not None:
         return known(text, class_id, method_id, blame=blame)

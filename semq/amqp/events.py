@@ -1,7 +1,8 @@
-"""What a connection tells its owner: one class per kind of news.
+"""The events that a connection reports to its owner, one class per kind.
 
-Made by ``connection``, ``channel``, ``server`` and ``client``; read by the transport and the broker. Method
-arguments have the names of the specification. ``role`` below: S server only, C client only, otherwise both.
+Made by ``connection``, ``channel``, ``server`` and ``client``; read by the transport and the broker. Method arguments
+have the names of the specification. Docstrings that begin with "S:" or "C:" are about events of servers or clients
+only.
 """
 
 from semq.amqp.content import ContentHeader
@@ -12,7 +13,7 @@ from semq.amqp.wire import Table
 
 
 class Event(Record):
-    """News of a connection."""
+    """An event of a connection."""
 
 
 # Negotiation
@@ -48,7 +49,7 @@ class Challenged(Event):
 
 
 class Tuned(Event):
-    """The limits that now hold both ways: octets, highest channel number, seconds; 0 means none."""
+    """The negotiated limits, which apply to both directions: bytes, highest channel number, seconds; 0 for no limit."""
 
     frame_max: int
     channel_max: int
@@ -71,8 +72,7 @@ class Opened(Event):
 class ConnectionFailed(Event):
     """This side raised a connection exception and sent connection.close; only close-ok is awaited.
 
-    All channels are gone. ``pause``: the negotiation was not finished, so hold the output back for some seconds
-    (4.10.2).
+    All channels are closed. ``pause``: the negotiation was not finished, so delay the output for some seconds (4.10.2).
     """
 
     error: AmqpError
@@ -80,10 +80,9 @@ class ConnectionFailed(Event):
 
 
 class ConnectionClosed(Event):
-    """The end: write what ``take_output`` gives, then close the socket. Comes exactly once.
+    """The connection has ended: write the output of ``take_output``, then close the socket. Reported exactly once.
 
-    ``error`` is None after an orderly close, by whichever side. ``by_peer``: the peer asked for it. ``pause`` as
-    above.
+    ``error`` is None after an orderly close by either side. ``by_peer``: the peer closed it. ``pause`` as above.
     """
 
     error: AmqpError | None
@@ -112,17 +111,17 @@ class SecretOffered(Event):
 
 
 class ChannelOpened(Event):
-    """S: the client opened a channel, open-ok has been sent. C: open-ok has come."""
+    """S: the client opened a channel, open-ok has been sent. C: open-ok has arrived."""
 
     channel: int
 
 
 class ChannelClosed(Event):
-    """The channel is closed; forget its consumers and requeue what is not acknowledged.
+    """The channel is closed; delete its consumers and requeue what is not acknowledged.
 
-    ``by_peer``: it sent channel.close (close-ok has been answered). Otherwise this side found an error in what the
-    peer sent, has sent channel.close, and the number is free again at ``ChannelReleased``. ``error`` is None for
-    reply code 200.
+    ``by_peer``: it sent channel.close (close-ok has been answered). Otherwise this side found an error in what the peer
+    sent and has sent channel.close; the number is free again at ``ChannelReleased``. ``error`` is None for reply code
+    200.
     """
 
     channel: int
@@ -131,26 +130,26 @@ class ChannelClosed(Event):
 
 
 class ChannelReleased(Event):
-    """channel.close-ok has come: the number may be opened again."""
+    """channel.close-ok has arrived: the number may be opened again."""
 
     channel: int
 
 
 class FlowChanged(Event):
-    """channel.flow: stop or go on sending content on this channel; flow-ok has been sent."""
+    """channel.flow: stop or resume sending content on this channel; flow-ok has been sent."""
 
     channel: int
     active: bool
 
 
 class MethodReceived(Event):
-    """Any method that has no event of its own; connection-wide ones have channel 0."""
+    """Any method that has no event of its own; methods of the connection have channel 0."""
 
     channel: int
     method: Method
 
 
-# Content, whole
+# Complete contents
 
 
 class Published(Event):
@@ -203,13 +202,13 @@ class Got(Event):
     body: bytes
 
 
-# Content, in chunks (bodies of at least Limits.stream_from octets)
+# Contents in chunks (bodies of at least Limits.stream_from bytes)
 
 
 class ContentStarted(Event):
-    """A large content begins; ``header.body_size`` octets follow as ``BodyChunk``, then ``ContentFinished``.
+    """A large content begins; ``header.body_size`` bytes follow as ``BodyChunk``, then ``ContentFinished``.
 
-    If the channel or the connection closes before, that is the end of it.
+    If the channel or the connection closes earlier, no further event of this content follows.
     """
 
     channel: int
@@ -218,7 +217,7 @@ class ContentStarted(Event):
 
 
 class BodyChunk(Event):
-    """The next octets of the body, at most one frame."""
+    """The next bytes of the body, at most one frame."""
 
     channel: int
     data: bytes
@@ -230,7 +229,7 @@ class ContentFinished(Event):
     channel: int
 
 
-# Acknowledgements: of deliveries (heard by the server) and of publishes (heard by the client)
+# Acknowledgements: of deliveries (received by the server) and of publishes (received by the client)
 
 
 class Acked(Event):

@@ -1,8 +1,8 @@
-"""Frames: cutting what a peer sends into frames, and putting frames together.
+"""Frames: splitting received bytes into frames, and building frames.
 
-``FrameReader`` is fed whatever the socket gave and hands out the places of complete frames, so that nobody copies
-octets that he does not keep. ``Pieces`` gathers what arrives bit by bit. Called by ``connection``; knows no methods
-and no channels. Source: seed AMQP 0-9-1, 4.2.3.
+``FrameReader`` is given whatever the socket returned and yields the positions of complete frames, so that no bytes are
+copied unless they are kept. ``Pieces`` collects a payload that arrives in parts. Called by ``connection``; knows no
+methods and no channels. Source: AMQP 0-9-1, 4.2.3.
 """
 
 from collections.abc import Iterator
@@ -16,27 +16,27 @@ HEAD_SIZE: Final = FRAME_HEAD.size
 END: Final = bytes([FRAME_END])
 HEARTBEAT_FRAME: Final = FRAME_HEAD.pack(FRAME_HEARTBEAT, 0, 0) + END
 
-# What FrameReader gives in place of a frame type
+# Values that FrameReader yields in place of a frame type
 UNKNOWN_TYPE: Final = -1
 BAD_END: Final = -2
 OVERSIZE: Final = -3
 
-SMALL: Final = 4096  # pieces below this size are copied together
+SMALL: Final = 4096  # pieces below this size are copied into one buffer
 _TYPES: Final = frozenset({FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT})
 _head = FRAME_HEAD.unpack_from
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """One frame, complete."""
+    """Return one complete frame."""
     return b"".join((FRAME_HEAD.pack(kind, channel, len(payload)), payload, END))
 
 
 class Pieces:
-    """Octets that arrive in pieces and are joined once.
+    """Bytes that arrive in pieces and are joined once.
 
-    Large pieces stay where they arrived until then. Small ones are copied together, and so are those that would
-    keep a buffer of more than four times their size alive: what a peer can make us hold stays in proportion to what
-    it sent.
+    Large pieces stay in the buffer in which they arrived. Small pieces are copied together, and so are those that would
+    keep a buffer of more than four times their size alive: so the memory that a peer can occupy stays in proportion to
+    the bytes it sent.
     """
 
     __slots__ = ("_parts", "size")
@@ -46,7 +46,7 @@ class Pieces:
         self.size = 0
 
     def add(self, buffer: bytes, start: int, stop: int) -> None:
-        """Take ``buffer[start:stop]``."""
+        """Add ``buffer[start:stop]``."""
         size = stop - start
         self.size += size
         piece = memoryview(buffer)[start:stop]
@@ -58,15 +58,15 @@ class Pieces:
             self._parts.append(bytearray(piece))
 
     def join(self) -> bytes:
-        """Everything that was taken."""
+        """Return everything that was added."""
         return b"".join(self._parts)
 
 
 class FrameReader:
-    """Cuts octets into frames. ``payload_max`` may change between two frames.
+    """A reader that splits bytes into frames. ``payload_max`` may change between two frames.
 
-    ``header_max`` is for those who read content headers: a header is never cut, so one that is received must fit a
-    frame that is sent.
+    ``header_max`` is for readers of content headers: a header is never split, so a received one must fit into a sent
+    frame.
     """
 
     __slots__ = ("_frame", "_head", "_missing", "_pieces", "at", "buffer", "header_max", "payload_max")
@@ -75,20 +75,20 @@ class FrameReader:
         self.payload_max = self.header_max = payload_max
         self.buffer = b""
         self.at = 0
-        self._head = b""  # fewer octets than a frame head has
-        self._frame: tuple[int, int] | None = None  # type and channel of a frame that has begun
-        self._pieces = Pieces()  # what has come of its payload
-        self._missing = 0  # what has not
+        self._head = b""  # the beginning of a frame head, shorter than a complete one
+        self._frame: tuple[int, int] | None = None  # type and channel of an incomplete frame
+        self._pieces = Pieces()  # the part of its payload that has arrived
+        self._missing = 0  # bytes of its payload that have not arrived
 
     def frames(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
-        """Type, channel, start and stop of the payload in ``buffer``, for each complete frame.
+        """Yield type, channel, start and stop of the payload in ``buffer``, for each complete frame.
 
-        Who reads on beyond the frame it was given moves ``at``. In place of the type may stand ``UNKNOWN_TYPE``,
-        ``BAD_END`` or ``OVERSIZE`` (the length then stands in place of the start), after which nothing more comes. Run
-        the iterator to its end, for its last step keeps what is incomplete.
+        A caller that reads beyond the yielded frame moves ``at``. In place of the type there may be ``UNKNOWN_TYPE``,
+        ``BAD_END`` or ``OVERSIZE`` (the length is then in place of the start), after which nothing more is yielded.
+        Exhaust the iterator: its last step keeps an incomplete frame for the next call.
         """
         if self._head:
-            data = self._head + data  # a head seldom falls between two reads; if it does, one copy is cheaper than care
+            data = self._head + data  # a head is rarely split between two reads, and then one copy is the simplest way
         self.buffer, self.at = data, 0
         if self._frame is not None and (event := self._gather(data, *self._frame)):
             yield event
@@ -116,7 +116,7 @@ class FrameReader:
         self._head = data[self.at :]
 
     def _gather(self, data: bytes, kind: int, channel: int) -> tuple[int, int, int, int] | None:
-        """Take what is there of the frame that has begun; the frame, once its end octet has come."""
+        """Add the available bytes of the incomplete frame; return the frame once its end byte has arrived."""
         stop = min(self.at + self._missing, len(data))
         self._pieces.add(data, self.at, stop)
         self._missing -= stop - self.at

@@ -1,12 +1,12 @@
-"""When to send a heartbeat, and when the peer is to be held for dead. Pure arithmetic on the owner's clock.
+"""Deadlines for sending a heartbeat and for giving up a silent peer. Pure arithmetic on the owner's clock.
 
-Held by ``connection``. A heartbeat goes out after half an interval in which nothing else did, so that one late
-timer does no harm; a peer that was not heard for two intervals is dead. Source: seed AMQP 0-9-1, 4.2.7.
+Held by ``connection``. A heartbeat is sent after half an interval without other output, so that one late timer does no
+harm; a peer that was silent for two intervals is given up. Source: AMQP 0-9-1, 4.2.7.
 """
 
 
 class Heartbeat:
-    """The two clocks of one connection; ``interval`` in seconds, 0 until it is agreed and if there is to be none."""
+    """The two deadlines of one connection; ``interval`` in seconds, 0 for none or not negotiated yet."""
 
     __slots__ = ("heard_at", "interval", "sent_at")
 
@@ -16,16 +16,16 @@ class Heartbeat:
         self.heard_at = 0.0
 
     def begin(self, interval: int, now: float) -> None:
-        """The interval is agreed."""
+        """Apply the negotiated interval."""
         self.interval = interval
         self.sent_at = self.heard_at = now
 
     @property
     def send_at(self) -> float | None:
-        """When the next one is due if nothing else goes out before; None: never."""
+        """Time at which the next heartbeat is due if nothing else is sent before; None for never."""
         return self.sent_at + self.interval / 2 if self.interval else None
 
     @property
     def dead_at(self) -> float | None:
-        """When the peer is to be held for dead if it is not heard before; None: never."""
+        """Time at which the peer is given up if nothing arrives before; None for never."""
         return self.heard_at + self.interval * 2 if self.interval else None

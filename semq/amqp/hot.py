@@ -1,10 +1,9 @@
-"""The hot path written out: publish, deliver, ack, nack and reject with whole contents, read and written in one go.
+"""The hot path: publish, deliver, ack, nack and reject with complete contents, read and written in one step.
 
-A *lane* reads what is nearly always there: a well-formed method on an idle channel and, if it carries content, its
-header and its body in one frame each, complete in the buffer. It moves the reader behind them and gives the event.
-For anything else it gives None and leaves the reader where it was, and the general road (``codec``, ``channel``)
-takes the same octets and names what is wrong with them. The tests hold both roads against each other. Called by
-``connection`` and ``sender``.
+A *lane* reads the usual case: a well-formed method on an idle channel and, if it carries content, its header and its
+body in one frame each, complete in the buffer. It moves the reader past them and returns the event. For anything else
+it returns None and leaves the reader where it was; the general path (``codec``, ``channel``) then reads the same bytes
+and reports errors. Tests compare both paths. Called by ``connection`` and ``sender``.
 """
 
 from collections.abc import Callable
@@ -21,12 +20,12 @@ from semq.amqp.spec import BASIC, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_MET
 from semq.amqp.wire import known_short_strings, known_texts, short_string, text_of
 
 Lane: TypeAlias = Callable[[FrameReader, int, int, int, int, int], Event | None]
-"""(reader, start and stop of the payload, channel, octets of the largest body, depth of tables) -> event"""
+"""(reader, start and stop of the payload, channel, largest body in bytes, nesting limit of tables) -> event"""
 
 _FRAME = Struct(">BHI").unpack_from  # type, channel, size
 _HEADER = Struct(">BHIHHQ").unpack_from  # the same, then class, weight, body size
 _HEADER_SIZE: Final = 19
-_HEADER_PAYLOAD_MIN: Final = 14  # with the flags
+_HEADER_PAYLOAD_MIN: Final = 14  # including the flags
 _TAG = Struct(">QB").unpack_from  # delivery tag, bits
 _TAGGED_SIZE: Final = 13  # payload of ack, nack and reject
 _BITS: Final = tuple(bytes([bits]) for bits in range(4))
@@ -42,7 +41,7 @@ def _ids(method: type[Method]) -> bytes:
 def _content(
     reader: FrameReader, at: int, channel: int, body_max: int, depth: int
 ) -> tuple[ContentHeader, bytes] | None:
-    """Header and body whose frames begin at ``at``; moves the reader behind them."""
+    """Return header and body whose frames begin at ``at``, and move the reader past them; None for any other case."""
     data, payload_max = reader.buffer, reader.payload_max
     size = len(data)
     if size - at < _HEADER_SIZE:
@@ -65,7 +64,7 @@ def _content(
     if not body_size:
         reader.at = stop + 1
         return header, b""
-    if size - stop < 9:  # its end, the head of the body frame, the end of the body
+    if size - stop < 9:  # its end byte, the head of the body frame, and the body frame's end byte
         return None
     kind, number, length = _FRAME(data, stop + 1)
     start = stop + 8
@@ -84,7 +83,7 @@ def _content(
 
 
 def _text(octets: bytes) -> str | None:
-    """The text of a short string; None if it is none."""
+    """Return the text of a short string, or None if it is malformed."""
     try:
         return text_of(octets)
     except SyntaxFault:
@@ -96,7 +95,7 @@ def _published(reader: FrameReader, start: int, stop: int, channel: int, body_ma
     middle = start + 7 + data[start + 6] if stop - start >= 9 else stop
     if middle >= stop or middle + 2 + data[middle] != stop:
         return None
-    exchange = known_texts.get(data[start + 7 : middle])  # without a call where it is known
+    exchange = known_texts.get(data[start + 7 : middle])  # a lookup without a call, for names seen before
     if exchange is None:
         exchange = _text(data[start + 7 : middle])
     routing_key = known_texts.get(data[middle + 1 : stop - 1])
@@ -113,7 +112,7 @@ def _published(reader: FrameReader, start: int, stop: int, channel: int, body_ma
 
 def _delivered(reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int) -> Event | None:
     data = reader.buffer
-    numbers = start + 5 + data[start + 4] if stop - start >= 16 else stop  # where delivery tag and redelivered are
+    numbers = start + 5 + data[start + 4] if stop - start >= 16 else stop  # position of delivery tag and redelivered
     middle = numbers + 10 + data[numbers + 9] if numbers + 9 < stop else stop
     if middle >= stop or middle + 1 + data[middle] != stop:
         return None
@@ -180,7 +179,7 @@ def _short(text: str) -> bytes:
 def publish_frames(
     channel: int, exchange: str, routing_key: str, bits: int, raw: bytes, body: bytes | memoryview
 ) -> bytes:
-    """basic.publish, its header and its body, which must fit one frame and not be empty."""
+    """Return the frames of basic.publish, its header and its body, which must fit into one frame and not be empty."""
     target, key = _short(exchange), _short(routing_key)
     return b"".join(
         (
@@ -208,7 +207,7 @@ def deliver_frames(
     raw: bytes,
     body: bytes | memoryview,
 ) -> bytes:
-    """basic.deliver, its header and its body, which must fit one frame and not be empty."""
+    """Return the frames of basic.deliver, its header and its body, which must fit into one frame and not be empty."""
     consumer, source, key = _short(consumer_tag), _short(exchange), _short(routing_key)
     return b"".join(
         (
@@ -227,15 +226,15 @@ def deliver_frames(
 
 
 def ack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
-    """basic.ack."""
+    """Return the frame of basic.ack."""
     return _tagged(FRAME_METHOD, channel, _TAGGED_SIZE, _ACK, delivery_tag, multiple, FRAME_END)
 
 
 def nack_frame(channel: int, delivery_tag: int, multiple: bool, requeue: bool) -> bytes:
-    """basic.nack."""
+    """Return the frame of basic.nack."""
     return _tagged(FRAME_METHOD, channel, _TAGGED_SIZE, _NACK, delivery_tag, multiple | requeue << 1, FRAME_END)
 
 
 def reject_frame(channel: int, delivery_tag: int, requeue: bool) -> bytes:
-    """basic.reject."""
+    """Return the frame of basic.reject."""
     return _tagged(FRAME_METHOD, channel, _TAGGED_SIZE, _REJECT, delivery_tag, requeue, FRAME_END)

@@ -1,7 +1,7 @@
-"""The life of a connection: its start, its deadlines and heartbeats, what is agreed, and every way in which it ends.
+"""The life of a connection: start, deadlines, heartbeats, negotiated limits, and every way in which it ends.
 
-``connection`` builds on it and calls ``_fail`` and ``_terminate`` for what a peer does wrong; the owner calls the rest.
-Source: seed AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
+``connection`` derives from it and calls ``_fail`` and ``_terminate`` for errors of the peer; the owner calls the rest.
+Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
 """
 
 from typing import Final
@@ -28,12 +28,12 @@ from semq.amqp.spec import REPLY_SUCCESS
 from semq.amqp.states import ChannelState, ConnectionState
 from semq.amqp.wire import Table
 
-# Before connection.start there is no method that could say why.
+# States before connection.start, in which no method exists that could carry a reason.
 MUTE: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
 class Lifecycle(Sender):
-    """A connection that can be started, closed and given up, but does not hear yet."""
+    """A connection that can be started, closed and given up, but cannot receive yet."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits.initial_frame_max)
@@ -45,25 +45,25 @@ class Lifecycle(Sender):
         self._events: list[Event] = []
         self._now = 0.0
         self._started = False
-        self._deadline: float | None = None  # of the negotiation, or of the close
+        self._deadline: float | None = None  # of the negotiation or of the close
         self._heart = Heartbeat()
         self._reason: AmqpError | None = None  # why this side closes
 
-    # What the owner may ask
+    # Interface of the owner
 
     @property
     def is_open(self) -> bool:
-        """Negotiated, and nobody has begun to close."""
+        """Whether the connection is negotiated and neither side has begun to close it."""
         return self._state is ConnectionState.OPEN
 
     @property
     def is_closed(self) -> bool:
-        """Nothing will be heard or said any more; the socket may be closed when the output is written."""
+        """Whether the connection has ended; the socket may be closed once the output is written."""
         return self._state in {ConnectionState.CLOSED, ConnectionState.CLOSE_HEARD}
 
     @property
     def heartbeat(self) -> int:
-        """The agreed interval in seconds, 0 for none."""
+        """The negotiated interval in seconds, 0 for none."""
         return self._heart.interval
 
     @property
@@ -73,7 +73,7 @@ class Lifecycle(Sender):
 
     @property
     def next_deadline(self) -> float | None:
-        """When ``tick`` is due; at once if an event waits for it. None: never."""
+        """Time at which ``tick`` is due, at once if it would report an event; None for never."""
         if self._events:
             return self._now
         if self.is_closed:
@@ -86,31 +86,31 @@ class Lifecycle(Sender):
     # Time
 
     def start(self, now: float) -> None:
-        """The socket is connected; the time for the negotiation runs."""
+        """Start the timeout of the negotiation, on a connected socket."""
         if self._started:
-            raise LocalMisuse("the connection was started before")
+            raise LocalMisuse("the connection has already been started")
         self._started = True
         self._now = now
         self._deadline = now + self.limits.handshake_s
 
     def tick(self, now: float) -> list[Event]:
-        """Time has passed: send a heartbeat, give up a peer that is silent or too slow, if it is due."""
+        """Send a heartbeat, or give up a peer that is silent or too slow, if it is due."""
         self._now = now
         if self.is_closed:
             return self._take_events()
         heart = self._heart
         if heart.dead_at is not None and now >= heart.dead_at:
-            self._terminate(PeerSilent(f"nothing was heard for {2 * heart.interval} s"))
+            self._terminate(PeerSilent(f"nothing was received for {2 * heart.interval} s"))
         elif self._deadline is not None and now >= self._deadline:
             doing = "close" if self._state is ConnectionState.CLOSING else "negotiation"
-            self._terminate(TooSlow(f"the {doing} was not finished in time"))
+            self._terminate(TooSlow(f"the {doing} was not completed in time"))
         elif heart.send_at is not None and now >= heart.send_at:
             self._put(self._zero, HEARTBEAT_FRAME)
             heart.sent_at = now
         return self._take_events()
 
     def take_output(self) -> list[Octets]:
-        """What is to be written to the socket, in order."""
+        """Return the output to be written to the socket, in order."""
         out, self._out, self._out_size = self._out, [], 0
         if out:
             self._heart.sent_at = self._now
@@ -121,7 +121,7 @@ class Lifecycle(Sender):
         return events
 
     def receive_eof(self, now: float) -> list[Event]:
-        """The peer has closed the socket."""
+        """Process the end of input: the peer has closed the socket."""
         self._now = now
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
@@ -129,7 +129,7 @@ class Lifecycle(Sender):
             self._terminate(PeerGone("the peer closed the socket without closing the connection"))
         return self._take_events()
 
-    # Closing, by this side
+    # Close by this side
 
     def close_channel(self, channel: int, reply_code: int = REPLY_SUCCESS, text: str = "") -> None:
         """Close a channel. ``ChannelReleased`` follows."""
@@ -179,7 +179,7 @@ class Lifecycle(Sender):
     def _fail(self, error: AmqpError) -> None:
         if self._state in MUTE:
             self._terminate(error)
-        elif self._state is not ConnectionState.CLOSING:  # after close nothing but its answer is of interest
+        elif self._state is not ConnectionState.CLOSING:  # after close, only its answer matters
             self._events.append(ConnectionFailed(error, self._pause))
             self.connection_error(error)
 
@@ -188,7 +188,7 @@ class Lifecycle(Sender):
         return self.role == "S" and self._state not in {ConnectionState.OPEN, ConnectionState.CLOSING}
 
     def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
-        """The end: nothing more is heard or said."""
+        """End the connection: nothing more is received or sent."""
         pause = self._pause and not by_peer and error is not None and not isinstance(error, Broken)
         self._state = ConnectionState.CLOSE_HEARD if by_peer else ConnectionState.CLOSED
         self._deadline = None

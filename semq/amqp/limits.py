@@ -1,6 +1,6 @@
-"""What one connection may cost: the bounds that hold for everything a peer can declare or send.
+"""Limits of one connection, which bound everything a peer can declare or send.
 
-Made by the owner (transport, from its configuration), kept by ``connection`` and the modules below it. Source: seed
+Made by the owner (the transport, from its configuration), applied by ``connection`` and the modules below it. Source:
 AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
 """
 
@@ -11,23 +11,24 @@ from semq.amqp.spec import FRAME_MIN_SIZE
 from semq.amqp.wire import DEPTH_MAX, TABLE_DEPTH
 
 MIB = 1 << 20
-ANY_SIZE = (1 << 64) - 1  # as body_max: whatever a content header can say; with stream_from it costs no memory
+# as body_max: the largest size that a content header can declare; with stream_from it costs no memory
+ANY_SIZE = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one connection. The first three are what this side offers; the negotiation may lower them.
+    """Limits of one connection. The first three are this side's offer; the negotiation may lower them.
 
-    Raises ``LocalMisuse`` if a value is out of its range.
+    Raises ``LocalMisuse`` if a value is out of range.
     """
 
-    frame_max: int = 131_072  # octets with frame overhead; 0: no limit, for peers that are trusted only
+    frame_max: int = 131_072  # bytes including frame overhead; 0: no limit, for trusted peers only
     channel_max: int = 2047  # highest channel number; 0: no limit (65,535)
     heartbeat: int = 60  # seconds; 0: none
     initial_frame_max: int = 8192  # until frame-max is negotiated; a login may carry a long token
-    body_max: int = 128 * MIB  # octets of one message; more: 311 before it is buffered
-    arriving_max: int = 256 * MIB  # octets of all messages that are being put together at once; more: 506
-    stream_from: int | None = None  # bodies of at least so many octets come out in chunks; None: all in one piece
+    body_max: int = 128 * MIB  # bytes of one message; a larger one is refused with 311 before it is buffered
+    arriving_max: int = 256 * MIB  # bytes of all messages being assembled at once; more are refused with 506
+    stream_from: int | None = None  # bodies of at least this many bytes are reported in chunks; None: all in one piece
     table_depth: int = TABLE_DEPTH  # nesting of tables and arrays
     login_rounds: int = 8  # challenges of one login
     handshake_s: float = 10.0  # from start() to an open connection
@@ -39,16 +40,18 @@ class Limits:
         if self.initial_frame_max < FRAME_MIN_SIZE:
             raise LocalMisuse(f"initial_frame_max {self.initial_frame_max} is below {FRAME_MIN_SIZE}")
         if not (0 <= self.channel_max < 1 << 16 and 0 <= self.heartbeat < 1 << 16):
-            raise LocalMisuse("channel_max and heartbeat are 16 bits wide")
+            raise LocalMisuse("channel_max and heartbeat must be in 0..65535")
         if (
             min(self.body_max, self.arriving_max, self.table_depth, self.login_rounds, self.handshake_s, self.close_s)
             < 0
         ):
-            raise LocalMisuse("a limit is never negative")
+            raise LocalMisuse("a limit must not be negative")
         if self.arriving_max < self.whole_max or self.table_depth > DEPTH_MAX:
-            raise LocalMisuse(f"arriving_max is at least what comes in one piece, table_depth at most {DEPTH_MAX}")
+            raise LocalMisuse(
+                f"arriving_max must be at least {self.whole_max} (whole_max), table_depth at most {DEPTH_MAX}"
+            )
 
     @property
     def whole_max(self) -> int:
-        """Bodies up to so many octets come out in one piece."""
+        """The largest body that is reported in one piece, in bytes."""
         return self.body_max if self.stream_from is None else min(self.body_max, self.stream_from - 1)

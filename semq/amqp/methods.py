@@ -1,9 +1,8 @@
 """The methods of AMQP 0-9-1 and RabbitMQ's extensions as value classes, one per row of ``spec.GRID``.
 
-Each class takes its row by its own name (``QueueDeclareOk`` is ``queue.declare-ok``) and refuses at import to
-differ from it in the names or the order of its arguments. ``codec`` turns them into octets and back. Publish,
-deliver, ack, nack and reject are here for completeness and tests; on the hot path ``hot`` reads and writes them
-without making these objects.
+Each class finds its row by its own name (``QueueDeclareOk`` is ``queue.declare-ok``) and fails at import if the names
+or the order of its arguments differ from the row. ``codec`` encodes and decodes them. Publish, deliver, ack, nack and
+reject are here for completeness and tests; on the hot path ``hot`` reads and writes them without these objects.
 """
 
 from types import MappingProxyType
@@ -17,13 +16,13 @@ NO_TABLE: Table = MappingProxyType({})
 
 
 def _row_of(class_name: str) -> Row:
-    """QueueDeclareOk -> the row queue.declare-ok."""
+    """Return the row for a class name: the row queue.declare-ok for QueueDeclareOk."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in class_name).split()
     return ROWS[f"{words[0]}.{'-'.join(words[1:])}"]
 
 
 class Method(Record):
-    """A method; ``row`` is its line in the table of the specification."""
+    """A method; ``row`` is its row in the table of the specification."""
 
     row: ClassVar[Row]
     ids: ClassVar[tuple[int, int]]  # class and method
@@ -33,7 +32,7 @@ class Method(Record):
         cls.row = _row_of(cls.__name__)
         named = tuple(argument.name for argument in cls.row.arguments if argument.name)
         if named != cls.names:
-            raise TypeError(f"{cls.row.name} has the arguments {named}, its class says {cls.names}")
+            raise TypeError(f"{cls.row.name} has the arguments {named}, its class has {cls.names}")
         cls.ids = cls.row.class_id, cls.row.method_id
         METHODS[cls.ids] = cls
 
@@ -42,7 +41,7 @@ METHODS: dict[tuple[int, int], type[Method]] = {}
 
 
 class ConnectionStart(Method):
-    """Server: these are the mechanisms and the properties that I offer."""
+    """Server: offer mechanisms and properties."""
 
     version_major: int = PROTOCOL_HEADER[5]
     version_minor: int = PROTOCOL_HEADER[6]
@@ -52,7 +51,7 @@ class ConnectionStart(Method):
 
 
 class ConnectionStartOk(Method):
-    """Client: this is me, by this mechanism."""
+    """Client: log in with a mechanism."""
 
     client_properties: Table = NO_TABLE
     mechanism: str = "PLAIN"
@@ -61,19 +60,19 @@ class ConnectionStartOk(Method):
 
 
 class ConnectionSecure(Method):
-    """Server: one more challenge of the mechanism."""
+    """Server: send another challenge of the mechanism."""
 
     challenge: bytes = b""
 
 
 class ConnectionSecureOk(Method):
-    """Client: the answer to the challenge."""
+    """Client: answer the challenge."""
 
     response: bytes = b""
 
 
 class ConnectionTune(Method):
-    """Server: my limits. 0 means no limit, or no heartbeat; heartbeat is in seconds."""
+    """Server: propose limits. 0 means no limit, or no heartbeat; heartbeat is in seconds."""
 
     channel_max: int = 0
     frame_max: int = 0
@@ -81,7 +80,7 @@ class ConnectionTune(Method):
 
 
 class ConnectionTuneOk(Method):
-    """Client: the limits that hold."""
+    """Client: set the limits, within the proposal."""
 
     channel_max: int = 0
     frame_max: int = 0
@@ -89,17 +88,17 @@ class ConnectionTuneOk(Method):
 
 
 class ConnectionOpen(Method):
-    """Client: I want to work in this virtual host."""
+    """Client: select this virtual host."""
 
     virtual_host: str = "/"
 
 
 class ConnectionOpenOk(Method):
-    """Server: do."""
+    """Server: accept connection.open."""
 
 
 class ConnectionClose(Method):
-    """Either side: the connection ends; code and text say why, the ids name the method that caused it."""
+    """Either side: close the connection; code and text give the reason, the ids name the method that caused it."""
 
     reply_code: int = 200
     reply_text: str = ""
@@ -108,28 +107,28 @@ class ConnectionClose(Method):
 
 
 class ConnectionCloseOk(Method):
-    """Either side: the close has been heard."""
+    """Either side: confirm the close."""
 
 
 class ConnectionBlocked(Method):
-    """Server: I am short of a resource, publishing is not read for now. RabbitMQ's extension."""
+    """Server: announce a shortage of resources; publishes are not read for now. RabbitMQ's extension."""
 
     reason: str = ""
 
 
 class ConnectionUnblocked(Method):
-    """Server: publishing is read again."""
+    """Server: announce that publishes are read again."""
 
 
 class ConnectionUpdateSecret(Method):
-    """Client: here is a fresh credential. RabbitMQ's extension."""
+    """Client: present a new credential. RabbitMQ's extension."""
 
     new_secret: bytes = b""
     reason: str = ""
 
 
 class ConnectionUpdateSecretOk(Method):
-    """Server: the fresh credential is accepted."""
+    """Server: accept the new credential."""
 
 
 class ChannelOpen(Method):
@@ -141,19 +140,19 @@ class ChannelOpenOk(Method):
 
 
 class ChannelFlow(Method):
-    """Either side: stop (false) or go on (true) sending content on this channel."""
+    """Either side: stop (false) or resume (true) sending content on this channel."""
 
     active: bool = True
 
 
 class ChannelFlowOk(Method):
-    """Either side: this is how I handle the flow from here on."""
+    """Either side: confirm the flow and report the setting that now applies."""
 
     active: bool = True
 
 
 class ChannelClose(Method):
-    """Either side: the channel ends; code and text say why."""
+    """Either side: close the channel; code and text give the reason."""
 
     reply_code: int = 200
     reply_text: str = ""
@@ -162,7 +161,7 @@ class ChannelClose(Method):
 
 
 class ChannelCloseOk(Method):
-    """Either side: the close has been heard; the number is free again."""
+    """Either side: confirm the close; the number is free again."""
 
 
 class ExchangeDeclare(Method):
@@ -191,11 +190,11 @@ class ExchangeDelete(Method):
 
 
 class ExchangeDeleteOk(Method):
-    """Server: the exchange is gone."""
+    """Server: the exchange has been deleted."""
 
 
 class ExchangeBind(Method):
-    """Client: let messages flow from one exchange to another. RabbitMQ's extension."""
+    """Client: route messages from one exchange to another. RabbitMQ's extension."""
 
     destination: str = ""
     source: str = ""
@@ -205,7 +204,7 @@ class ExchangeBind(Method):
 
 
 class ExchangeBindOk(Method):
-    """Server: bound."""
+    """Server: the binding exists."""
 
 
 class ExchangeUnbind(Method):
@@ -219,7 +218,7 @@ class ExchangeUnbind(Method):
 
 
 class ExchangeUnbindOk(Method):
-    """Server: unbound."""
+    """Server: the binding has been removed."""
 
 
 class QueueDeclare(Method):
@@ -235,7 +234,7 @@ class QueueDeclare(Method):
 
 
 class QueueDeclareOk(Method):
-    """Server: the queue exists; messages that are ready, and consumers."""
+    """Server: the queue exists; with the numbers of ready messages and of consumers."""
 
     queue: str = ""
     message_count: int = 0
@@ -243,7 +242,7 @@ class QueueDeclareOk(Method):
 
 
 class QueueBind(Method):
-    """Client: let messages flow from an exchange into a queue."""
+    """Client: route messages from an exchange to a queue."""
 
     queue: str = ""
     exchange: str = ""
@@ -253,18 +252,18 @@ class QueueBind(Method):
 
 
 class QueueBindOk(Method):
-    """Server: bound."""
+    """Server: the binding exists."""
 
 
 class QueuePurge(Method):
-    """Client: remove the messages that wait for no acknowledgement."""
+    """Client: remove the messages that are not awaiting acknowledgement."""
 
     queue: str = ""
     no_wait: bool = False
 
 
 class QueuePurgeOk(Method):
-    """Server: so many were removed."""
+    """Server: the number of messages removed."""
 
     message_count: int = 0
 
@@ -279,13 +278,13 @@ class QueueDelete(Method):
 
 
 class QueueDeleteOk(Method):
-    """Server: the queue is gone, with so many messages."""
+    """Server: the queue has been deleted, with this number of messages."""
 
     message_count: int = 0
 
 
 class QueueUnbind(Method):
-    """Client: undo queue.bind. The specification gives it no no-wait."""
+    """Client: undo queue.bind. The specification defines no no-wait for this method."""
 
     queue: str = ""
     exchange: str = ""
@@ -294,11 +293,11 @@ class QueueUnbind(Method):
 
 
 class QueueUnbindOk(Method):
-    """Server: unbound."""
+    """Server: the binding has been removed."""
 
 
 class BasicQos(Method):
-    """Client: deliver at most so much before it is acknowledged. ``global_``: per channel instead of per consumer."""
+    """Client: limit unacknowledged deliveries. ``global_``: per channel instead of per consumer."""
 
     prefetch_size: int = 0
     prefetch_count: int = 0
@@ -306,7 +305,7 @@ class BasicQos(Method):
 
 
 class BasicQosOk(Method):
-    """Server: noted."""
+    """Server: the limit has been set."""
 
 
 class BasicConsume(Method):
@@ -322,7 +321,7 @@ class BasicConsume(Method):
 
 
 class BasicConsumeOk(Method):
-    """Server: the consumer has this tag."""
+    """Server: the consumer has been started, with this tag."""
 
     consumer_tag: str = ""
 
@@ -341,7 +340,7 @@ class BasicCancelOk(Method):
 
 
 class BasicPublish(Method):
-    """Client: a message for an exchange; content follows."""
+    """Client: publish a message to an exchange; content follows."""
 
     exchange: str = ""
     routing_key: str = ""
@@ -350,7 +349,7 @@ class BasicPublish(Method):
 
 
 class BasicReturn(Method):
-    """Server: this mandatory or immediate message cannot be routed or delivered; content follows."""
+    """Server: return a mandatory or immediate message that cannot be routed or delivered; content follows."""
 
     reply_code: int = 312
     reply_text: str = "NO_ROUTE"
@@ -359,7 +358,7 @@ class BasicReturn(Method):
 
 
 class BasicDeliver(Method):
-    """Server: a message for a consumer; content follows."""
+    """Server: deliver a message to a consumer; content follows."""
 
     consumer_tag: str = ""
     delivery_tag: int = 0
@@ -369,14 +368,14 @@ class BasicDeliver(Method):
 
 
 class BasicGet(Method):
-    """Client: one message, if there is one."""
+    """Client: request one message."""
 
     queue: str = ""
     no_ack: bool = False
 
 
 class BasicGetOk(Method):
-    """Server: here it is, and so many are left; content follows."""
+    """Server: deliver the requested message, with the number of messages left; content follows."""
 
     delivery_tag: int = 0
     redelivered: bool = False
@@ -386,41 +385,41 @@ class BasicGetOk(Method):
 
 
 class BasicGetEmpty(Method):
-    """Server: there is none."""
+    """Server: the queue is empty."""
 
 
 class BasicAck(Method):
-    """Client: received. Server: committed (publisher confirm)."""
+    """Client: acknowledge deliveries. Server: confirm publishes (publisher confirm)."""
 
     delivery_tag: int = 0
     multiple: bool = False
 
 
 class BasicReject(Method):
-    """Client: I do not take this message."""
+    """Client: reject a message."""
 
     delivery_tag: int = 0
     requeue: bool = True
 
 
 class BasicRecoverAsync(Method):
-    """Client: deliver again what is not acknowledged. Deprecated by the specification."""
+    """Client: request redelivery of unacknowledged messages. Deprecated by the specification."""
 
     requeue: bool = False
 
 
 class BasicRecover(Method):
-    """Client: deliver again what is not acknowledged."""
+    """Client: request redelivery of unacknowledged messages."""
 
     requeue: bool = False
 
 
 class BasicRecoverOk(Method):
-    """Server: done."""
+    """Server: redelivery has been arranged."""
 
 
 class BasicNack(Method):
-    """Client: I do not take these messages. Server: a publish failed. RabbitMQ's extension."""
+    """Client: reject one or more messages. Server: a publish failed. RabbitMQ's extension."""
 
     delivery_tag: int = 0
     multiple: bool = False
@@ -428,34 +427,34 @@ class BasicNack(Method):
 
 
 class ConfirmSelect(Method):
-    """Client: confirm what I publish on this channel. RabbitMQ's extension."""
+    """Client: request confirms for publishes on this channel. RabbitMQ's extension."""
 
     no_wait: bool = False
 
 
 class ConfirmSelectOk(Method):
-    """Server: from now on."""
+    """Server: publishes are confirmed from now on."""
 
 
 class TxSelect(Method):
-    """Client: this channel works in transactions."""
+    """Client: use transactions on this channel."""
 
 
 class TxSelectOk(Method):
-    """Server: noted."""
+    """Server: the channel is transactional."""
 
 
 class TxCommit(Method):
-    """Client: commit."""
+    """Client: commit the transaction."""
 
 
 class TxCommitOk(Method):
-    """Server: committed."""
+    """Server: the transaction has been committed."""
 
 
 class TxRollback(Method):
-    """Client: forget what came since the last commit."""
+    """Client: roll back to the last commit."""
 
 
 class TxRollbackOk(Method):
-    """Server: forgotten."""
+    """Server: the transaction has been rolled back."""

@@ -1,7 +1,6 @@
-"""What two peers agree on: limits, capabilities, mechanisms. Pure arithmetic, called by ``server`` and ``client``.
+"""Negotiation of limits, capabilities and mechanisms. Pure arithmetic, called by ``server`` and ``client``.
 
-The lower value holds, 0 standing for "no limit". Source: seed AMQP 0-9-1, 2.2.4 and 4.2.3; capabilities are
-RabbitMQ's.
+The lower value applies; 0 means "no limit". Source: AMQP 0-9-1, 2.2.4 and 4.2.3; the capabilities are RabbitMQ's.
 """
 
 from typing import NamedTuple
@@ -34,7 +33,7 @@ CLIENT_CAPABILITIES: Table = {
 
 
 class Agreement(NamedTuple):
-    """The limits that hold: octets of a frame, highest channel number, seconds; 0 means none."""
+    """The negotiated limits: bytes of a frame, highest channel number, heartbeat in seconds; 0 for no limit."""
 
     frame_max: int
     channel_max: int
@@ -42,12 +41,12 @@ class Agreement(NamedTuple):
 
 
 def lower(ours: int, theirs: int) -> int:
-    """The lower of two limits."""
+    """Return the lower of two limits, of which 0 means no limit."""
     return min(ours, theirs) if ours and theirs else ours or theirs
 
 
 def answer(limits: Limits, tune: ConnectionTune) -> Agreement:
-    """What a client answers to the server's limits. Raises ``NotAllowed``."""
+    """Return a client's answer to the server's limits. Raises ``NotAllowed``."""
     _check_frame_max(tune)
     return Agreement(
         lower(limits.frame_max, tune.frame_max),
@@ -57,15 +56,15 @@ def answer(limits: Limits, tune: ConnectionTune) -> Agreement:
 
 
 def accept(limits: Limits, answered: ConnectionTuneOk) -> Agreement:
-    """What holds after a client's answer. Raises ``NotAllowed`` if it is above what was offered.
+    """Return the limits after a client's answer. Raises ``NotAllowed`` if it exceeds the offer.
 
-    A client that answers "no limit" gets ours. Its heartbeat is its own choice: the specification bounds it not.
+    A client that answers "no limit" gets the server's limit. Its heartbeat is not bounded by the specification.
     """
     _check_frame_max(answered)
     for name in ("frame_max", "channel_max"):
         offered, chosen = getattr(limits, name), getattr(answered, name)
         if offered and chosen > offered:
-            raise NotAllowed(f"{name} {chosen} is above the offered {offered}")
+            raise NotAllowed(f"{name} {chosen} exceeds the offered {offered}")
     return Agreement(
         lower(limits.frame_max, answered.frame_max),
         lower(limits.channel_max, answered.channel_max),
@@ -79,7 +78,7 @@ def _check_frame_max(tune: ConnectionTune | ConnectionTuneOk) -> None:
 
 
 def capabilities_of(properties: Table) -> frozenset[str]:
-    """The capabilities that a peer announces as true."""
+    """Return the capabilities that a peer announces as true."""
     announced = properties.get("capabilities")
     if not isinstance(announced, dict):
         return frozenset()

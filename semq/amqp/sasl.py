@@ -1,7 +1,7 @@
-"""The three SASL mechanisms of AMQP: what a client sends in start-ok, and what a server reads in it.
+"""The three SASL mechanisms of AMQP: the responses of a client, and their reading by a server.
 
-Whether a password is right is the owner's to know. Called by the owners of both roles. Source: RFC 4616 (PLAIN),
-RFC 4422 appendix A (EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, LOGIN and PASSWORD in it.
+The owner checks the password. Called by the owners of both roles. Source: RFC 4616 (PLAIN), RFC 4422 appendix A
+(EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, with LOGIN and PASSWORD in it.
 """
 
 from collections.abc import Callable
@@ -12,28 +12,28 @@ from semq.amqp.wire import decode_table, encode_table, long_string
 
 
 class Credentials(NamedTuple):
-    """Who wants to log in. ``password`` is None where another layer vouches (EXTERNAL: the certificate)."""
+    """A user name and its proof. ``password`` is None if another layer authenticates (EXTERNAL: the certificate)."""
 
     user: str
     password: bytes | None
-    identity: str = ""  # whom to act as, if it is not the user
+    identity: str = ""  # the identity to act as, if not the user
 
     def __repr__(self) -> str:
         return f"Credentials(user={self.user!r}, identity={self.identity!r})"
 
 
 def plain(user: str, password: str) -> bytes:
-    """The response of PLAIN."""
+    """Return the response of PLAIN."""
     return b"\0%b\0%b" % (user.encode(), password.encode())
 
 
 def amqplain(user: str, password: str) -> bytes:
-    """The response of AMQPLAIN."""
+    """Return the response of AMQPLAIN."""
     return encode_table({"LOGIN": user, "PASSWORD": password})[4:]
 
 
 def external(identity: str = "") -> bytes:
-    """The response of EXTERNAL; empty means whom the certificate names."""
+    """Return the response of EXTERNAL; empty for the identity in the certificate."""
     return identity.encode()
 
 
@@ -71,8 +71,8 @@ READERS: dict[str, Callable[[bytes], Credentials]] = {
 
 
 def read(mechanism: str, response: bytes) -> Credentials:
-    """The credentials in a response. Raises ``CommandInvalid`` (mechanism), ``SyntaxFault`` or ``FrameError``."""
+    """Read the credentials in a response. Raises ``CommandInvalid`` (mechanism), ``SyntaxFault`` or ``FrameError``."""
     reader = READERS.get(mechanism)
     if reader is None:
-        raise CommandInvalid(f"there is no mechanism {mechanism}")
+        raise CommandInvalid(f"the mechanism {mechanism} is unknown")
     return reader(response)

@@ -1,7 +1,7 @@
-"""The server's side of a connection: protocol header, login, tune and open as a server hears them.
+"""The server's side of a connection: protocol header, login, tune and open.
 
-Made by semq/transport for each accepted socket; ``connection`` does the rest. The owner checks credentials,
-permissions and virtual hosts. Source: seed AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
+Made by semq/transport for each accepted socket; ``connection`` does the rest. The owner checks credentials, permissions
+and virtual hosts. Source: AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
 """
 
 from collections.abc import Sequence
@@ -40,8 +40,8 @@ from semq.amqp.wire import Table
 class ServerConnection(Connection):
     """One accepted connection. ``semq.amqp`` describes the interface.
 
-    ``server_properties`` are announced beside the capabilities, which they may replace. ``mechanisms`` are offered in
-    this order; the owner may change them until the peer has spoken.
+    ``server_properties`` are announced in addition to the capabilities, which they may replace. ``mechanisms`` are
+    offered in this order; the owner may change them until the peer's protocol header has arrived.
     """
 
     role: ClassVar[str] = "S"
@@ -61,19 +61,19 @@ class ServerConnection(Connection):
         self.mechanisms = tuple(mechanisms)
         self._greeting = b""
         self._rounds = 0
-        self._secrets = 0  # update-secret that waits for accept_secret
+        self._secrets = 0  # number of update-secrets waiting for accept_secret
 
-    # The owner's answers
+    # Answers of the owner
 
     def accept_login(self) -> None:
-        """The login is right: offer the limits."""
+        """Accept the login and offer the limits."""
         self._expect(ConnectionState.LOGIN_HEARD)
         limits = self.limits
         self._put_method(self._zero, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat))
         self._state = ConnectionState.TUNE_SENT
 
     def challenge(self, data: bytes) -> None:
-        """The mechanism has one more question."""
+        """Send another challenge of the mechanism."""
         self._expect(ConnectionState.LOGIN_HEARD)
         self._rounds += 1
         if self._rounds > self.limits.login_rounds:
@@ -82,7 +82,7 @@ class ServerConnection(Connection):
         self._state = ConnectionState.SECURE_SENT
 
     def refuse_login(self, text: str) -> None:
-        """The login is wrong. A client without authentication_failure_close just sees the socket close."""
+        """Refuse the login. For a client without authentication_failure_close the socket is closed without a reason."""
         self._expect(ConnectionState.LOGIN_HEARD)
         error = AccessRefused(text)
         if "authentication_failure_close" in self.peer_capabilities:
@@ -91,21 +91,21 @@ class ServerConnection(Connection):
             self._terminate(error)
 
     def accept_open(self) -> None:
-        """The virtual host is there for this user: the connection is open."""
+        """Accept the virtual host for this user: the connection is open."""
         self._expect(ConnectionState.OPEN_HEARD)
         self._put_method(self._zero, ConnectionOpenOk())
         self._state, self._deadline = ConnectionState.OPEN, None
 
     def accept_secret(self) -> None:
-        """The new secret holds."""
+        """Accept the new secret."""
         if not self._secrets or not self.is_open:
-            raise LocalMisuse("no update-secret waits for an answer")
+            raise LocalMisuse("no update-secret is waiting for an answer")
         self._secrets -= 1
         self._put_method(self._zero, ConnectionUpdateSecretOk())
 
     def _expect(self, state: ConnectionState) -> None:
         if self._state is not state:
-            raise LocalMisuse(f"not now, state: {self._state.value}")
+            raise LocalMisuse(f"not allowed in state: {self._state.value}")
 
     # Commands of a server
 
@@ -120,7 +120,7 @@ class ServerConnection(Connection):
         header: ContentHeader,
         body: Octets,
     ) -> None:
-        """basic.deliver."""
+        """Send basic.deliver with its content."""
         raw, size = header.raw, len(body)
         if not 0 < size <= self._joined_max or size != header.body_size or len(raw) > self._body_max:
             method = BasicDeliver(consumer_tag, delivery_tag, redelivered, exchange, routing_key)
@@ -132,27 +132,27 @@ class ServerConnection(Connection):
         )
 
     def block(self, reason: str) -> bool:
-        """Tell the client that publishing is not read for now; False if it would not understand."""
-        return self._tell("connection.blocked", ConnectionBlocked(reason))
+        """Notify the client that publishes are not read for now; return False if it does not support this."""
+        return self._notify("connection.blocked", ConnectionBlocked(reason))
 
     def unblock(self) -> bool:
-        """Tell the client that publishing is read again; False if it would not understand."""
-        return self._tell("connection.blocked", ConnectionUnblocked())
+        """Notify the client that publishes are read again; return False if it does not support this."""
+        return self._notify("connection.blocked", ConnectionUnblocked())
 
-    def _tell(self, capability: str, method: ConnectionBlocked | ConnectionUnblocked) -> bool:
+    def _notify(self, capability: str, method: ConnectionBlocked | ConnectionUnblocked) -> bool:
         able = self.is_open and capability in self.peer_capabilities
         if able:
             self._put_method(self._zero, method)
         return able
 
     def cancel_consumer(self, channel: int, consumer_tag: str) -> bool:
-        """Tell the client that a consumer has ended; False if it would not understand."""
+        """Notify the client that a consumer has ended; return False if it does not support this."""
         able = "consumer_cancel_notify" in self.peer_capabilities
         if able:
             self.send(channel, BasicCancel(consumer_tag, True))
         return able
 
-    # What a server hears
+    # Methods received by a server
 
     def _read(self, data: bytes) -> None:
         if self._state is ConnectionState.NEW:
@@ -161,7 +161,7 @@ class ServerConnection(Connection):
             super()._read(data)
 
     def _greet(self, data: bytes) -> bytes:
-        """Take the protocol header (4.2.2); gives what is behind it."""
+        """Read the protocol header (4.2.2); return the bytes after it."""
         missing = len(PROTOCOL_HEADER) - len(self._greeting)
         self._greeting += data[:missing]
         if self._greeting == PROTOCOL_HEADER:

@@ -1,10 +1,9 @@
-"""AMQP 0-9-1 as a table: classes, methods, arguments, who may send what, which replies end it, the basic properties.
+"""AMQP 0-9-1 as a table: classes, methods, arguments, senders, replies, and the basic properties.
 
-``GRID`` is the one home of these facts; ``methods`` gives each row a class, ``states`` and ``connection`` ask it
-who may send what. Rows read: method, id, sender (C client, S server), replies (a method is synchronous if it has
-some), and on the following lines the arguments in wire order. ``-`` is a reserved argument: sent empty, ignored
-when received. Methods with a star carry content. Rows beyond the specification are RabbitMQ's extensions. An
-unknown word fails at import.
+``GRID`` is the only home of these facts; ``methods`` has a class for each row, ``states`` and ``connection`` look up
+senders. A row has method, id, sender (C client, S server), replies (a method with replies is synchronous), and on the
+following lines the arguments in wire order. ``-`` is a reserved argument: sent empty, ignored when received. Methods
+with a star carry content. Rows beyond the specification are RabbitMQ's extensions. An unknown word fails at import.
 """
 
 from typing import NamedTuple
@@ -13,7 +12,7 @@ PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
 FRAME_MIN_SIZE = 4096
-FRAME_OVERHEAD = 8  # type, channel, size in front and the end octet behind
+FRAME_OVERHEAD = 8  # type, channel and size before the payload, and the end byte after it
 REPLY_SUCCESS = 200
 
 KINDS = frozenset(["bit", "octet", "short", "long", "longlong", "shortstr", "longstr", "timestamp", "table"])
@@ -200,7 +199,7 @@ def _row(lines: list[str]) -> Row:
 
 
 def read(grid: str) -> dict[str, Row]:
-    """The rows of a grid by method name; raises ValueError for a word that it does not know."""
+    """Return the rows of a grid by method name. Raises ValueError for an unknown word."""
     groups: list[list[str]] = []
     for line in filter(str.strip, grid.splitlines()):
         if line[0].isspace():

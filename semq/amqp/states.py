@@ -1,9 +1,9 @@
-"""What may be heard when: the states of connections and channels as grids, and the reader of the grids.
+"""The states of connections and channels as grids: which methods are allowed in which state.
 
-Rows are states, columns are what is heard. A cell reads "next state:deed"; a dot in place of the state stays, a
-lone dot ignores what was heard, and ``!`` is a connection exception, 503 unless another code follows. The deed is
-the method ``_on_<deed>`` of ``connection``, ``server`` or ``client``. An unknown word fails at import; the tests
-walk every cell. Source: seed AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the grammars of its classes.
+Rows are states, columns are received methods. A cell reads "next state:action"; a dot in place of the state keeps it, a
+single dot ignores the method, and ``!`` is a connection exception: 503, or the code that follows. The action is the
+method ``_on_<action>`` of ``connection``, ``server`` or ``client``. An unknown word fails at import; the tests visit
+every cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the grammars of its classes.
 """
 
 from enum import Enum
@@ -15,27 +15,27 @@ HARD = {"!": CommandInvalid, "!504": ChannelError}
 
 
 class ConnectionState(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     NEW = "new"  # server: waits for the protocol header; client: not started
     START_SENT = "start sent"  # server: waits for start-ok
-    LOGIN_HEARD = "login heard"  # server: the owner decides
+    LOGIN_HEARD = "login received"  # server: the owner decides
     SECURE_SENT = "secure sent"  # server: waits for secure-ok
     TUNE_SENT = "tune sent"  # server: waits for tune-ok
     TUNED = "tuned"  # server: waits for open
-    OPEN_HEARD = "open heard"  # server: the owner decides
+    OPEN_HEARD = "open received"  # server: the owner decides
     HEADER_SENT = "header sent"  # client: waits for start
     LOGIN_SENT = "login sent"  # client: waits for secure or tune
-    SECURE_HEARD = "secure heard"  # client: the owner answers
+    SECURE_HEARD = "secure received"  # client: the owner answers
     OPEN_SENT = "open sent"  # client: waits for open-ok
     OPEN = "open"
     CLOSING = "closing"  # close has been sent: waits for close-ok
-    CLOSE_HEARD = "close heard"  # close-ok has been sent: only close is heard, and answered again
+    CLOSE_HEARD = "close received"  # close-ok has been sent: only a repeated close is answered
     CLOSED = "closed"
 
 
 class ChannelState(Enum):
-    """Where a channel stands."""
+    """The state of a channel."""
 
     NONE = "none"  # not in use
     OPENING = "opening"  # client: waits for open-ok
@@ -43,7 +43,7 @@ class ChannelState(Enum):
     CLOSING = "closing"  # close has been sent: waits for close-ok
 
 
-# Methods of class connection; "channel" is any frame for another channel than 0.
+# Methods of class connection; "channel" is any frame on a channel other than 0.
 SERVER_GRID = """
 state       start-ok          secure-ok          tune-ok     open             update-secret
 START_SENT  LOGIN_HEARD:login !                  !           !                !
@@ -84,7 +84,7 @@ OPEN         .:blocked .:unblocked .:reply
 CLOSING      .         .           .
 """
 
-# Methods of class channel, "other" is every other method or content frame.
+# Methods of class channel; "other" is any other method or content frame.
 CHANNEL_GRID = """
 state   open        open-ok        flow   close       close-ok      other
 NONE    OPEN:opened !504           !504   !504        !504          !504
@@ -97,7 +97,7 @@ State = TypeVar("State", ConnectionState, ChannelState)
 
 
 class Cell(NamedTuple, Generic[State]):
-    """One cell: the next state (None: as before) and the deed ('': none), or the error."""
+    """One cell: the next state (None: unchanged) and the action ('': none), or the error."""
 
     state: State | None = None
     deed: str = ""
@@ -108,7 +108,7 @@ Grid = dict[State, dict[str, Cell[State]]]
 
 
 def read(text: str, states: type[State]) -> "Grid[State]":
-    """The grid in ``text``. Raises KeyError or ValueError for what it does not know."""
+    """Return the grid in ``text``. Raises KeyError or ValueError for unknown words."""
     grid: Grid[State] = {}
     for block in text.strip().split("\n\n"):
         (_, *heard), *rows = map(str.split, block.splitlines())

@@ -1,22 +1,22 @@
-"""Primitive types and field tables of AMQP 0-9-1: octets to values and back.
+"""Primitive types and field tables of AMQP 0-9-1: bytes to values and back.
 
-Called by ``codec`` (methods), ``content`` (properties) and ``sasl``. Decoders take a buffer and a position and give
-the value and the next position; what is truncated or does not fit raises ``FrameError`` (501), what is illegal
-``SyntaxFault`` (502). Nothing that a peer declares is allocated before it is there. Encoders raise ``LocalMisuse``.
+Called by ``codec`` (methods), ``content`` (properties) and ``sasl``. Decoders take a buffer and a position and return
+the value and the next position; truncated or surplus data raises ``FrameError`` (501), illegal values raise
+``SyntaxFault`` (502). No memory is allocated for declared data before it has arrived. Encoders raise ``LocalMisuse``.
 
 | letter | meaning                 | Python           | letter | meaning          | Python      |
 | ------ | ----------------------- | ---------------- | ------ | ---------------- | ----------- |
 | t      | boolean                 | bool             | f d    | float, double    | float       |
 | b B    | 8 bits, signed, unsigned | int             | D      | decimal          | Decimal     |
 | s u    | 16 bits                 | int              | S      | long string      | str         |
-| I i    | 32 bits                 | int              | x      | octets           | bytes       |
+| I i    | 32 bits                 | int              | x      | bytes            | bytes       |
 | l L    | 64 bits                 | int              | T      | POSIX seconds    | Timestamp   |
 | F A    | table, array            | dict, list       | V      | nothing          | None        |
 
-A long string that is not UTF-8 comes out as bytes. An int goes out as I, l or L, whichever is first large enough,
-bytes as x. The letters are RabbitMQ's, which all clients follow; the letters of the specification differ. Names of
-fields may hold any character: the rule of 4.2.5.5 (letters, $, # and _) is kept by no client, and would refuse
-``x-match`` itself.
+A long string that is not UTF-8 is decoded as bytes. An int is encoded as I, l or L, the first that is large enough;
+bytes are encoded as x. The letters are RabbitMQ's, which all clients use; those of the specification differ. Names of
+fields may contain any character: no client observes the rule of 4.2.5.5 (letters, $, # and _), which would forbid even
+``x-match``.
 """
 
 import struct
@@ -27,9 +27,9 @@ from typing import Any, Final, TypeAlias
 
 from semq.amqp.errors import FrameError, LocalMisuse, SyntaxFault
 
-TABLE_DEPTH: Final = 64  # how deep tables and arrays from a peer may be nested, unless the owner says otherwise
-DEPTH_MAX: Final = 256  # what the owner may say, and how deep our own may be: the decoders call themselves
-REMEMBERED: Final = 4096  # names and keys that are kept decoded; beyond that the memory starts anew
+TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another
+DEPTH_MAX: Final = 256  # the owner's largest limit, and the limit for encoding: the decoders are recursive
+REMEMBERED: Final = 4096  # number of decoded names and keys that are cached; the cache is then cleared
 
 
 class Timestamp(int):
@@ -44,18 +44,18 @@ FieldArray: TypeAlias = Sequence[FieldValue]
 
 OCTET, SHORT, LONG, LONGLONG = Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q")
 OCTETS: Final = tuple(bytes([octet]) for octet in range(256))
-TRUNCATED = (IndexError, struct.error)  # what indexing and unpacking raise when the octets end too early
+TRUNCATED = (IndexError, struct.error)  # raised by indexing and unpacking when the data ends too early
 
 _read_long = LONG.unpack_from
-known_texts: dict[bytes, str] = {}  # octets of a short string -> its text
-known_short_strings: dict[str, bytes] = {}  # text -> octets with the length in front
+known_texts: dict[bytes, str] = {}  # bytes of a short string -> its text
+known_short_strings: dict[str, bytes] = {}  # text -> bytes of the short string, including the length
 
 
 # Short and long strings
 
 
 def text_of(octets: bytes) -> str:
-    """The text of a short string: UTF-8 without zero octets (4.2.5.3), else ``SyntaxFault``."""
+    """Return the text of a short string. Raises ``SyntaxFault`` unless it is UTF-8 without zero bytes (4.2.5.3)."""
     text = known_texts.get(octets)
     return _learn_text(octets) if text is None else text
 
@@ -69,18 +69,18 @@ def _learn_text(octets: bytes) -> str:
 
 
 def uncached_text(octets: bytes) -> str:
-    """As ``text_of``, for texts that hardly ever come again."""
+    """Return the text as ``text_of`` does, without caching, for texts that are rarely repeated."""
     try:
         text = octets.decode()
     except UnicodeDecodeError as error:
-        raise SyntaxFault(f"short string is not UTF-8: {octets[:40]!r}") from error
+        raise SyntaxFault(f"a short string is not UTF-8: {octets[:40]!r}") from error
     if b"\0" in octets:
-        raise SyntaxFault(f"short string contains a zero octet: {octets[:40]!r}")
+        raise SyntaxFault(f"a short string contains a zero byte: {octets[:40]!r}")
     return text
 
 
 def short_string(text: str) -> bytes:
-    """Length and octets of a short string; ``LocalMisuse`` if it is too long or no text that UTF-8 can carry."""
+    """Return length and bytes of a short string. Raises ``LocalMisuse`` if it is too long or not encodable as UTF-8."""
     octets = known_short_strings.get(text)
     return _learn_short_string(text) if octets is None else octets
 
@@ -94,36 +94,36 @@ def _learn_short_string(text: str) -> bytes:
 
 
 def uncached_short_string(text: str) -> bytes:
-    """As ``short_string``, for texts that hardly ever come again."""
+    """Return the bytes as ``short_string`` does, without caching, for texts that are rarely repeated."""
     try:
         octets = text.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise LocalMisuse(f"not a text that AMQP can carry: {text!r:.60}") from error
     if len(octets) > 255 or "\0" in text:
-        raise LocalMisuse(f"a short string has at most 255 octets and none is zero: {text!r:.60}")
+        raise LocalMisuse(f"a short string has at most 255 bytes and none is zero: {text!r:.60}")
     return OCTETS[len(octets)] + octets
 
 
 def long_string(octets: bytes) -> bytes:
-    """Length and octets of a long string."""
+    """Return length and bytes of a long string."""
     return LONG.pack(len(octets)) + octets
 
 
 def read_short_string(data: bytes, at: int) -> tuple[str, int]:
-    """The short string at ``at``. The caller checks that the next position is within the data."""
+    """Return the short string at ``at`` and the next position, which the caller must check against the data."""
     stop = at + 1 + data[at]
     return text_of(data[at + 1 : stop]), stop
 
 
 def read_long_string(data: bytes, at: int) -> tuple[bytes, int]:
-    """The long string at ``at``. The caller checks that the next position is within the data."""
+    """Return the long string at ``at`` and the next position, which the caller must check against the data."""
     stop = at + 4 + _read_long(data, at)[0]
     return data[at + 4 : stop], stop
 
 
 # Field tables: decoding
 
-# letter -> (how to read it, octets)
+# letter -> (reader, size in bytes)
 NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
     ord(letter): (Struct(">" + form).unpack_from, Struct(">" + form).size)
     for letter, form in zip("tbBsuIilLfd", "?bBhHiIqQfd", strict=True)
@@ -131,20 +131,20 @@ NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
 
 
 def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[dict[str, Any], int]:
-    """The table at ``at``, and the position behind it. Raises ``FrameError`` or ``SyntaxFault``."""
+    """Return the table at ``at`` and the position after it. Raises ``FrameError`` or ``SyntaxFault``."""
     try:
         table, stop = read_table(data, at, depth)
     except TRUNCATED as error:
-        raise FrameError("table is cut off") from error
+        raise FrameError("a table is truncated") from error
     if stop > len(data):
-        raise FrameError("table is cut off")
+        raise FrameError("a table is truncated")
     return table, stop
 
 
 def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
-    """As ``decode_table``, but the caller turns ``TRUNCATED`` into errors and checks the position."""
+    """Read a table as ``decode_table`` does; the caller turns ``TRUNCATED`` into errors and checks the position."""
     if not depth:
-        raise SyntaxFault("table or array is nested too deep")
+        raise SyntaxFault("a table or array is nested too deeply")
     end = at + 4 + _read_long(data, at)[0]
     at += 4
     table: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
         if name is None:
             name = _learn_text(octets)
         kind = data[stop]
-        if kind == 0x53:  # S, by far the most common, without a call
+        if kind == 0x53:  # S, by far the most common type, read without a call
             at = stop + 5 + _read_long(data, stop + 1)[0]
             octets = data[stop + 5 : at]
             try:
@@ -170,7 +170,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
         else:
             value, at = read_value(data, stop, depth)
         if name in table:
-            raise SyntaxFault(f"field {name!r} stands twice in a table")
+            raise SyntaxFault(f"field {name!r} occurs twice in a table")
         table[name] = value
     if at != end:
         raise FrameError("a field ends outside its table")
@@ -178,14 +178,14 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
 
 
 def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """One field value with its letter at ``at``, of any type."""
+    """Return one field value of any type with its letter at ``at``, and the next position."""
     kind = data[at]
     if kind in NUMBERS:
         unpack, size = NUMBERS[kind]
         return unpack(data, at + 1)[0], at + 1 + size
     reader = READERS.get(kind)
     if reader is None:
-        raise SyntaxFault(f"unknown type of field: {bytes([kind])!r}")
+        raise SyntaxFault(f"a field has an unknown type: {bytes([kind])!r}")
     return reader(data, at + 1, depth - 1)
 
 
@@ -203,7 +203,7 @@ def _read_octets(data: bytes, at: int, _depth: int) -> tuple[bytes, int]:
 
 def _read_array(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     if not depth:
-        raise SyntaxFault("table or array is nested too deep")
+        raise SyntaxFault("a table or array is nested too deeply")
     end = at + 4 + _read_long(data, at)[0]
     at += 4
     values = []
@@ -248,14 +248,14 @@ _TRUE, _FALSE = b"t\x01", b"t\x00"
 
 
 def encode_table(table: Table) -> bytes:
-    """A table with its length in front. Raises ``LocalMisuse`` for names and values that AMQP cannot carry."""
+    """Return a table with its length in front. Raises ``LocalMisuse`` for names and values that AMQP cannot carry."""
     fields = _encode_fields(table, DEPTH_MAX)
     return LONG.pack(len(fields)) + fields
 
 
 def _encode_fields(table: Table, depth: int) -> bytes:
     if not depth:
-        raise LocalMisuse("table or array is nested too deep")
+        raise LocalMisuse("a table or array is nested too deeply")
     parts: list[bytes] = []
     for name, value in table.items():
         key = known_short_strings.get(name)
@@ -282,7 +282,7 @@ def _utf8(text: str) -> bytes:
 
 
 def encode_value(value: FieldValue, depth: int = DEPTH_MAX) -> bytes:
-    """One field value with its letter. Raises ``LocalMisuse``."""
+    """Return one field value with its letter. Raises ``LocalMisuse``."""
     for kind, writer in WRITERS:
         if isinstance(value, kind):
             return writer(value, depth)
@@ -326,7 +326,7 @@ def _encode_table(value: Table, depth: int) -> bytes:
 
 def _encode_array(value: FieldArray, depth: int) -> bytes:
     if depth <= 1:
-        raise LocalMisuse("table or array is nested too deep")
+        raise LocalMisuse("a table or array is nested too deeply")
     return b"A" + long_string(b"".join([encode_value(item, depth - 1) for item in value]))
 
 
@@ -335,7 +335,7 @@ INTEGERS = (
     (b"l", Struct(">q"), -(1 << 63), 1 << 63),
     (b"L", Struct(">Q"), 0, 1 << 64),
 )
-WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any, int], bytes]], ...] = (  # the first that fits
+WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any, int], bytes]], ...] = (  # the first match is used
     (str, _encode_string),
     (bool, lambda value, _: _TRUE if value else _FALSE),
     (Timestamp, _encode_timestamp),

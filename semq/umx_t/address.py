@@ -1,7 +1,7 @@
-"""Addresses: who sends, who receives (UMX packet header; AMQP ``app_id`` and routing key).
+"""Addresses of senders and receivers (UMX packet header; AMQP ``app_id`` and routing key).
 
-A node is (type, id): type 1 is an institution's local node, 2 the platform. A user or application within a node is
-named by a suffix. As text: ``1.56001`` or ``1.56001/buyer``; people may leave out the ``1.``.
+A node is (type, id): type 1 is an institution's local node, type 2 the hub. A suffix names a user or application within
+a node. As text: ``1.56001`` or ``1.56001/buyer``; the prefix ``1.`` is optional.
 """
 
 import re
@@ -15,7 +15,7 @@ _PATTERN = re.compile(r"(?:(?P<type>[0-9]{1,3})\.)?(?P<id>[A-Za-z0-9_-]{1,64})(?
 
 
 class NodeType(IntEnum):
-    """What kind of node an address names; other numbers are tolerated for kinds still to come."""
+    """The kind of node that an address names; other numbers are accepted, for future kinds."""
 
     LOCAL = 1
     PLATFORM = 2
@@ -33,16 +33,13 @@ class Address(NamedTuple):
 
     @property
     def node(self) -> "Address":
-        """The node alone, without the user."""
+        """The address of the node alone, without the user."""
         return Address(self.type, self.id) if self.user else self
 
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address:
-    """Read an address from its text.
-
-    Raises BadAddress if it is not one.
-    """
+    """Read an address from its text. Raises BadAddress."""
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise BadAddress(address=text[:80])

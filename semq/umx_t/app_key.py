@@ -1,4 +1,4 @@
-"""The AppKey: how an application names a document (seed 2.1: domain, data type, subtype, key)."""
+"""The AppKey: the name that an application gives a document (seed 2.1: domain, data type, subtype, key)."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ NAMES = ("domain", "type", "subtype", "key")  # of the parts, as options and err
 
 
 class AppKey(NamedTuple):
-    """Domain, data type, subtype and key, all chosen by the application; an empty part says nothing."""
+    """Domain, data type, subtype and key, all chosen by the application; a part may be empty."""
 
     domain: str = ""
     type: str = ""
@@ -25,30 +25,30 @@ NO_KEY = AppKey()
 
 
 def parse_app_key(text: str) -> AppKey:
-    """Read ``domain/type/subtype/key``; the key is all that follows the third slash. Raises BadAppKey."""
+    """Read ``domain/type/subtype/key``; the key is everything after the third slash. Raises BadAppKey."""
     if not text:
         return NO_KEY
     parts = text.split("/", 3)
     if len(parts) != 4:
         raise BadAppKey(app_key=_safe(text))
     if len(text) <= PART_MAX and text.isprintable():
-        return AppKey(*parts)  # so is each of its parts
+        return AppKey(*parts)  # each part is shorter than the text, and printable as well
     return check_app_key(AppKey(*parts))
 
 
 def check_app_key(app_key: AppKey) -> AppKey:
-    """Refuse parts that are too long or hold characters that cannot be shown or stored. Raises BadAppKey."""
+    """Refuse parts that are too long or contain characters that cannot be shown or stored. Raises BadAppKey."""
     for name, part in zip(NAMES, app_key, strict=True):
         if len(part) > PART_MAX:
             fault = f"has {len(part)} characters, and {PART_MAX} are allowed"
         elif not part.isprintable():
-            fault = "holds a character that cannot be shown, such as a line break"
+            fault = "contains a character that cannot be shown, such as a line break"
         elif "/" in part and name != "key":
-            fault = "holds a slash, which only the key may"
+            fault = "contains a slash, which is allowed in the key only"
         else:
             continue
         raise BadAppKey(f"The {name} of the AppKey (@AppKey) {fault}.", value=_safe(part)).with_remedy(
-            f"Shorten or correct the {name}; a long or unusual name can travel in a header of your own, or in the body."
+            f"Shorten or correct the {name}; a long or unusual name can be sent in a header of your own, or in the body."
         )
     return app_key
 

@@ -1,6 +1,7 @@
-"""What can be wrong with an address, an attribute or a record. Codes 1100–1199.
+"""Errors in addresses, attributes and records. Codes 1100–1199.
 
-``Refused`` errors name bad input of an application; ``BadFrame`` names what a peer node sent.
+Errors derived from ``BadInput`` are faults of an application; those derived from ``ProtocolViolation`` are faults of a
+peer node.
 """
 
 from semq.errors import BadInput, ProtocolViolation
@@ -14,10 +15,10 @@ class BadAddress(BadInput):
 
 
 class BadAttribute(BadInput):
-    """A UMX-T attribute has a value that does not exist."""
+    """A UMX-T attribute has a value that is not defined."""
 
     code = "SEMQ-1102"
-    remedy = "Correct or leave out the attribute; the table of attributes in README.md has them all."
+    remedy = "Correct or omit the attribute; README.md lists all attributes and their values."
 
 
 class BadAppKey(BadInput):
@@ -47,22 +48,20 @@ class BadRecord(ProtocolViolation):
 
 
 class PacketTooLarge(BadRecord):
-    """A packet of records is larger, or holds more, than any node sends."""
+    """A packet of records is larger, or contains more records, than any node sends."""
 
     code = "SEMQ-1114"
     remedy = (
-        "Nothing is lost: the packet is dropped, and what an honest node says comes again in smaller ones. If it goes "
-        "on, ask the operator of the peer that the log names."
+        "Nothing is lost: the packet was dropped, and a correct node repeats its records in smaller ones. If it "
+        "continues, ask the operator of the peer that the log names."
     )
 
 
 class TooMuchWaits(ProtocolViolation):
-    """A node says more than this node can work off; what came beyond the bound was dropped."""
+    """A node sends more than this node can process; what exceeded the bound was dropped."""
 
     code = "SEMQ-1115"
-    remedy = (
-        "Nothing is lost: rows and timers ask again. If it goes on, ask the operator of the node that the log names."
-    )
+    remedy = "Nothing is lost: the sender repeats it later. If it continues, ask the operator of the node that the log names."
 
 
 class BadEnvelope(ProtocolViolation):
@@ -72,6 +71,6 @@ class BadEnvelope(ProtocolViolation):
 
 
 class ImpossibleNews(ProtocolViolation):
-    """News arrived that cannot be true in the state of the row; the row stays as it is."""
+    """An event arrived that is impossible in the state of the row; the row was not changed."""
 
     code = "SEMQ-1113"

@@ -1,15 +1,15 @@
-"""The floor of a stream: the lowest number that is not settled (PROTOCOL.md section 2; rules R2 and R3).
+"""The floor of a stream: the lowest position that is not settled (PROTOCOL.md section 2; rules R2 and R3).
 
-Only messages whose end is final at the sender count; custody does not (break F1). The sender keeps one ``Floor`` per
-stream, moves it after the commit that settled a message, and carries it in every message and ReAck2, so that the
-receiver may forget.
+Only messages with a final outcome at the sender count as settled; custody does not (break F1). The sender keeps one
+``Floor`` per stream, raises it after the commit that settled a message, and carries it in every message and ReAck2, so
+that the receiver may delete ledger entries below it.
 """
 
 from collections.abc import Iterable
 
 
 class Floor:
-    """The lowest unsettled number of one stream, from the numbers settled so far."""
+    """The lowest unsettled position of one stream, calculated from the settled positions."""
 
     __slots__ = ("_above", "value")
 
@@ -19,7 +19,7 @@ class Floor:
         self._climb()
 
     def settle(self, sid: int) -> None:
-        """Note that the message with this number is settled; repeats are harmless."""
+        """Note that the message at this position is settled; repeated calls are harmless."""
         if sid == self.value:
             self.value += 1
             self._climb()
@@ -28,7 +28,7 @@ class Floor:
 
     @property
     def gaps(self) -> int:
-        """How many numbers above the floor are settled already: what an unsettled message keeps in memory."""
+        """The number of settled positions above the floor, which stay in memory until the floor reaches them."""
         return len(self._above)
 
     def _climb(self) -> None:

@@ -1,8 +1,8 @@
-"""How a status grid, written as text, becomes a table of rules.
+"""Read a status grid, written as text, into a table of rules.
 
-A grid has a heading (its name, then a column for each standing of a row) and a line for each kind of news. A cell reads
-``next standing:what we do``; a dot stays put, a bang cannot be true. Every cell is decided; any misspelt word fails at
-import.
+A grid has a heading (its name, then a column for each state of a row) and a line for each kind of event. A cell reads
+``next state:action``; a dot means "unchanged", an exclamation mark "impossible". Every cell is decided; an unknown word
+fails at import.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,14 @@ D = TypeVar("D", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[S, D]):
-    """One cell: the standing afterwards and the deed, if any."""
+    """One cell: the state after the event, and the action, if any."""
 
     after: S
     deed: D | None
 
 
 class Grid(Generic[S, N, D]):
-    """The rules of one kind of row, looked up by standing and news."""
+    """The rules for one kind of row, looked up by state and event."""
 
     def __init__(self, text: str, standings: type[S], news: type[N], deeds: type[D]) -> None:
         self.text = text
@@ -40,18 +40,18 @@ class Grid(Generic[S, N, D]):
                 self._rules[standing, on] = None if cell == "!" else _read(cell, standing, standings, deeds)
 
     def step(self, standing: S, on: N) -> Rule[S, D]:
-        """What follows from the news; raises ImpossibleNews where the grid says that it cannot be true."""
+        """Return the rule for this state and event; raises ImpossibleNews if the grid marks the cell as impossible."""
         rule = self._rules[standing, on]
         if rule is None:
             raise ImpossibleNews(grid=self.name, standing=standing.name, news=on.name)
         return rule
 
     def cells(self) -> Iterator[tuple[S, N]]:
-        """Every decided cell, for tests and for the coverage that the simulator reports."""
+        """Return the keys of all possible cells, for tests and for the simulator's coverage report."""
         return (key for key, rule in self._rules.items() if rule is not None)
 
     def rules(self) -> Mapping[tuple[S, N], Rule[S, D] | None]:
-        """The whole table, read only."""
+        """Return the whole table, read-only."""
         return self._rules
 
 

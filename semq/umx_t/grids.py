@@ -1,12 +1,12 @@
-"""What a node does on hearing news of a message: the status tables of PROTOCOL.md section 5 as text grids.
+"""The status tables of PROTOCOL.md section 5 as text grids: what a node does on each event of a message.
 
-Rows are what we hear, columns are where we stand. Three things to see at once: the grids climb to the right and only a
-``no`` of the responsible party goes back to SS_INIT; dots fill the lower right, late and repeated news is harmless by
-construction; the SS_INIT column is not empty, for a crash between a send and what came of it leaves SS_INIT behind while
-the world has moved on, so evidence is believed there too (rule R29).
+Rows are events, columns are states. Three properties are visible at a glance. The states climb to the right, and only a
+negative answer of the responsible party returns a row to SS_INIT. Dots fill the lower right, so late and repeated
+events are harmless by construction. The SS_INIT column is not empty: a crash between a send and the commit that records
+it leaves SS_INIT although the message has left, so later evidence is accepted in that state too (rule R29).
 
-Guards that need more than the standing (an equal attempt, a nonce, a payload that is still here) are evaluated by the caller,
-who then hears ``stale`` news as nothing at all or picks the row of the grid that fits (``not_here`` or ``not_here_bare``).
+Guards that need more than the state (an equal attempt, a nonce, a payload that still exists) are evaluated by the
+caller. It ignores ``stale`` events, or chooses the row of the grid that fits (``not_here`` or ``not_here_bare``).
 """
 
 from semq.umx_t.grid import Grid
@@ -16,25 +16,27 @@ from semq.umx_t.word import Word
 
 
 class Standing(Word):
-    """Where a row of tb_0031 stands at its sender. GONE and AWAY are SS_ACK with a custodian in doubt (volatile)."""
+    """States of a row of tb_0031 at its sender. GONE and AWAY are SS_ACK with a custodian in doubt; they are not
+    stored.
+    """
 
     SS_INIT = "accepted, not sent (or to be sent again)"
-    SS_SENT = "sent, nothing heard yet"
-    SS_ACK_FWD = "forwarded by the platform, which takes no further part"
-    SS_ACK = "held by a platform store"
+    SS_SENT = "sent, no answer yet"
+    SS_ACK_FWD = "forwarded by the hub, which takes no further part"
+    SS_ACK = "held by a store of the hub"
     GONE = "the custodian no longer has it: delivered, or lost with its store"
-    AWAY = "the custodian has been out of reach for too long"
+    AWAY = "the custodian has been unreachable for too long"
     SS_ACK2 = "recorded by the receiver"
     REJECTED = "refused by the responsible party"
     CANCELLED = "cancelled before it arrived"
-    LOST = "lost with a platform store that had custody"
-    UNKNOWN = "its end cannot be known"
+    LOST = "lost with a store of the hub that had custody"
+    UNKNOWN = "its outcome cannot be known"
     DROPPED = "discarded, the target was offline"
-    FINAL = "ended, in whichever way"
+    FINAL = "ended with any outcome"
 
 
 class Heard(Word):
-    """News for a sender's row; the numbers are those of PROTOCOL.md section 5.1."""
+    """Events of a sender's row, with the event numbers of PROTOCOL.md section 5.1."""
 
     claim = "S2: the link is up and the window is open"
     fwd = "S3: Ack-Fwd with flag 1 for this attempt"
@@ -42,39 +44,47 @@ class Heard(Word):
     discarded = "Ack-Fwd with flag 3: the target is offline and the class is 1"
     save = "S4: Ack-Save, or the answer CUSTODY"
     recv = "S5: the receiver recorded it"
-    corrected = "S5c: the receiver recorded it, and it had ended by the platform's word alone"
+    corrected = "S5c: the receiver recorded it, after it had ended on information from the hub alone"
     rej = "S5: the receiver refused it"
-    void = "S5: the void marker took its place; LOST, REJECTED or UNKNOWN by what the row says the marker came of"
-    settled = "S5: the receiver has forgotten it, as one does below the floor"
-    refused = "section 18: the platform refused the only copy ever sent"
-    refused_again = "section 18: the platform refused it, and an earlier copy may have arrived, or an order be kept"
-    returned = "S15: the platform's operator has refused the copy that it held"
-    returned_marker = "S15: the platform's operator has refused our marker: there is no target that could answer it"
-    gone = "S6: the custodian has no such copy any more"
-    unavail = "S7: the custodian has been out of reach for T_cust"
-    not_here = "S8: the receiver has not got it, and we can send it again"
-    not_here_bare = "S8: the receiver has not got it, and our payload was given away"
-    offline = "S9: the platform has no copy and the receiver is offline"
-    resend = "a person asks for another copy, or S16: it is signed anew; sending again is always safe (section 1)"
+    void = (
+        "S5: the void marker was recorded instead; LOST, REJECTED or UNKNOWN according to the marker's cause in the row"
+    )
+    settled = "S5: the receiver has deleted its entry, which is below the floor"
+    refused = "section 18: the hub refused the only copy ever sent"
+    refused_again = (
+        "section 18: the hub refused it, but an earlier copy may have arrived, or an order key must be released"
+    )
+    returned = "S15: an operator of the hub has refused the copy that it held"
+    returned_marker = (
+        "S15: an operator of the hub has refused our marker, because no target exists that could answer it"
+    )
+    gone = "S6: the custodian no longer has the copy"
+    unavail = "S7: the custodian has been unreachable for T_cust"
+    not_here = "S8: the receiver does not have it, and this node can send it again"
+    not_here_bare = "S8: the receiver does not have it, and this node has deleted the payload"
+    offline = "S9: the hub has no copy and the receiver is offline"
+    resend = (
+        "an operator requests another copy, or S16: it gets a new signature; sending again is always safe (section 1)"
+    )
     cancel = "S10: cancelled or expired"
     ask = "S11, S12: the interval has passed"
     give_up = (
-        "nobody knows: four inquiries of class 1 and 2; class 3: a person has cancelled it, and there is no target"
+        "class 1 and 2: four inquiries without an answer; class 3: an operator has cancelled it, and no target exists"
     )
 
 
 class SenderDeed(Word):
-    """What a sender does besides changing the row."""
+    """Actions of a sender besides changing the row."""
 
     send = "send the message"
     wake = "look for unsent rows of this destination"
-    custody = "note the custodian; without a receipt asked for, drop the payload"
+    custody = "record the custodian; delete the payload unless a receipt was requested"
     reack2 = "answer ReAck2 with the floors"
     ask_target = "Inquiry S to the receiver"
-    ask_custodian = "Inquiry S to the platform store that holds the copy"
+    ask_custodian = "Inquiry S to the hub's store that holds the copy"
     make_void = "replace the payload by a void marker"
-    give_up = "let a void marker race for the place in the receiver's ledger (rule R11)"
-    refuse = "let a void marker race, and keep reason and payload: the end is REJECTED unless an earlier copy arrived"
+    give_up = "send a void marker, which competes with the payload to be recorded first by the receiver (rule R11)"
+    refuse = "send a void marker, but keep reason and payload: the outcome is REJECTED unless an earlier copy arrived"
 
 
 SENDER = Grid(
@@ -109,9 +119,9 @@ give_up         !                 UNKNOWN           !                 !         
     SenderDeed,
 )
 
-# Rows of class 1 and 2 exist only while a receipt is owed, or class 2 while our own link is down; nothing is ever resent
-# (rule R22). So nothing is heard of a row in SS_INIT, unless it came back from a backup; an answer of somebody who does not
-# know is counted, and heard as ``give_up``; and there are neither void markers nor floors.
+# Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down; nothing
+# is ever resent (rule R22). So a row in SS_INIT has no events, unless it was restored from a backup. Answers of nodes
+# that do not know the outcome are counted, and the last becomes ``give_up``. There are neither void markers nor floors.
 SENDER_12 = Grid(
     """
 class12         SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            FINAL
@@ -148,19 +158,19 @@ give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN   
 
 
 class Held(Word):
-    """Where a row of tb_0031 stands in a platform store; it is deleted on the receiver's Ack (rule R12).
+    """States of a row of tb_0031 in a store of the hub; the row is deleted on the receiver's Ack (rule R12).
 
-    What an operator has refused stays, without its payload, until its sender has noted the refusal.
+    A refused row stays, without its payload, until its sender has noted the refusal.
     """
 
     ABSENT = "no row for this message"
     SS_INIT = "stored, to be sent when the target is online"
-    SS_SENT = "sent to the target, its Ack is awaited"
+    SS_SENT = "sent to the target, awaiting its Ack"
     REFUSED = "refused by an operator; its sender has not noted it yet"
 
 
 class HubHeard(Word):
-    """News for a stored message; the numbers are those of PROTOCOL.md section 5.2."""
+    """Events of a stored message, with the event numbers of PROTOCOL.md section 5.2."""
 
     store = "H4: a message that cannot be forwarded at once"
     again = "H1: a message whose identity is in the store already"
@@ -168,17 +178,17 @@ class HubHeard(Word):
     claim = "H5: the target is online and its window is open"
     ack = "H6: the receiver's Ack (or Inquiry R), and the identity is that of the row"
     ack_other = "H6: an Ack whose identity is not that of the row (rule R13)"
-    held = "H11: the receiver answers that it has it"
+    held = "H11: the receiver answers that it has recorded it"
     not_here = "H12: the receiver answers NOT to this attempt's inquiry"
     inquired = "H7, H8, H9: the sender asks"
     ask = "H10, H16: the interval has passed"
     refuse = "H16: an operator refuses it"
     noted = "H17: its sender has noted the refusal"
-    resend = "H18: an operator has it sent again now"
+    resend = "H18: an operator requests that it be sent again now"
 
 
 class HubDeed(Word):
-    """What the hub does besides changing the row."""
+    """Actions of the hub besides changing the row."""
 
     ack_save = "answer Ack-Save with the locator of the row"
     reack = "answer ReAck"
@@ -187,7 +197,7 @@ class HubDeed(Word):
     custody = "answer CUSTODY with the locator of the row"
     pass_on = "relay to the receiver, or answer OFFLINE or GONE"
     ask_target = "Inquiry P to the receiver, if it is online"
-    refuse = "tell the sender, with the operator's reason"
+    refuse = "notify the sender, with the operator's reason"
 
 
 HUB = Grid(
@@ -216,7 +226,7 @@ resend      .                   .:wake              SS_INIT:wake        .
 
 
 class Known(Word):
-    """What the receiver's ledger knows of a message; it alone decides whether a message has arrived (rule R1)."""
+    """Entries of the receiver's ledger for a message; it alone decides whether a message has arrived (rule R1)."""
 
     NOT = "never recorded"
     RECV = "recorded"
@@ -226,19 +236,19 @@ class Known(Word):
 
 
 class Arrived(Word):
-    """News for the receiver's ledger; PROTOCOL.md section 5.3, R1 and R5."""
+    """Events at the receiver's ledger; PROTOCOL.md section 5.3, R1 and R5."""
 
     payload = "a readable message"
     unreadable = "a message that cannot be opened, read or accepted"
     marker = "a void marker"
-    inquiry = "somebody asks"
+    inquiry = "an inquiry about the message"
 
 
 class ReceiverDeed(Word):
-    """What the receiver does besides recording."""
+    """Actions of the receiver besides recording."""
 
     record = "ledger entry and row of tb_0030 in one transaction, then Ack and Ack2"
-    answer = "Ack and Ack2 (or Inquiry-Resp) with what the ledger knows"
+    answer = "Ack and Ack2 (or Inquiry-Resp) with the ledger's entry"
 
 
 RECEIVER = Grid(
@@ -256,23 +266,23 @@ inquiry     .:answer     .:answer     .:answer     .:answer     .:answer
 
 
 class Owed(Word):
-    """Whether the other side has noted our acknowledgement (``p_ack_status`` and ``s_ack_status`` of tb_0030)."""
+    """Whether the other side has noted an acknowledgement (``p_ack_status`` and ``s_ack_status`` of tb_0030)."""
 
     AS_INIT = "not known to be noted"
     AS_ACK = "noted"
 
 
 class OwedHeard(Word):
-    """News for one of the two acknowledgement statuses; PROTOCOL.md section 5.3, R3, R4, R7, R8."""
+    """Events of one of the two acknowledgement statuses; PROTOCOL.md section 5.3, R3, R4, R7, R8."""
 
     reack = "ReAck or ReAck2"
     ask = "the interval has passed"
 
 
 class OwedDeed(Word):
-    """What the receiver does about an acknowledgement that may not have been noted."""
+    """The action for an acknowledgement that may not have been noted."""
 
-    inquire = "Inquiry R: I have it; have you noted it?"
+    inquire = "Inquiry R: the message is recorded here; has this been noted?"
 
 
 OWED = Grid(
@@ -288,27 +298,27 @@ ask      .:inquire   .
 
 
 class Handling(Word):
-    """How far the application is with a row of tb_0030."""
+    """The progress of the application with a row of tb_0030."""
 
     NEW = "not done"
     DONE = "done for good"
-    PARKED = "failed too often; a person must look"
+    PARKED = "failed too often; an operator must decide"
 
 
 class HandlingHeard(Word):
-    """What the application or its connection says; PROTOCOL.md section 5.3, R6, and section 12."""
+    """Events from the application or its connection; PROTOCOL.md section 5.3, R6, and section 12."""
 
     give = "a consumer is free and the order allows it"
     done = "the application acknowledged"
-    back = "the application gave it back, or its connection was lost"
+    back = "the application returned it, or its connection was lost"
     fail = "the application failed on it for the last time allowed"
-    requeue = "an operator gives it another chance"
+    requeue = "an operator requeues it"
 
 
 class HandlingDeed(Word):
-    """What the receiver does besides changing the row."""
+    """Actions of the receiver besides changing the row."""
 
-    give = "count the delivery in a commit of its own, then hand over (redelivered if it is not the first)"
+    give = "count the delivery in a commit of its own, then deliver (marked as redelivered if it is not the first)"
     offer = "look for the next consumer"
 
 

@@ -1,10 +1,10 @@
-"""Convert the attributes of a message to AMQP properties and headers, and back.
+"""Conversion of a message's attributes to AMQP properties and headers, and back.
 
 The table is in ARCHITECTURE.md, "AMQP everywhere".
 
-Two readers: ``read_submission`` for what an application publishes, strict, since a misspelt attribute must not pass for
-a default; ``read_envelope`` for what a peer node sends, tolerant of attributes that it does not know (row Q20). Plain
-dictionaries in and out: bytes are the business of the AMQP codec.
+There are two readers. ``read_submission`` reads what an application publishes and is strict: a misspelt attribute must
+not silently become a default. ``read_envelope`` reads what a peer node sends and accepts attributes that it does not
+know (row Q20). Both work on plain dictionaries; the AMQP codec handles bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
 from semq.umx_t.locator import parse_lk0, parse_lk1, parse_pos
 from semq.umx_t.status import SaveFwd
 
-# Attributes that an application may set, beside @Token, which stays at its node.
+# Attributes that an application may set. @Token is used by its own node only and never sent on.
 APPLICATION = ("@Reliable", "@SaveFwd", "@Ack2", "@AppKey", "@Encrypt", "@Fixed", "@OrderKey", "@Token", "@ExpiresAt")
 # Attributes that only nodes set.
 TRANSPORT = (
@@ -30,7 +30,7 @@ TRANSPORT = (
 OF_INBOX = ("@Source", "@Deliveries", "@OriginProved")
 _APPLICATION = frozenset(APPLICATION)
 NEAR = {name.lower(): name for name in APPLICATION}
-CLOSE = 0.8  # of difflib's ratio: a slip of the pen, and no other word
+CLOSE = 0.8  # of difflib's ratio: close enough for a typing mistake, too close for a different word
 ORDER_KEY_MAX = 128  # characters
 TOKEN_MAX = 200  # characters
 SENDER_MAX = 64  # characters
@@ -38,7 +38,7 @@ SESSION_KEY_MAX = 8192  # characters
 KEY_NAME_MAX = 64  # characters of @Alg and @KeyId
 ORIGIN_MAX = 400  # characters
 SIGNATURE_MAX = 2048  # characters
-REPEATED_MAX = 256  # texts of an attribute that are known again
+REPEATED_MAX = 256  # number of attribute values whose result is cached
 PROPERTIES = ("content_type", "content_encoding", "priority")  # fields of Attributes that are AMQP properties
 _INT64_MAX = 2**63 - 1
 MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
@@ -48,12 +48,12 @@ DATA_TYPE = "0.data"
 
 
 def packet_type(function: Function, primitive: Primitive) -> str:
-    """The AMQP property ``type`` of a transport packet: LAYER_MASK, function, primitive."""
+    """Return the AMQP property ``type`` of a transport packet: LAYER_MASK, function, primitive."""
     return f"1.{function.value}.{primitive.value}"
 
 
 def read_type(text: str | None) -> tuple[Function, Primitive]:
-    """Function and primitive from the AMQP property ``type``; raises BadEnvelope if a peer invented them."""
+    """Read function and primitive from the AMQP property ``type``. Raises BadEnvelope."""
     if text == DATA_TYPE:
         return Function.DATA, Primitive.NONE
     mask, _, rest = (text or "").partition(".")
@@ -63,13 +63,13 @@ def read_type(text: str | None) -> tuple[Function, Primitive]:
             raise ValueError(mask)
         return Function(function), Primitive(primitive)
     except ValueError:
-        raise BadEnvelope("There is no such type of packet.", type=(text or "")[:80]) from None
+        raise BadEnvelope("The type of the packet is unknown.", type=(text or "")[:80]) from None
 
 
 def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, str]:
-    """Attributes and client token from what an application published.
+    """Return the attributes and the client token of what an application published.
 
-    Raises BadAttribute, BadAppKey or BadCombination; an attribute that is not known names the nearest one.
+    Raises BadAttribute, BadAppKey or BadCombination; the error for an unknown attribute suggests the most similar one.
     """
     said, user = _said(properties), {}
     token = ""
@@ -94,7 +94,7 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
 
 def _unknown(name: str) -> BadAttribute:
     if name in TRANSPORT or name in OF_INBOX:
-        return BadAttribute(f"{name} is set by nodes; an application leaves it out.", attribute=name)
+        return BadAttribute(f"{name} is set by nodes; an application must omit it.", attribute=name)
     near = get_close_matches(name.lower(), NEAR, 1, CLOSE)
     hint = f"; did you mean {NEAR[near[0]]}?" if near else "."
     return BadAttribute(f"There is no attribute {name[:60]}{hint}", attribute=name[:60])
@@ -110,7 +110,7 @@ def check_combination(attributes: Attributes) -> Attributes:
 
 
 def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Properties and headers of a message between nodes. What has its default value is left out."""
+    """Return the properties and headers of a message between nodes. Default values are left out."""
     a = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(a, name))}
@@ -146,7 +146,7 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str) -> Envelope:
-    """The envelope of a message from a peer node.
+    """Return the envelope of a message from a peer node.
 
     Raises BadEnvelope (or a locator's own error) if it cannot be read.
     """
@@ -175,7 +175,7 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
             if value is not None:
                 field, read = OF_TRANSPORT[name]
                 carried[field] = read(name, value)
-        elif name != "@Token":  # it stays at its node: nobody else asks for it
+        elif name != "@Token":  # not sent on: only the accepting node uses it
             unknown[name] = value
     if user:
         said["user_headers"] = user
@@ -183,16 +183,16 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
         carried["unknown"] = unknown
     envelope = Envelope(attributes=Attributes(**said), **carried)
     if envelope.is_class3 and envelope.sid < 0:
-        raise BadEnvelope("A message that must get there has no position (@Sid).", lk0=envelope.ident)
+        raise BadEnvelope("A message with @SaveFwd=3 has no position (@Sid).", lk0=envelope.ident)
     return envelope
 
 
 def _said(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """What the AMQP properties say of a document."""
+    """Return the attributes of a document that are AMQP properties."""
     return {name: value for name in PROPERTIES if (value := properties.get(name))}
 
 
-# ------------------------------------------------------------------------------------------ how values are read
+# ------------------------------------------------------------------------------------------ readers of values
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -202,7 +202,7 @@ def _flag(name: str, value: Any) -> bool:
         return True
     if value in (0, "0"):
         return False
-    raise BadAttribute(f"{name} is 0 or 1.", attribute=name, value=str(value)[:60])
+    raise BadAttribute(f"{name} must be 0 or 1.", attribute=name, value=str(value)[:60])
 
 
 _CLASSES: dict[object, SaveFwd] = {word: one for one in SaveFwd for word in (int(one), f"{one:d}")}
@@ -214,26 +214,28 @@ def _save_fwd(name: str, value: Any) -> SaveFwd:
     save_fwd = _CLASSES.get(value) if isinstance(value, int | float | str) else None
     if save_fwd is None:
         raise BadAttribute(
-            f"{name} is 1 (drop), 2 (store) or 3 (must get there).", attribute=name, value=str(value)[:60]
+            f"{name} must be 1 (drop), 2 (store) or 3 (must get there).", attribute=name, value=str(value)[:60]
         )
     return save_fwd
 
 
 def _number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
-        raise BadAttribute(f"{name} is a whole number from 0.", attribute=name, value=str(value)[:60])
+        raise BadAttribute(f"{name} must be an integer of 0 or more.", attribute=name, value=str(value)[:60])
     return value
 
 
 def _moment(name: str, value: Any) -> int:
     if _number(name, value) > MOMENT_MAX:
-        raise BadAttribute(f"{name} is in milliseconds since 1970, up to the year 9999.", attribute=name, value=value)
+        raise BadAttribute(
+            f"{name} must be in milliseconds since 1970, up to the year 9999.", attribute=name, value=value
+        )
     return int(value)
 
 
 def _attempt(name: str, value: Any) -> int:
     if _number(name, value) > _ATTEMPT_MAX:
-        raise BadAttribute(f"{name} counts attempts, up to {_ATTEMPT_MAX}.", attribute=name, value=value)
+        raise BadAttribute(f"{name} must be a number of attempts, at most {_ATTEMPT_MAX}.", attribute=name, value=value)
     return int(value)
 
 
@@ -241,7 +243,7 @@ def _text(name: str, value: Any, longest: int) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if not isinstance(value, str) or len(value) > longest or not (value.isprintable()):
-        fault = f"{name} is a text of at most {longest} characters that can be shown."
+        fault = f"{name} must be printable text of at most {longest} characters."
         raise BadAttribute(fault, attribute=name, value=str(value)[:60])
     return value
 
@@ -251,7 +253,7 @@ def _text_of(longest: int) -> "Read":
 
 
 def _repeated_text_of(longest: int) -> "Read":
-    """For what is the same in thousands of messages of one session: looked at once."""
+    """Return a caching reader, for values that are the same in thousands of messages of one session."""
     return lru_cache(REPEATED_MAX)(_text_of(longest))
 
 
@@ -265,11 +267,11 @@ def _app_key(name: str, value: Any) -> AppKey:
 
 def _digest(name: str, value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray) or len(value) not in (0, 32):
-        raise BadEnvelope(f"{name} is not a SHA-256.", digest=str(value)[:80])
+        raise BadEnvelope(f"{name} is not a SHA-256 digest.", digest=str(value)[:80])
     return bytes(value)
 
 
-# Attribute | field of Attributes | how its value is read. One that is absent, or void, has the default of its field.
+# Attribute | field of Attributes | reader of its value. An attribute that is absent or null has the field's default.
 Read = Callable[[str, Any], Any]
 OF_DOCUMENT: dict[str, tuple[str, Read]] = {
     "@Reliable": ("reliable", _flag),
@@ -281,7 +283,7 @@ OF_DOCUMENT: dict[str, tuple[str, Read]] = {
     "@OrderKey": ("order_key", _text_of(ORDER_KEY_MAX)),
     "@ExpiresAt": ("expires_at", _moment),
 }
-# Attribute | field of Envelope | how its value is read.
+# Attribute | field of Envelope | reader of its value.
 OF_TRANSPORT: dict[str, tuple[str, Read]] = {
     "@Sid": ("sid", _number),
     "@Floor": ("floor", _number),

@@ -1,7 +1,7 @@
-"""Locators: LK0 names a message for ever, LK1 names a stored copy of it (seed 2.1; PROTOCOL.md section 2).
+"""Locators: LK0 identifies a message permanently, LK1 identifies a stored copy of it (seed 2.1; PROTOCOL.md section 2).
 
-LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the platform, so the
-node may never be left out (rule R6). The incarnation keeps a restored store from giving out a name twice (rule R5).
+LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the hub, so the node
+may never be left out (rule R6). The incarnation prevents a restored store from using a name twice (rule R5).
 """
 
 import re
@@ -18,7 +18,7 @@ INT64_MAX = 2**63 - 1
 
 
 class LK0(NamedTuple):
-    """The source locator: node type, node id, SEMQ id, store id, incarnation, record id. Never changes."""
+    """The source locator: node type, node id, SEMQ id, store id, incarnation and record id. It never changes."""
 
     type: int
     id: str
@@ -42,7 +42,7 @@ class LK0(NamedTuple):
 
 
 class Store(NamedTuple):
-    """A store of a node: where rows live. The first four parts of an LK0."""
+    """A store of a node, which holds rows. The first four parts of an LK0."""
 
     type: int
     id: str
@@ -59,7 +59,7 @@ class Store(NamedTuple):
 
 
 class LK1(NamedTuple):
-    """The platform locator: which platform store holds a copy, under which record id."""
+    """The hub's locator: the store of the hub that holds a copy, and the copy's record id."""
 
     semq_id: int
     semq_db_id: int
@@ -70,7 +70,7 @@ class LK1(NamedTuple):
 
 
 class Pos(NamedTuple):
-    """A place in a stream: the incarnation and a dense number from 0 (PROTOCOL.md section 2, ``pos``)."""
+    """A position in a stream: the incarnation and a dense number from 0 (PROTOCOL.md section 2, ``pos``)."""
 
     inc: int
     sid: int
@@ -80,7 +80,7 @@ class Pos(NamedTuple):
 
 
 def parse_lk0(text: object) -> LK0:
-    """Read a source locator from its text; raises BadLocator."""
+    """Read a source locator from its text. Raises BadLocator."""
     if isinstance(text, str) and len(text) <= LK0_MAX:
         front, _, number = text.rpartition(".")
         stream = _read_front(front)
@@ -89,8 +89,8 @@ def parse_lk0(text: object) -> LK0:
     raise BadLocator("The source locator LK0 cannot be read.", lk0=str(text)[:120])
 
 
-# All messages that one life of a store accepts begin alike, and a message is named many times on its way: all but its
-# number is read and written once.
+# All LK0s from one incarnation of a store begin alike, and each LK0 is read and written many times. So the part before
+# the record id is read and written once, and cached.
 Front = tuple[int, str, int, int, int]
 
 
@@ -110,16 +110,16 @@ def _read_front(text: str) -> Front | None:
 
 
 def parse_lk1(text: object) -> LK1:
-    """Read a platform locator from its text; raises BadLocator."""
+    """Read a hub's locator from its text. Raises BadLocator."""
     parts = text.split(".") if isinstance(text, str) else []
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) <= 19 for part in parts):
-        raise BadLocator("The platform locator LK1 cannot be read.", lk1=str(text)[:120])
+        raise BadLocator("The locator LK1 cannot be read.", lk1=str(text)[:120])
     semq_id, semq_db_id, object_id = (_int64(int(part)) for part in parts)
     return LK1(semq_id, semq_db_id, object_id)
 
 
 def parse_pos(text: object) -> Pos:
-    """Read a place in a stream from its text; raises BadLocator."""
+    """Read a position in a stream from its text. Raises BadLocator."""
     match = _POS.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise BadLocator("The position in a stream cannot be read.", pos=str(text)[:80])

@@ -1,9 +1,8 @@
-"""The 810 and 809 records, and the records of presence: what the nodes tell one another about messages.
+"""The 810 and 809 records, and the records of presence: what nodes tell each other about messages.
 
-One record is a flat object with the design's names first (PROTOCOL.md section 17); a packet is a JSON array of them, so
-that any language can read it, fields of a newer version are tolerated, and absent fields have the design's defaults.
-Hexadecimal text is used
-for incarnations, since many JSON readers cannot hold 63 bits.
+A record is a flat object with the design's names first (PROTOCOL.md section 17). A packet is a JSON array of records:
+any language can read it, fields of a newer version are accepted, and absent fields have the design's defaults.
+Incarnations are hexadecimal text, since many JSON readers cannot hold 63 bits.
 """
 
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord, PacketTooLarge
 from semq.umx_t.word import Word
 
-# Bounds of one packet. Nodes send at most 500 records in one, in every version; what is beyond is refused as a whole.
+# Bounds of one packet. Nodes of every version send at most 500 records in one; a larger packet is refused as a whole.
 RECORDS_MAX = 1000
-FLOORS_MAX = 4000  # of all records of a packet together
-# Octets of one packet, looked at before anything is decoded. An honest record has less than 2,100 in receipts and
-# inquiries, less than 500 in what notes receipts; certificates are the largest of all.
+FLOORS_MAX = 4000  # in all records of a packet together
+# Largest size of one packet in bytes, checked before anything is decoded. A correct record takes less than 2,100 bytes
+# in receipts and inquiries, less than 500 in responses to receipts; certificates are the largest of all.
 OCTETS_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.RECEIPTS, Primitive.INDICATION): 1 << 20,
     (Function.RECEIPTS, Primitive.RESPONSE): 384 << 10,
@@ -29,10 +28,10 @@ OCTETS_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.INQUIRIES, Primitive.CONFIRMATION): 1 << 20,
     (Function.PRESENCE, Primitive.INDICATION): 8 << 20,
 }
-OCTETS_SENT = 256 * 1024  # where a sender begins another packet
+OCTETS_SENT = 256 * 1024  # bytes after which a sender starts another packet
 
-# What a field may hold. Whatever passes here fits into a column of the store (63 bits, no NUL in a text); otherwise one
-# record of a hostile peer could fail the transaction that it shares with the work of others.
+# Permitted values of fields. A value that passes fits into a column of the store (63 bits, no NUL in a text); otherwise
+# one record of a hostile peer could fail the transaction that it shares with the work of others.
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Place = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
 StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -48,26 +47,26 @@ Copy = tuple[StoreNumber, StoreNumber, Number]  #: an LK1
 class AckFlag(Word):
     """``ack_flag`` of an 810 record."""
 
-    TRANSPORT = 1  #: Ack, ReAck: between receiver and platform
+    TRANSPORT = 1  #: Ack, ReAck: between receiver and hub
     END_TO_END = 2  #: Ack2, ReAck2: between receiver and sender
 
 
 class Note(Word):
-    """``flag`` of an 810 record from the platform."""
+    """``flag`` of an 810 record from the hub."""
 
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
     DISCARDED = 3  #: class 1 and the target is offline
     FORWARD_FAILED = 4  #: the session ended before the target's Ack2 was seen
-    REFUSED = 5  #: the platform can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
+    REFUSED = 5  #: the hub can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
 
 
 class Role(Word):
-    """Who asks in an 809 record."""
+    """The party that asks in an 809 record."""
 
-    S = "S"  #: the sender: have you got it?
-    P = "P"  #: the platform: have you got it?
-    R = "R"  #: the receiver: I have it; have you noted it?
+    S = "S"  #: the sender: has the receiver recorded it?
+    P = "P"  #: the hub: has the receiver recorded it?
+    R = "R"  #: the receiver: it is recorded; has the acknowledgement been noted?
 
 
 class Answer(Word):
@@ -87,10 +86,11 @@ class Answer(Word):
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd or Ack-Save."""
 
-    src_semq_id: StoreNumber = 1  #: the store of the row that is spoken of: LK1 for Ack and ReAck, LK0 otherwise
+    #: the store of the row that the record is about: LK1 for Ack and ReAck, LK0 otherwise
+    src_semq_id: StoreNumber = 1
     src_semq_db_id: StoreNumber = 1
     src_ref_id: Number = 0
-    dest_semq_id: StoreNumber = 1  #: the row of tb_0030 of the acker, echoed in the answer
+    dest_semq_id: StoreNumber = 1  #: the row of tb_0030 of the acknowledging node, echoed in the answer
     dest_semq_db_id: StoreNumber = 1
     dest_ref_id: Number = 0
     ack_flag: AckFlag | None = None
@@ -101,7 +101,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: tuple[Text, Text] | None = None  #: code SEMQ-nnnn and text, for REJ and refusals
     digest: Digest = ""  #: SHA-256 of the payload, hexadecimal
     at: Number = 0  #: when the receiver recorded it, milliseconds since 1970 UTC
-    sid: Place = -1  #: Ack2: the position that the receiver speaks of
+    sid: Place = -1  #: Ack2: the position that the receiver refers to
     floors: dict[Inc, tuple[Number, Number | None]] | None = None  #: ReAck2: incarnation to (floor, closed or null)
     att: Number = 0
     lk1: Copy | None = None
@@ -121,10 +121,10 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     floor: Number = 0
     nonce: Number = 0
     lk1: Copy | None = None
-    status: Answer | None = None  #: role R: what the receiver's ledger says
+    status: Answer | None = None  #: role R: the entry in the receiver's ledger
     dest_ref_id: Number = 0  #: role R: the asker's row of tb_0030
     prev: Ident = ""  #: role R: the position that the row waits for
-    result: int | None = None  #: 1 received, 0 not received: all that an older peer knows
+    result: int | None = None  #: 1 received, 0 not received: the only answer of older peers
     answer: Answer | None = None
     void: bool = False
     reason: tuple[Text, Text] | None = None
@@ -132,22 +132,22 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def graded(self) -> Answer | None:
-        """The answer; of an older peer, which knows only ``result``, what that says (PROTOCOL.md section 17)."""
+        """The answer, or its equivalent for an older peer that sends only ``result`` (PROTOCOL.md section 17)."""
         return ANSWER_OF.get(self.result) if self.answer is None else self.answer
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the platform tells a node about a partner (PRODUCT.md: online means an authenticated link).
+    """The hub's information for a node about a partner. Online means that an authenticated link is open.
 
-    Certificates are a directory, not a proof: whoever uses one asks the authorities that it trusts.
+    Certificates here are a directory, not a proof: before use, each is verified against the trusted authorities.
     """
 
     node: NodeName
     online: bool = False
     allowed: bool = True  #: whether this node may send to it
-    complete: bool = False  #: the last of a full list: nodes not named are unknown
-    terms: tuple[Terms, ...] | None = None  #: what this node may send to it; None: whatever it likes
-    certificates: tuple[Certificate, ...] | None = None  #: of the partner, PEM; a node says its own to the platform
+    complete: bool = False  #: the last record of a full list: nodes that were not named are unknown
+    terms: tuple[Terms, ...] | None = None  #: restrictions on what this node may send to it; None for no restrictions
+    certificates: tuple[Certificate, ...] | None = None  #: of the partner, in PEM; a node sends its own to the hub
 
 
 _TYPES: dict[Function, type] = {
@@ -161,25 +161,27 @@ _DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
 _pieces = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
-# What the receiver's ledger says, as the number that an older peer understands (PROTOCOL.md section 17).
+# Entries of the receiver's ledger, as the numbers that an older peer understands (PROTOCOL.md section 17).
 RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, Answer.NOT: 0}
 ANSWER_OF: dict[int | None, Answer] = {1: Answer.RECV, 0: Answer.NOT}
 
 
 def encode_records(records: Sequence[Any]) -> bytes:
-    """The body of a transport packet."""
+    """Return the body of a transport packet."""
     return _encoder.encode(records)
 
 
 def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[Any]:
-    """The records of a transport packet; unknown fields are tolerated.
+    """Return the records of a transport packet; unknown fields are accepted.
 
-    Raises BadRecord if the function is unknown or the body is not an array of its records, PacketTooLarge if it is
-    larger, or holds more, than a node sends.
+    Raises BadRecord if the function is unknown or the body is not an array of its records, PacketTooLarge if the packet
+    is larger, or has more records, than any node sends.
     """
     most = OCTETS_MAX.get((function, primitive))
     if most is None:
-        raise BadRecord("There is no such function and primitive.", function=function.value, primitive=primitive.value)
+        raise BadRecord(
+            "The function and primitive of the packet are unknown.", function=function.value, primitive=primitive.value
+        )
     _check_size(body, most)
     try:
         records: list[Any] = _DECODERS[function].decode(body)
@@ -193,22 +195,25 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
 
 
 def _check_size(body: bytes | memoryview, most: int) -> None:
-    """Refuse before decoding what would cost too much: by its octets, and by the number of its records where the number
-    of its braces leaves a doubt. Raises PacketTooLarge."""
+    """Refuse a packet that would be too expensive to decode. Raises PacketTooLarge.
+
+    The size is checked first. The records are counted only if the number of opening braces exceeds the bound, since
+    there is at least one brace for each record.
+    """
     if len(body) > most:
-        raise PacketTooLarge("The packet has too many octets.", size=len(body), allowed=most)
+        raise PacketTooLarge("The packet has too many bytes.", size=len(body), allowed=most)
     if bytes(body).count(b"{") <= RECORDS_MAX:
         return
     try:
         count = len(_pieces.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return  # the decoder of records says what is wrong with it
+        return  # the decoder of the records reports the fault
     if count > RECORDS_MAX:
         raise PacketTooLarge("The packet holds too many records.", count=count, allowed=RECORDS_MAX)
 
 
 def octets(record: Any) -> int:
-    """About how many octets a record takes in a packet, never much fewer."""
+    """Return the estimated size of a record in a packet, in bytes; hardly ever too low."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

@@ -1,17 +1,18 @@
-"""When to ask again: pure numbers of seconds (PROTOCOL.md section 13)."""
+"""Intervals between inquiries and between retries, in seconds (PROTOCOL.md section 13). Pure functions."""
 
-JITTER = 0.2  # each interval is spread by ±20 %, so that a thousand nodes do not ask in step
+JITTER = 0.2  # each interval varies by ±20 %, so that a thousand nodes do not ask at the same moment
 
 
 def interval(asked: int, first_s: float, max_s: float, jitter: float) -> float:
-    """Seconds until the next inquiry: ``first_s`` doubled for each time asked, at most ``max_s``, ±20 %.
+    """Return the seconds until the next inquiry: ``first_s``, doubled for each earlier inquiry, at most ``max_s``, ±20
+    %.
 
-    ``jitter`` is an evenly spread number in [0, 1) that the caller drew.
+    ``jitter`` is a uniformly distributed number in [0, 1) that the caller drew.
     """
     base = min(first_s * 2.0 ** min(asked, 32), max_s)
     return base * (1.0 - JITTER + 2.0 * JITTER * jitter)
 
 
 def backoff(failures: int, first_s: float, max_s: float, jitter: float) -> float:
-    """Seconds until a failed step is tried again; ``failures`` counts from 1."""
+    """Return the seconds until a failed step is tried again; ``failures`` counts from 1."""
     return interval(max(failures, 1) - 1, first_s, max_s, jitter)

@@ -1,10 +1,10 @@
-"""Short names of messages: what people read out and type, the same at sender, hub and receiver (PROTOCOL.md section 2).
+"""Short names of messages, to be read out and typed; the same at sender, hub and receiver (PROTOCOL.md section 2).
 
 ``LIFE-NUMBER-CHECK``, for instance ``7-4F2K-9QX7M``, in Crockford's base 32 (no I, L, O, U; any case; I and L are read
-as 1, O as 0). LIFE and NUMBER are the two halves of the record id in LK0: how often the store had been opened, and the
-number of the message since. They find the row. CHECK is the beginning of the SHA-256 of the whole LK0: it tells
-messages of different origins apart that have the same record id, and catches nearly every slip of the pen. A short name
-is for people; what travels and what is stored is the LK0.
+as 1, O as 0). LIFE and NUMBER are the two halves of the record id in LK0: how often the store has been opened, and the
+number of the message since then. They find the row. CHECK is the beginning of the SHA-256 of the whole LK0: it
+distinguishes messages of different origins that have the same record id, and detects nearly every typing mistake. Short
+names are for people only; the LK0 is what is sent and stored.
 """
 
 import re
@@ -14,25 +14,25 @@ from typing import NamedTuple
 from semq.umx_t.locator import INT64_MAX
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-NUMBER_BITS = 40  # of a record id; those above count the openings of its store
+NUMBER_BITS = 40  # of a record id; the bits above count the openings of its store
 CHECK_LENGTH = 5  # 25 bits
 _FORM = re.compile(r"([0-9A-TV-Z]{1,5})-([0-9A-TV-Z]{1,8})-([0-9A-TV-Z]{5})")
 _READ_AS = str.maketrans("ILO", "110")
 
 
 class ShortName(NamedTuple):
-    """A short name that has been read: the record id, and the characters that tell origins apart."""
+    """A parsed short name: the record id, and the check characters that distinguish origins."""
 
     object_id: int
     check: str
 
     def fits(self, lk0: str) -> bool:
-        """Whether it is the name of this message."""
+        """Return whether this is the short name of the message with this LK0."""
         return lk0.rpartition(".")[2] == str(self.object_id) and self.check == _check(lk0)
 
 
 def short_name(lk0: str) -> str:
-    """The short name of a message; empty for a text that is no LK0."""
+    """Return the short name of a message, or an empty string if the text is not an LK0."""
     number = lk0.rpartition(".")[2]
     if not (number.isascii() and number.isdecimal()):
         return ""
@@ -41,7 +41,7 @@ def short_name(lk0: str) -> str:
 
 
 def read_short_name(text: str) -> ShortName | None:
-    """Read what may be a short name; None for what has not its form."""
+    """Read a short name; return None if the text does not have its form."""
     form = _FORM.fullmatch(text.upper()) if text.isascii() else None
     if form is None:
         return None

@@ -1,8 +1,7 @@
-"""The statuses of rows, as they stand in the database: climb only, never renumbered, never reused.
+"""The statuses of rows, as stored in the database (PROTOCOL.md section 16).
 
-See PROTOCOL.md section 16.
-
-The enums are disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
+They only climb, and their numbers are never changed or reused. The enums are disjoint on purpose: equal IntEnums would
+collide as keys of one dictionary.
 """
 
 from semq.umx_t.word import Status
@@ -12,20 +11,21 @@ class SendStatus(Status):
     """``ss_status`` of a row of tb_0031 (seed 3)."""
 
     SS_INIT = 10  #: accepted and committed, not sent (or to be sent again)
-    SS_SENT = 20  #: sent, nothing heard yet
-    SS_ACK_FWD = 30  #: the platform forwarded it and takes no further part
-    SS_ACK = 40  #: a platform store holds it (custody)
+    SS_SENT = 20  #: sent, no answer yet
+    SS_ACK_FWD = 30  #: the hub forwarded it and takes no further part
+    SS_ACK = 40  #: a store of the hub holds it (custody)
     SS_ACK2 = 50  #: the receiver recorded it
 
 
 class Outcome(Status):
-    """How a message ended at its sender; final, never changes."""
+    """The outcome of a message at its sender; final, never changes."""
 
     DELIVERED = 110  #: the receiver recorded it (ss_status is SS_ACK2)
     REJECTED = 120  #: the responsible party refused it; the body is kept at the sender
-    CANCELLED = 130  #: its void marker took its place before the payload arrived
-    LOST = 140  #: payload given away for custody, the custodian lost it, and the receiver's ledger has not got it
-    UNKNOWN = 150  #: class 1 and 2, or a row that came back from a backup after it had been settled
+    CANCELLED = 130  #: its void marker was recorded before the payload arrived
+    #: the sender deleted the payload after custody, the custodian lost it, and the receiver's ledger does not have it
+    LOST = 140
+    UNKNOWN = 150  #: class 1 and 2, or a row restored from a backup after it had been settled
     DROPPED = 160  #: class 1, the target was offline
 
 
@@ -37,20 +37,20 @@ class AckStatus(Status):
 
 
 class AppStatus(Status):
-    """How far the application is with a received document."""
+    """The progress of the application with a received document."""
 
-    NEW = 310  #: not yet done by the application
-    DONE = 320  #: the application has it for good
-    PARKED = 330  #: set aside for a person, by its application, by somebody or because it cannot be read
+    NEW = 310  #: the application has not acknowledged it
+    DONE = 320  #: the application has acknowledged it
+    PARKED = 330  #: set aside for an operator, by its application, by a person, or because it cannot be read
 
 
 class Arrival(Status):
-    """What the receiver's ledger says of a message; its answer to everybody who asks."""
+    """Entries of the receiver's ledger for a message, and its answer to every inquiry."""
 
     NOT = 400  #: never recorded here
     RECV = 410  #: recorded, payload kept for the application
-    REJ = 420  #: recorded as refused (unreadable, not opened, not accepted)
-    VOID = 430  #: a void marker came first: the payload will never be taken
+    REJ = 420  #: recorded as refused (unreadable, not decryptable, or not accepted)
+    VOID = 430  #: a void marker came first: the payload will never be accepted
     SETTLED = 440  #: below the floor: its sender has long known the outcome
 
 
@@ -63,14 +63,14 @@ class SaveFwd(Status):
 
 
 class Direction(Status):
-    """Whose row of tb_0031 it is: one uniform queue for all (seed 5.2)."""
+    """The origin of a row of tb_0031, which is one queue for both (seed 5.2)."""
 
     OWN = 510  #: accepted from an application of this node
-    RELAYED = 520  #: held by the platform for an absent node
+    RELAYED = 520  #: held by the hub for an absent node
 
 
-# What the receiver says, and the outcome it gives to the sender's row (S5); VOID is LOST for a row that gave its
-# payload away.
+# The outcome of the sender's row for each answer of the receiver (S5). VOID becomes LOST for a row whose payload was
+# deleted.
 OUTCOME_OF = {
     Arrival.RECV: Outcome.DELIVERED,
     Arrival.REJ: Outcome.REJECTED,

@@ -1,7 +1,7 @@
-"""Which versions of the protocol a node speaks, and how two nodes agree on one (row Q20).
+"""Versions of the protocol, and how two nodes agree on one (row Q20).
 
-Each side says the lowest and the highest version that it speaks; the highest that both speak is used. Within a version,
-unknown attributes and fields are tolerated. A peer that says nothing speaks version 1.
+Each side states the lowest and the highest version that it supports; the highest common version is used. Within a
+version, unknown attributes and fields are accepted. A peer that states nothing supports version 1 only.
 """
 
 from typing import Any
@@ -16,16 +16,16 @@ class NoCommonVersion(ProtocolViolation):
     """The two nodes have no version of the protocol in common."""
 
     code = "SEMQ-1120"
-    remedy = "Update the older of the two nodes; versions next to each other always talk."
+    remedy = "Update the older of the two nodes; adjacent releases always have a version in common."
 
 
 def offer() -> list[int]:
-    """What a node says of itself."""
+    """Return the lowest and the highest supported version, as sent to a peer."""
     return [LOWEST, HIGHEST]
 
 
 def agree(theirs: Any) -> int:
-    """The version to use with a peer that offered ``theirs``; raises NoCommonVersion."""
+    """Return the version to use with a peer that offered ``theirs``. Raises NoCommonVersion."""
     lowest, highest = 1, 1
     if isinstance(theirs, list | tuple) and len(theirs) == 2 and all(type(one) is int for one in theirs):
         lowest, highest = theirs

@@ -1,7 +1,7 @@
-"""What the words of the protocol have in common: members of enums that serve as keys of dictionaries on the hot path.
+"""Base classes of the protocol's enums, whose members are keys of dictionaries on the hot path.
 
-An Enum hashes its name by a function of Python, some hundred times for each message. Words are compared by identity,
-statuses as the numbers that they are, so the hashes that C gives to objects and integers fit them as well.
+A plain Enum hashes its name in Python code, about a hundred times for each message. Words are compared by identity and
+statuses by number, so the C hashes of objects and integers are correct for them.
 """
 
 from enum import Enum, IntEnum
@@ -14,6 +14,6 @@ class Word(Enum):
 
 
 class Status(IntEnum):
-    """A status as it stands in the database."""
+    """A status, as stored in the database."""
 
     __hash__ = int.__hash__

@@ -105,18 +105,18 @@ def test_what_may_be_dropped_asks_for_no_receipt_by_default(value: Any) -> None:
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        ({"@SaveFwd": 7}, "@SaveFwd is 1 (drop)"),
-        ({"@SaveFwd": 3.7}, "@SaveFwd is"),
-        ({"@SaveFwd": float("inf")}, "@SaveFwd is"),
-        ({"@SaveFwd": "３"}, "@SaveFwd is"),
-        ({"@SaveFwd": []}, "@SaveFwd is"),
-        ({"@Ack2": 2}, "@Ack2 is 0 or 1"),
-        ({"@Ack2": {}}, "@Ack2 is 0 or 1"),
-        ({"@ExpiresAt": -1}, "whole number"),
-        ({"@ExpiresAt": True}, "whole number"),
-        ({"@ExpiresAt": 2**63}, "whole number"),
+        ({"@SaveFwd": 7}, "@SaveFwd must be 1 (drop)"),
+        ({"@SaveFwd": 3.7}, "@SaveFwd must be"),
+        ({"@SaveFwd": float("inf")}, "@SaveFwd must be"),
+        ({"@SaveFwd": "３"}, "@SaveFwd must be"),
+        ({"@SaveFwd": []}, "@SaveFwd must be"),
+        ({"@Ack2": 2}, "@Ack2 must be 0 or 1"),
+        ({"@Ack2": {}}, "@Ack2 must be 0 or 1"),
+        ({"@ExpiresAt": -1}, "integer of 0 or more"),
+        ({"@ExpiresAt": True}, "integer of 0 or more"),
+        ({"@ExpiresAt": 2**63}, "integer of 0 or more"),
         ({"@ExpiresAt": 253_402_300_800_000}, "the year 9999"),
-        ({"@ExpiresAt": "5"}, "whole number"),
+        ({"@ExpiresAt": "5"}, "integer of 0 or more"),
         ({"@OrderKey": "x" * 129}, "at most 128"),
         ({"@OrderKey": "a\x00"}, "at most 128"),
         ({"@OrderKey": 5}, "at most 128"),
@@ -124,7 +124,7 @@ def test_what_may_be_dropped_asks_for_no_receipt_by_default(value: Any) -> None:
         ({"@Savefwd": 3}, "did you mean @SaveFwd?"),
         ({"@ordrkey": "k"}, "did you mean @OrderKey?"),
         ({"@Nonsense": 3}, "There is no attribute @Nonsense."),
-        ({"@SessionKey": "k"}, "@SessionKey is set by nodes; an application leaves it out."),
+        ({"@SessionKey": "k"}, "@SessionKey is set by nodes; an application must omit it."),
         ({"@LK1": "1.1.1"}, "@LK1 is set by nodes"),
         ({"@zzzzzz": 1}, "There is no attribute @zzzzzz."),
     ],
@@ -168,7 +168,7 @@ def test_no_submission_does_anything_but_be_read_or_refused(headers: dict[str, A
 
 
 def test_attempts_are_bounded() -> None:
-    with pytest.raises(BadAttribute, match="counts attempts"):
+    with pytest.raises(BadAttribute, match="must be a number of attempts"):
         read_envelope(PEER, {"@Sid": 1, "@Att": 2**31}, "1.56001")
 
 
