@@ -48,7 +48,7 @@ def check_app_key(app_key: AppKey) -> AppKey:
         else:
             continue
         raise BadAppKey(f"The {name} of the AppKey (@AppKey) {fault}.", value=_safe(part)).with_remedy(
-            f"Shorten or correct the {name}; a long or unusual name can be sent in a header of your own, or in the body."
+            f"Shorten or correct the {name}; a long or unusual name fits into a header of your own, or into the body."
         )
     return app_key
 

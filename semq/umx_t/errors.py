@@ -61,7 +61,7 @@ class TooMuchWaits(ProtocolViolation):
     """A node sends more than this node can process; what exceeded the bound was dropped."""
 
     code = "SEMQ-1115"
-    remedy = "Nothing is lost: the sender repeats it later. If it continues, ask the operator of the node that the log names."
+    remedy = "Nothing is lost: the sender repeats it. If it continues, ask the operator of the node that the log names."
 
 
 class BadEnvelope(ProtocolViolation):
