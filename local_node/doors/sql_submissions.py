@@ -14,7 +14,7 @@ import structlog
 
 from local_node.doors.refused_submissions import Refuse
 from semq.engine.core import Step
-from semq.engine.errors import DocumentTooLarge, QuotaReached
+from semq.engine.errors import DocumentTooLarge
 from semq.engine.frames import check_carried
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Submission
@@ -124,7 +124,7 @@ class SqlSubmissions:
             self._through(row)
 
         def failed(error: Exception) -> None:
-            if isinstance(error, BadInput) and not isinstance(error, QuotaReached):
+            if isinstance(error, BadInput):
                 self._refuse(row, error)
             else:
                 self._wait(row, error)

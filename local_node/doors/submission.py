@@ -12,7 +12,7 @@ from local_node.doors.nacks import Nacks, Name
 from local_node.doors.properties import expires_at, own_headers
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
-from semq.broker.services import CONFIRMED, NACKED, Outcome, Refused, ServiceExchange, SessionInfo, Settle
+from semq.broker.services import CONFIRMED, NACKED, Nacked, Outcome, Refused, ServiceExchange, SessionInfo, Settle
 from semq.broker.vhost import VirtualHost
 from semq.engine import errors
 from semq.engine.frames import document_properties
@@ -113,7 +113,7 @@ class _Confirmed:
         """It is not, or nobody knows."""
         outcome = refusal(error)
         self._settle(outcome)
-        if outcome is NACKED and self._nacks is not None and self.name is not None:
+        if isinstance(outcome, Nacked) and self._nacks is not None and self.name is not None:
             self._nacks.note(self.name, error)
 
 
@@ -137,8 +137,10 @@ class _Told(_Confirmed):
 
 
 def refusal(error: Exception) -> Outcome:
-    """What an application hears: bad input ends its channel, anything else is a nack and may be repeated."""
-    if not isinstance(error, BadInput):
-        return NACKED
-    kind = REPLY.get(type(error), amqp.PreconditionFailed)
-    return Refused(kind(error.advice()[:250]))
+    """What an application hears: bad input ends its channel, anything else is a nack and may be repeated.
+
+    A channel without confirms hears no nack, and ends: nothing that was not taken may pass for taken.
+    """
+    known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
+    told = REPLY.get(type(error), amqp.PreconditionFailed)(known.advice()[:250])
+    return Refused(told) if isinstance(error, BadInput) else Nacked(told)

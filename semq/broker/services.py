@@ -41,7 +41,12 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Nacked:
-    """The service could not take the message; the publisher may offer it again."""
+    """The service could not take the message; the publisher may offer it again.
+
+    A channel without confirms cannot be told so: it ends with ``error``, if there is one.
+    """
+
+    error: AmqpError | None = None
 
 
 @dataclass(frozen=True, slots=True)

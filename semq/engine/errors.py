@@ -24,11 +24,14 @@ class DocumentTooLarge(BadInput):
     remedy = "Split or compress it, or raise protocol.max_document_bytes at the sender, the platform and the receiver."
 
 
-class QuotaReached(BadInput):
+class QuotaReached(Unavailable):
     """Too many documents wait for this partner; this one was not accepted, nothing was dropped."""
 
     code = "SEMQ-1204"
-    remedy = "Wait until the partner has taken what waits, or raise protocol.quota_rows_per_partner."
+    remedy = (
+        "Hand it over again when the partner has taken what waits (`semq queue partners`); or raise "
+        "protocol.quota_rows_per_partner."
+    )
 
 
 class TokenReused(BadInput):

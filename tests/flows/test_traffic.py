@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from local_node.node import LocalNode
-from semq.app import Client, NotDelivered, RefusedByNode
+from semq.app import Client, NodeBusy, NotDelivered
 from semq.config.settings import Settings
 from semq.engine.core import Core
 from semq.engine.errors import QuotaReached
@@ -78,11 +78,11 @@ async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess)
     async with Client(at) as client:
         for number in range(QUOTA):
             await client.send("56001", b"%d" % number)
-        with pytest.raises(RefusedByNode) as caught:
+        with pytest.raises(NodeBusy) as caught:
             await client.send("56001", b"one too many")
         assert QuotaReached.code in str(caught.value)
         said = await asyncio.to_thread(semq_process, "msg", "send", "--to", "56001", "--node", at, stdin=b"x")
-        assert said.status != 0
+        assert said.status == 69
         assert QuotaReached.code in said.err
         status = await client.request("node.status")
         assert status["partners"]["1.56001"]["waiting"] == QUOTA

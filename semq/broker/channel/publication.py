@@ -121,6 +121,8 @@ class Settlement:
         match outcome:
             case Confirmed():
                 channel.confirm(self._number, True)
+            case Nacked(error=error) if error is not None and not self._number:
+                channel.session.fail_channel(channel, error.at(60, 40))
             case Nacked():
                 channel.confirm(self._number, False)
             case ReturnedToSender(reply_code=code, reply_text=text):

@@ -8,8 +8,9 @@ import pytest
 import structlog
 
 from local_node.doors import nacks
+from semq.amqp.content import ContentHeader, Properties
 from tests.local_node.test_node import confirming, publish, put
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import LOCAL, InProcess, linked
 
 
 async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,3 +47,48 @@ async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytes
     assert not any(results)
     assert [line for line in lines if line["event"] == "document_not_taken"] == []
     assert a.engine.core.counters.counts["nacked"] == 22
+
+
+QUOTA = "quota_rows_per_partner = 1\n"
+
+
+async def test_a_quota_that_is_reached_is_a_nack_and_the_channel_lives(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + QUOTA))
+    await linked(a)
+    listener = await (await inprocess.client(a)).open_channel()
+    events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    queue = (await listener.declare_queue(exclusive=True)).queue
+    await listener.bind_queue(queue, "semq.events", "refused.#")
+    await listener.consume(queue, lambda batch: put(events, [json.loads(d.body) for d in batch]), no_ack=True)
+    channel = await confirming(await inprocess.client(a))
+    assert await publish(channel, "56001", b"first")
+    assert not await publish(channel, "56001", b"one too many", Token="again")
+    async with asyncio.timeout(60):
+        told = await events.get()
+    assert (told["reason"][0], told["token"]) == ("SEMQ-1204", "again")
+    assert await publish(channel, "10008", b"another partner")  # on the same channel
+
+
+@pytest.mark.parametrize(("headers", "code"), [({}, "SEMQ-1204"), ({"Encrypt": 1}, "SEMQ-5207")])
+async def test_a_channel_without_confirms_ends_with_what_was_not_taken(
+    inprocess: InProcess, headers: dict[str, int], code: str
+) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + QUOTA))
+    await linked(a)
+    if not headers:
+        assert await publish(await confirming(await inprocess.client(a)), "56001", b"first")
+    client = await inprocess.client(a)
+    channel, neighbour = await client.open_channel(), await client.open_channel()
+    ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    channel.on_closed = ended.set_result
+    attributes = {f"@{name}": value for name, value in headers.items()}
+    header = ContentHeader.build(1, Properties(headers=attributes))
+    channel.publish("semq", "56001", header, b"x")
+    async with asyncio.timeout(60):
+        error = await ended
+    assert error.reply_code == 406
+    assert code in error.text
+    assert neighbour.is_open
+    assert a.engine.core.counters.counts["nacked"] == 1
