@@ -1,4 +1,4 @@
-"""How Alembic runs the revisions: on the connection and in the transaction that ``semq.store.postgres.migration``
+"""How Alembic runs a revision: on the connection and in the transaction that ``semq.store.postgres.migration``
 gives."""
 
 from alembic import context

@@ -142,5 +142,5 @@ def refusal(error: Exception) -> Outcome:
     A channel without confirms hears no nack, and ends: nothing that was not taken may pass for taken.
     """
     known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-    told = REPLY.get(type(error), amqp.PreconditionFailed)(known.advice()[:250])
+    told = REPLY.get(type(known), amqp.PreconditionFailed)(known.advice()[:250])
     return Refused(told) if isinstance(error, BadInput) else Nacked(told)

@@ -65,6 +65,16 @@ class SchemaTooNew(Misconfigured):
     remedy = "Install that version of SEMQ; tables are never changed back."
 
 
+class SchemaBusy(Unavailable):
+    """Something works on the tables, so that they cannot be brought to this version now; nothing is half done."""
+
+    code = "SEMQ-3012"
+    remedy = (
+        "Stop the node that works on this database, and its standby; end other sessions that hold its tables. Then start "
+        "again, or repeat `semq db upgrade --config FILE`: it goes on where it stopped."
+    )
+
+
 class RoleRefused(BadInput):
     """The role cannot be made, or given these rights."""
 

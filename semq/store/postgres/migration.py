@@ -12,15 +12,24 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.pool import NullPool
 
 import migrations
-from semq.store.postgres.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
+from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, SchemaTooOld, StoreUnavailable
 
 VERSION_TABLE = "semq_version"  # not Alembic's own name: the database may be that of an application with Alembic
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, whoever starts it
+# Shorter than the deadlock_timeout of Postgres (1 s): if an upgrade and a node wait for each other, the upgrade gives way
+LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
+USERS = """
+    SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
+    FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_class c ON c.oid = l.relation
+    WHERE l.granted AND l.pid <> pg_backend_pid() AND a.datname = current_database()
+        AND c.relnamespace = current_schema()::regnamespace
+    LIMIT 5"""
 
 
 def engine_of(url: str) -> Engine:
@@ -29,15 +38,40 @@ def engine_of(url: str) -> Engine:
 
 
 def upgrade(url: str) -> str:
-    """Bring the tables to this version, in one transaction, one process at a time; the revision that they have now.
+    """Bring the tables to this version, each revision in a transaction of its own; return the revision they have now.
 
-    Raises SchemaTooNew if a newer version was here before, StoreUnavailable if the database cannot be reached.
+    One process at a time. What was done before an error stays, and a repeat goes on behind it.
+
+    Raises SchemaTooNew if a newer version was here before, SchemaBusy if something works on the tables,
+    StoreUnavailable if the database cannot be reached.
     """
-    with _connected(url) as connection, connection.begin():
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
-        _refuse_newer(_revision(connection))
-        command.upgrade(_config(connection), "head")
+    with _connected(url) as connection:
+        with connection.begin():
+            connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})  # until the connection ends
+            found = _revision(connection)
+        _refuse_newer(found)
+        for script in reversed(list(_scripts().iterate_revisions("head", found or "base"))):
+            _apply(connection, script.revision)
     return head()
+
+
+def _apply(connection: Connection, revision: str) -> None:
+    """Make one revision as soon as its locks are free. Raises SchemaBusy."""
+    used_by = ""
+    for _ in range(TRIES):
+        try:
+            with connection.begin():
+                connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_MS}"))
+                command.upgrade(_config(connection), revision)
+        except (psycopg.OperationalError, OperationalError) as error:
+            if not isinstance(getattr(error, "orig", error), LockNotAvailable | DeadlockDetected):
+                raise
+        else:
+            return
+        with connection.begin():
+            used_by = ", ".join(connection.execute(text(USERS)).scalars())
+            connection.execute(text("SELECT pg_sleep(:pause)"), {"pause": PAUSE_S})
+    raise SchemaBusy(revision=revision, used_by=used_by or "unknown")
 
 
 def check(url: str) -> None:

@@ -1,6 +1,7 @@
 """The migrations make exactly the tables that the program works with, once, and refuse to work on others."""
 
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -8,11 +9,12 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from psycopg import conninfo
 from sqlalchemy import Connection, text
 
 from semq.store.broker.statements import BROKER
 from semq.store.postgres import migration
-from semq.store.postgres.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
+from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, SchemaTooOld, StoreUnavailable
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
 from semq.store.tables import EXTERNAL, STORAGE, metadata
@@ -42,6 +44,55 @@ def test_upgrades_wait_for_one_another(empty_database: str) -> None:
     with ThreadPoolExecutor() as pool:
         assert list(pool.map(migration.upgrade, [empty_database] * 3)) == [migration.head()] * 3
     migration.check(empty_database)
+
+
+@pytest.fixture
+def older_database(empty_database: str) -> str:
+    """The tables as an older version left them."""
+    with migration.engine_of(empty_database).begin() as old:
+        command.upgrade(migration._config(old), "0005")
+    return empty_database
+
+
+def test_an_upgrade_beside_a_session_that_holds_a_table_says_who_and_goes_on_later(
+    older_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migration, "TRIES", 2)
+    of_node = conninfo.make_conninfo(older_database, application_name="semq 1.10008")
+    with psycopg.connect(of_node) as node, psycopg.connect(older_database, autocommit=True) as other:
+        node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # its lock stays until the transaction ends
+        with pytest.raises(SchemaBusy) as refused:
+            migration.upgrade(older_database)
+        assert refused.value.facts["revision"] == "0007"
+        assert "semq 1.10008" in refused.value.facts["used_by"]
+        assert migration.current(older_database) == "0006"  # what came before is done
+        node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # the node works on
+        other.execute("SELECT count(*) FROM tb_0031_submit")  # nobody waits behind the upgrade
+    assert migration.upgrade(older_database) == migration.head()
+    migration.check(older_database)
+
+
+def test_where_an_upgrade_and_a_node_wait_for_each_other_the_upgrade_gives_way(older_database: str) -> None:
+    """Revision 0011 wants tb_0031, then tb_0030; the node holds tb_0030 and wants tb_0031."""
+    with psycopg.connect(older_database) as node, ThreadPoolExecutor() as pool:
+        with migration.engine_of(older_database).connect() as upgrading:
+            for script in ("0006", "0007", "0008", "0009", "0010"):
+                migration._apply(upgrading, script)
+        node.execute("LOCK TABLE tb_0030 IN ROW EXCLUSIVE MODE")
+        running = pool.submit(migration.upgrade, older_database)
+        wait_until(older_database, "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted")
+        node.execute("LOCK TABLE tb_0031 IN ROW EXCLUSIVE MODE")  # waits for the upgrade, which waits for tb_0030
+        assert migration.current(older_database) == "0010"
+        node.commit()
+        assert running.result(60) == migration.head()
+
+
+def wait_until(url: str, question: str) -> None:
+    """Until a count is not 0."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        deadline = monotonic() + 60
+        while connection.execute(question.encode()).fetchone() == (0,):
+            assert monotonic() < deadline
 
 
 def test_nothing_takes_the_place_of_what_was_recorded_before_proofs_were_kept(empty_database: str) -> None:
