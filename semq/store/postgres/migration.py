@@ -22,7 +22,7 @@ from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, SchemaTooOld, S
 
 VERSION_TABLE = "semq_version"  # not Alembic's own name: the database may be that of an application with Alembic
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, whoever starts it
-# Shorter than the deadlock_timeout of Postgres (1 s): if an upgrade and a node wait for each other, the upgrade gives way
+# Below the deadlock_timeout of Postgres (1 s): if an upgrade and a node wait for each other, the upgrade gives way.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
 USERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
