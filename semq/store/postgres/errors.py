@@ -70,8 +70,8 @@ class SchemaBusy(Unavailable):
 
     code = "SEMQ-3012"
     remedy = (
-        "Stop the node that works on this database, and its standby; end other sessions that hold its tables. Then start "
-        "again, or repeat `semq db upgrade --config FILE`: it goes on where it stopped."
+        "Stop the node that works on this database, and its standby; end other sessions that lock its tables. Then "
+        "start again, or repeat `semq db upgrade --config FILE`: it continues where it stopped."
     )
 
 
