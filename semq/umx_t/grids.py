@@ -10,6 +10,7 @@ caller. It ignores ``stale`` events, or chooses the row of the grid that fits (`
 """
 
 from semq.umx_t.grid import Grid
+from semq.umx_t.status import AckStatus, AppStatus, Arrival
 from semq.umx_t.word import Word
 
 # ---------------------------------------------------------------------------------------------------------------- sender
@@ -225,16 +226,6 @@ resend      .                   .:wake              SS_INIT:wake        .
 # -------------------------------------------------------------------------------------------------------------- receiver
 
 
-class Known(Word):
-    """Entries of the receiver's ledger for a message; it alone decides whether a message has arrived (rule R1)."""
-
-    NOT = "never recorded"
-    RECV = "recorded"
-    REJ = "recorded as refused"
-    VOID = "recorded as void"
-    SETTLED = "below the floor"
-
-
 class Arrived(Word):
     """Events at the receiver's ledger; PROTOCOL.md section 5.3, R1 and R5."""
 
@@ -259,17 +250,10 @@ unreadable  REJ:record   !            !            !            !
 marker      VOID:record  .:answer     .:answer     .:answer     .:answer
 inquiry     .:answer     .:answer     .:answer     .:answer     .:answer
 """,
-    Known,
+    Arrival,
     Arrived,
     ReceiverDeed,
 )
-
-
-class Owed(Word):
-    """Whether the other side has noted an acknowledgement (``p_ack_status`` and ``s_ack_status`` of tb_0030)."""
-
-    AS_INIT = "not known to be noted"
-    AS_ACK = "noted"
 
 
 class OwedHeard(Word):
@@ -291,18 +275,10 @@ owed     AS_INIT     AS_ACK
 reack    AS_ACK      .
 ask      .:inquire   .
 """,
-    Owed,
+    AckStatus,
     OwedHeard,
     OwedDeed,
 )
-
-
-class Handling(Word):
-    """The progress of the application with a row of tb_0030."""
-
-    NEW = "not done"
-    DONE = "done for good"
-    PARKED = "failed too often; an operator must decide"
 
 
 class HandlingHeard(Word):
@@ -331,7 +307,7 @@ back      .:offer     .         .
 fail      PARKED      .         .
 requeue   !           !         NEW:offer
 """,
-    Handling,
+    AppStatus,
     HandlingHeard,
     HandlingDeed,
 )

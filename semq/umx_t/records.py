@@ -14,6 +14,7 @@ from msgspec import Meta
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord, PacketTooLarge
+from semq.umx_t.status import Arrival
 from semq.umx_t.word import Word
 
 # Bounds of one packet. Nodes of every version send at most 500 records in one; a larger packet is refused as a whole.
@@ -81,6 +82,11 @@ class Answer(Word):
     GONE = "GONE"
     OFFLINE = "OFFLINE"
     UNAVAIL = "UNAVAIL"
+
+
+# What the receiver's ledger says of a message, as it is told; and what a record of a receipt says of it.
+ANSWER_BY_ARRIVAL = {arrival: Answer[arrival.name] for arrival in Arrival}
+ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.items() if arrival is not Arrival.NOT}
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

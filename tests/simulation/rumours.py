@@ -11,10 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import Returned
-from semq.engine.receiver.reacks import ANSWER
 from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
 from tests.simulation import namesakes
 
@@ -125,7 +124,7 @@ def truth(world: "World", row: Outbound) -> Answer | None:
     """What the receiver's ledger says of a message, if it has it."""
     ident, tables = str(row.lk0), world.host(row.target.id).tables
     if row.sid < 0:
-        return ANSWER[tables.seen[ident].status] if ident in tables.seen else None
+        return ANSWER_BY_ARRIVAL[tables.seen[ident].status] if ident in tables.seen else None
     key = InStreamKey(row.lk0.store, row.lk0.inc)
     stream = tables.in_streams.get(key)
     if stream is not None and row.sid < stream.floor:

@@ -19,21 +19,19 @@ from semq.umx_t.grids import (
     SENDER,
     SENDER_12,
     Arrived,
-    Handling,
     HandlingDeed,
     HandlingHeard,
     Heard,
     Held,
     HubDeed,
     HubHeard,
-    Known,
-    Owed,
     OwedDeed,
     OwedHeard,
     ReceiverDeed,
     SenderDeed,
     Standing,
 )
+from semq.umx_t.status import AckStatus, AppStatus, Arrival
 
 AnyGrid = Grid[Any, Any, Any]
 NEWS: dict[str, type[Enum]] = {
@@ -204,9 +202,9 @@ def reach(grid: AnyGrid, start: Any) -> set[Any]:
         ),  # LOST is CANCELLED of a lost row
         (SENDER_12, Standing.SS_INIT, {Standing.LOST, Standing.FINAL, Standing.GONE, Standing.AWAY}),
         (HUB, Held.ABSENT, set()),
-        (RECEIVER, Known.NOT, {Known.SETTLED}),  # reached by the floor, not by news
-        (OWED, Owed.AS_INIT, set()),
-        (HANDLING, Handling.NEW, set()),
+        (RECEIVER, Arrival.NOT, {Arrival.SETTLED}),  # reached by the floor, not by news
+        (OWED, AckStatus.AS_INIT, set()),
+        (HANDLING, AppStatus.NEW, set()),
     ],
     ids=lambda value: value.name if isinstance(value, Grid) else "",
 )
@@ -236,15 +234,15 @@ def test_every_ack_about_a_stored_copy_is_answered() -> None:
 def test_the_first_record_of_a_message_is_the_last() -> None:
     for standing, on in RECEIVER.cells():
         rule = RECEIVER.step(standing, on)
-        if standing is Known.NOT and on is not Arrived.inquiry:
+        if standing is Arrival.NOT and on is not Arrived.inquiry:
             assert rule.deed is ReceiverDeed.record
-            assert rule.after is not Known.NOT
+            assert rule.after is not Arrival.NOT
         else:
             assert rule.deed is ReceiverDeed.answer
             assert rule.after is standing
 
 
 def test_what_is_noted_stays_noted_and_what_is_done_stays_done() -> None:
-    assert all(OWED.step(Owed.AS_ACK, on).after is Owed.AS_ACK for on in OwedHeard)
-    done = [HANDLING.step(standing, on) for standing, on in HANDLING.cells() if standing is Handling.DONE]
-    assert all((rule.after, rule.deed) == (Handling.DONE, None) for rule in done)
+    assert all(OWED.step(AckStatus.AS_ACK, on).after is AckStatus.AS_ACK for on in OwedHeard)
+    done = [HANDLING.step(standing, on) for standing, on in HANDLING.cells() if standing is AppStatus.DONE]
+    assert all((rule.after, rule.deed) == (AppStatus.DONE, None) for rule in done)

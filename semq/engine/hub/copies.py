@@ -16,7 +16,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt
+from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, Inquiry, Receipt
 from semq.umx_t.status import SendStatus
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
 STATUS = {Held.SS_INIT: SendStatus.SS_INIT, Held.SS_SENT: SendStatus.SS_SENT}
-HAS_IT = frozenset({Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED})
 
 
 def standing_of(row: Outbound) -> Held:
@@ -159,7 +158,7 @@ class HearAnswers(_OnNamedCopies):
                 self._core.violation(unit, Side.HUB, error, record.ident, str(self._source))
                 continue
             answer = record.graded
-            news = HubHeard.held if answer in HAS_IT else HubHeard.not_here
+            news = HubHeard.held if answer in ARRIVAL_BY_ANSWER else HubHeard.not_here
             if row is None:
                 HUB.step(Held.ABSENT, news)
                 continue

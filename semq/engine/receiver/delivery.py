@@ -6,11 +6,10 @@ from semq.engine.errors import BodyUnreadable
 from semq.engine.ports import Delivery
 from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
-from semq.umx_t.grids import HANDLING, Handling, HandlingHeard
+from semq.umx_t.grids import HANDLING, HandlingHeard
 from semq.umx_t.status import AppStatus
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
-HANDLING_OF = {AppStatus.NEW: Handling.NEW, AppStatus.DONE: Handling.DONE, AppStatus.PARKED: Handling.PARKED}
 
 
 def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
@@ -26,7 +25,7 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
         core.count("unreadable")
         return None
     assert stored is not None
-    HANDLING.step(HANDLING_OF[row.app_status], HandlingHeard.give)
+    HANDLING.step(row.app_status, HandlingHeard.give)
     row.deliveries += 1
     unit.given.add(row.bref)
     unit.ledger.append(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from semq.engine.core import Core, Step
 from semq.engine.ports import Inbox
-from semq.engine.receiver.delivery import DETAIL_MAX, HANDLING_OF
+from semq.engine.receiver.delivery import DETAIL_MAX
 from semq.engine.receiver.order import Blocked, FindNext, Order, OrderId
 from semq.engine.receiver.recording import Given
 from semq.engine.receiver.user_queue import Feed, ReadTracks, Shelf
@@ -20,8 +20,6 @@ from semq.store.unit import Unit
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.grids import HANDLING, HandlingDeed, HandlingHeard
 from semq.umx_t.status import AppStatus, Arrival
-
-APP_STATUS = {handling: status for status, handling in HANDLING_OF.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +253,9 @@ class Handled(Step):
                 news = HandlingHeard.fail
             if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
                 continue  # nothing readable to give
-            rule = HANDLING.step(HANDLING_OF[row.app_status], news)
-            if APP_STATUS[rule.after] is not row.app_status:
-                unit.handle(row, APP_STATUS[rule.after])
+            rule = HANDLING.step(row.app_status, news)
+            if rule.after is not row.app_status:
+                unit.handle(row, rule.after)
                 unit.ledger.append(
                     LedgerLine(
                         at, Side.RECEIVER, HANDLED[row.app_status], str(row.lk0), str(row.target),

@@ -15,29 +15,13 @@ from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
-from semq.umx_t.grids import OWED, RECEIVER, Arrived, Known, Owed, OwedHeard
+from semq.umx_t.grids import OWED, RECEIVER, Arrived, OwedHeard
 from semq.umx_t.locator import LK0, parse_lk0
-from semq.umx_t.records import RESULT_OF, AckFlag, Answer, Inquiry, Receipt, Role
-from semq.umx_t.status import AckStatus, Arrival, SaveFwd
+from semq.umx_t.records import ANSWER_BY_ARRIVAL, RESULT_OF, AckFlag, Inquiry, Receipt, Role
+from semq.umx_t.status import AckStatus, SaveFwd
 
 if TYPE_CHECKING:
     from semq.engine.receiver.recording import Receiver
-
-KNOWN = {
-    Arrival.NOT: Known.NOT,
-    Arrival.RECV: Known.RECV,
-    Arrival.REJ: Known.REJ,
-    Arrival.VOID: Known.VOID,
-    Arrival.SETTLED: Known.SETTLED,
-}
-ARRIVAL = {known: arrival for arrival, known in KNOWN.items()}
-ANSWER = {
-    Arrival.NOT: Answer.NOT,
-    Arrival.RECV: Answer.RECV,
-    Arrival.REJ: Answer.REJ,
-    Arrival.VOID: Answer.VOID,
-    Arrival.SETTLED: Answer.SETTLED,
-}
 
 
 class HearReAcks(Step):
@@ -91,7 +75,7 @@ class HearReAcks(Step):
             before, noted, event = row.p_ack_status, unit.platform_acked, Event.PLATFORM_ACKED
         else:
             return
-        if OWED.step(OWED_OF[before], OwedHeard.reack).after is OWED_OF[before]:
+        if OWED.step(before, OwedHeard.reack).after is before:
             return
         if event is Event.SENDER_ACKED:
             row.s_ack_status = AckStatus.AS_ACK
@@ -131,9 +115,6 @@ class HearReAcks(Step):
             self._receiver.desk.finished(bref)
         for stream, (floor, closed) in self._raised.items():
             self._receiver.desk.unblocked(stream, floor, closed)
-
-
-OWED_OF = {AckStatus.AS_INIT: Owed.AS_INIT, AckStatus.AS_ACK: Owed.AS_ACK}
 
 
 def _floors(record: Receipt) -> dict[int, tuple[int, int | None]]:
@@ -178,8 +159,8 @@ class AnswerInquiries(Step):
                 self._core.violation(unit, Side.RECEIVER, lie, record.ident, str(self._source))
                 continue
             entry = self._receiver.known(unit, lk0, record.sid)
-            RECEIVER.step(KNOWN[entry.status], Arrived.inquiry)
-            answer = ANSWER[entry.status]
+            RECEIVER.step(entry.status, Arrived.inquiry)
+            answer = ANSWER_BY_ARRIVAL[entry.status]
             self._answers.append(
                 Inquiry(
                     semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=record.flag,
@@ -197,13 +178,13 @@ class AnswerInquiries(Step):
 def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list[tuple[Address, Inquiry]]:
     """R7 and R8: what is asked about a row whose acknowledgements may not have been noted, and of whom."""
     facts: dict[str, Any] = {
-        "role": Role.R, "ident": str(row.lk0), "status": ANSWER[row.status], "dest_ref_id": row.bref, "sid": row.sid,
-        "reason": row.reason, "digest": row.digest.hex(),
+        "role": Role.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
+        "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),
     }  # fmt: skip
     asks: list[tuple[Address, Inquiry]] = []
-    if platform is not None and row.lk1 is not None and OWED.step(OWED_OF[row.p_ack_status], OwedHeard.ask).deed:
+    if platform is not None and row.lk1 is not None and OWED.step(row.p_ack_status, OwedHeard.ask).deed:
         asks.append((platform, Inquiry(lk1=row.lk1, ref_id=row.lk1.object_id, **facts)))
-    owes_sender = row.save_fwd is SaveFwd.MUST and OWED.step(OWED_OF[row.s_ack_status], OwedHeard.ask).deed is not None
+    owes_sender = row.save_fwd is SaveFwd.MUST and OWED.step(row.s_ack_status, OwedHeard.ask).deed is not None
     if owes_sender or blocked:
         prev = str(row.prev) if row.prev else ""
         asks.append((row.lk0.node, Inquiry(ref_id=row.lk0.object_id, prev=prev, **facts)))

@@ -14,7 +14,7 @@ from semq.engine.bodies import document_size, encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
 from semq.engine.ports import Delivery, Opened, Opener
-from semq.engine.receiver.reacks import ANSWER, ARRIVAL, KNOWN, AnswerInquiries, HearReAcks
+from semq.engine.receiver.reacks import AnswerInquiries, HearReAcks
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
 from semq.errors import ProtocolViolation, SemqError, Unavailable
@@ -36,7 +36,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, Arrived, ReceiverDeed
 from semq.umx_t.locator import LK0
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt
+from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
 NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused without a look: there is nothing for a person
@@ -141,7 +141,7 @@ def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorde
     Called after the commit.
     """
     lk0, lk1 = envelope.lk0, envelope.lk1
-    status = ANSWER[entry.status]
+    status = ANSWER_BY_ARRIVAL[entry.status]
     if lk1 is not None and platform is not None:
         receipt = Receipt(
             src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
@@ -210,8 +210,8 @@ class _Record(Step):
         if entry.status is Arrival.NOT and envelope.is_class3:
             self._disbelieved.append((envelope, reason))
         elif entry.status is Arrival.NOT:
-            rule = RECEIVER.step(KNOWN[entry.status], Arrived.unreadable)
-            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason)
+            rule = RECEIVER.step(entry.status, Arrived.unreadable)
+            entry = Recorded(rule.after, envelope.digest, reason)
             opened = Opened(bytes(message.body), b"")
             self._acks.append((envelope, entry, self._insert(unit, envelope, None, entry, opened)))
         elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
@@ -240,12 +240,12 @@ class _Record(Step):
         news, opened, reason = self._read(message, entry)
         if slot is not None:  # only now: a copy that is not believed raises nothing
             self._take_floor(unit, envelope, slot.stream)
-        rule = RECEIVER.step(KNOWN[entry.status], news)
+        rule = RECEIVER.step(entry.status, news)
         if rule.deed is ReceiverDeed.record:
             if slot is not None and is_forged:  # only now: what cannot be read takes nobody's place
                 unit.give_way(slot)
                 self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
-            entry = Recorded(ARRIVAL[rule.after], envelope.digest, reason, opened.is_proved)
+            entry = Recorded(rule.after, envelope.digest, reason, opened.is_proved)
             self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, opened)))
             return
         self._core.count("duplicate")

@@ -21,7 +21,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Envelope, Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
 NOBODY_KNOWS = "The platform knows no such target any more: nobody can tell whether it had arrived."
@@ -34,12 +34,6 @@ NOTES = {
 }
 # The same of what was sent without a row (@Ack2=0), as events.
 UNKEPT_TOLD = {Note.FORWARDED: "forwarded", Note.STORED: "stored"}
-ENDINGS = {
-    Answer.RECV: Arrival.RECV,
-    Answer.REJ: Arrival.REJ,
-    Answer.VOID: Arrival.VOID,
-    Answer.SETTLED: Arrival.SETTLED,
-}
 
 
 class Sender:
@@ -280,7 +274,7 @@ class _HearReceipts(_ReAck2):
                 self._tell_unkept(unit, lk0, record.flag)
 
     def _ack2(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, place: int) -> None:
-        ending = ENDINGS.get(record.status) if record.status else None
+        ending = ARRIVAL_BY_ANSWER.get(record.status) if record.status else None
         if not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
             return
         if row is not None and is_unbelieved(record):
@@ -416,8 +410,8 @@ class _HearAnswers(_OwnRows):
                 self._answer(unit, row, lk0, record, answer)
 
     def _answer(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
-        if answer in ENDINGS:
-            ending = ENDINGS[answer]
+        if answer in ARRIVAL_BY_ANSWER:
+            ending = ARRIVAL_BY_ANSWER[answer]
             if not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
                 return
             if self._is_same(unit, row, ending, record.digest):
@@ -483,7 +477,7 @@ class _HearRoleR(_ReAck2):
         self._begin(unit)
         for lk0, record, prev in self._records:
             row = self._row(unit, lk0)
-            ending = ENDINGS.get(record.status) if record.status else None
+            ending = ARRIVAL_BY_ANSWER.get(record.status) if record.status else None
             if ending is None or not self._is_target(unit, row, lk0) or not self._is_placed(unit, row, record.sid):
                 continue
             if not self._is_same(unit, row, ending, record.digest):
