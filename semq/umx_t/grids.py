@@ -181,7 +181,8 @@ class HubHeard(Word):
     ack_other = "H6: an Ack whose identity is not that of the row (rule R13)"
     held = "H11: the receiver answers that it has recorded it"
     not_here = "H12: the receiver answers NOT to this attempt's inquiry"
-    inquired = "H7, H8, H9: the sender asks"
+    inquired = "H7, H8: the sender asks the target"
+    asked = "H9: the sender asks the store that holds the copy"
     ask = "H10, H16: the interval has passed"
     refuse = "H16: an operator refuses it"
     noted = "H17: its sender has noted the refusal"
@@ -189,32 +190,37 @@ class HubHeard(Word):
 
 
 class HubDeed(Word):
-    """Actions of the hub besides changing the row."""
+    """Actions of the hub besides changing the standing of the row; frames leave after the commit."""
 
-    ack_save = "answer Ack-Save with the locator of the row"
-    reack = "answer ReAck"
-    send = "send the message with LK1"
+    insert = "store the message, answer Ack-Save with the locator of the row"
+    ack_save = "answer Ack-Save; other bytes under the same identity are an alarm"
+    replace = "put the void marker in the payload's place, answer Ack-Save, look for unsent rows of this destination"
+    send = "count the attempt, send the message with LK1; without its payload if it has expired"
     wake = "look for unsent rows of this destination"
+    reack = "answer ReAck"
     custody = "answer CUSTODY with the locator of the row"
-    pass_on = "relay to the receiver, or answer OFFLINE or GONE"
+    gone = "answer GONE"
+    pass_on = "relay to the receiver, or answer OFFLINE"
     ask_target = "Inquiry P to the receiver, if it is online"
-    refuse = "notify the sender, with the operator's reason"
+    refuse = "drop the payload, keep the operator's reason, notify the sender"
+    refusal = "notify the sender, if it is online, with the operator's reason"
 
 
 HUB = Grid(
     """
 hub         ABSENT              SS_INIT             SS_SENT             REFUSED
-store       SS_INIT:ack_save    !                   !                   !
-again       !                   .:ack_save          .:ack_save          .:refuse
-replace     !                   SS_INIT:ack_save    SS_INIT:ack_save    SS_INIT:ack_save
+store       SS_INIT:insert      !                   !                   !
+again       !                   .:ack_save          .:ack_save          .:refusal
+replace     !                   SS_INIT:replace     SS_INIT:replace     SS_INIT:replace
 claim       !                   SS_SENT:send        !                   !
 ack         .:reack             ABSENT:reack        ABSENT:reack        ABSENT:reack
 ack_other   !                   .:reack             .:reack             .:reack
 held        .                   ABSENT              ABSENT              ABSENT
 not_here    .                   .                   SS_INIT:wake        .
-inquired    .:pass_on           .:custody           .:custody           .:refuse
-ask         !                   .                   .:ask_target        .:refuse
-refuse      .                   REFUSED:refuse      REFUSED:refuse      .:refuse
+inquired    .:pass_on           .:custody           .:custody           .:refusal
+asked       .:gone              .:custody           .:custody           .:refusal
+ask         !                   .                   .:ask_target        .:refusal
+refuse      .                   REFUSED:refuse      REFUSED:refuse      .:refusal
 noted       .                   .                   .                   ABSENT
 resend      .                   .:wake              SS_INIT:wake        .
 """,

@@ -12,11 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from semq.engine.hub import copies
-from semq.engine.hub.copies import HearAcks
+from semq.engine.hub import deeds
+from semq.engine.hub.copies import AnswerCustody, HearAcks, HearAnswers, HearNoted
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forwarding import Relay
-from semq.engine.hub.refusals import _Refuse
 from semq.engine.hub.stores import Stores
 from semq.engine.people.acts import _Cancel
 from semq.engine.receiver import order, reacks, recording
@@ -29,9 +28,8 @@ from semq.engine.sender.submission import _Accept
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
 from semq.umx_t.grid import Grid, Rule
-from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubHeard, SenderDeed, Standing
+from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, HubHeard, SenderDeed, Standing
 from semq.umx_t.locator import Store
-from semq.umx_t.records import Answer
 from semq.umx_t.status import AppStatus, Arrival, SendStatus
 from tests.simulation.timeline import SimClock
 
@@ -77,6 +75,17 @@ def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: An
         original = grid._rules[standing, on]
         grid._rules[standing, on] = Rule(after, deed)
         return lambda: grid._rules.__setitem__((standing, on), original)
+
+    return patch
+
+
+def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
+    """A patch that replaces what is done for a deed."""
+
+    def patch() -> Undo:
+        original = effects[deed]
+        effects[deed] = change(original)
+        return lambda: effects.__setitem__(deed, original)
 
     return patch
 
@@ -141,17 +150,14 @@ def delete_when_sent(claim: Any) -> Any:
     return claims
 
 
-def any_ident(decide: Any) -> Any:
+def any_ident(look: Any) -> Any:
     """An Ack is believed whatever message it names."""
 
-    def decided(work: HearAcks, unit: Any) -> None:
-        work._begin()
-        for lk1, _, _ in work._acks:
-            row = work._row(unit, lk1)
-            if row is not None:
-                work._hear(unit, row, HubHeard.ack)
+    def looks(work: HearAcks, unit: Any) -> None:
+        for ack in work._acks:
+            work._hear(unit, unit.outbound.get(ack.lk1.object_id), HubHeard.ack, ack)
 
-    return decided
+    return looks
 
 
 def ack_first(decide: Any) -> Any:
@@ -235,8 +241,8 @@ def store_what_is_refused(hear: Any) -> Any:
 def forget_at_once(refuse: Any) -> Any:
     """The platform forgets what it has refused when it has told it once."""
 
-    def refuses(work: _Refuse, unit: Any, row: Any) -> None:
-        refuse(work, unit, row)
+    def refuses(holding: Holding, unit: Any, row: Any, after: Any, verdict: Any) -> None:
+        refuse(holding, unit, row, after, verdict)
         unit.delete_outbound(row)
 
     return refuses
@@ -245,31 +251,28 @@ def forget_at_once(refuse: Any) -> Any:
 def note_elsewhere(hear: Any) -> Any:
     """An Ack is noted by whichever store hears it."""
 
-    def hears(stores: Stores, source: Any, acks: Any) -> None:
-        for lk1, ident, bref in acks:
-            copies.reack(stores.core, source, lk1, ident, bref)
+    def hears(stores: Stores, acks: Any) -> None:
+        for ack in acks:
+            stores.core.mail.add(*deeds.reack(ack))
 
     return hears
 
 
-def custody_by_number(decide: Any) -> Any:
+def custody_by_number(look: Any) -> Any:
     """A sender hears of custody when any copy stands under the number that it names."""
 
-    def decided(work: copies.AnswerCustody, unit: Any) -> None:
-        decide(work, unit)
-        rows = [(record, lk1, unit.outbound.get(lk1.object_id)) for lk1, record in work._records]
-        work._answers = [
-            (record, Answer.CUSTODY if row is not None else Answer.GONE, lk1, row is not None and row.void)
-            for record, lk1, row in rows
-        ]
+    def looks(work: AnswerCustody, unit: Any) -> None:
+        for lk1, record in work._records:
+            asked = deeds.Question(work._source, record, lk1)
+            work._hear(unit, unit.outbound.get(lk1.object_id), HubHeard.asked, asked)
 
-    return decided
+    return looks
 
 
 def answers_by_number(decide: Any) -> Any:
     """A receiver's answer is taken for the copy under the number that it names, whatever message that is."""
 
-    def decided(work: copies.HearAnswers, unit: Any) -> None:
+    def decided(work: HearAnswers, unit: Any) -> None:
         rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in work._records]
         work._records = [(lk1, replace(r, ident=str(row.lk0)) if row else r) for lk1, r, row in rows]
         decide(work, unit)
@@ -280,7 +283,7 @@ def answers_by_number(decide: Any) -> Any:
 def noted_by_number(decide: Any) -> Any:
     """So is the word of a sender that it has noted a refusal."""
 
-    def decided(work: copies.HearNoted, unit: Any) -> None:
+    def decided(work: HearNoted, unit: Any) -> None:
         rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in work._noted]
         work._noted = [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
         decide(work, unit)
@@ -320,15 +323,15 @@ def backwards(decide: Any) -> Any:
     return decided
 
 
-class Late(tuple[Any, Any]):
-    """A notice that is read from its row when it is told."""
+class Late(tuple[Any, ...]):
+    """A letter that is read from its row when it is told."""
 
-    def __new__(cls, make: Callable[[], tuple[Any, Any]]) -> "Late":
+    def __new__(cls, make: Callable[[], tuple[Any, ...]]) -> "Late":
         late = super().__new__(cls, make())
         late.make = make
         return late
 
-    make: Callable[[], tuple[Any, Any]]
+    make: Callable[[], tuple[Any, ...]]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.make())
@@ -336,7 +339,7 @@ class Late(tuple[Any, Any]):
 
 def told_from_the_row(refusal: Any) -> Any:
     """A refusal is made of its row after the commit, when the row may have become the sender's marker."""
-    return lambda holding, row: Late(lambda: refusal(holding, row))
+    return lambda core, row: Late(lambda: refusal(core, row))
 
 
 PATCHES: dict[str, tuple[Patch, ...]] = {
@@ -361,7 +364,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "void_lost": (cell(SENDER, Standing.GONE, Heard.not_here_bare, Standing.LOST),),
     "hub_keep": (swap(Holding, "_claim", delete_when_sent),),
-    "ack_lk0": (swap(HearAcks, "decide", any_ident),),
+    "ack_lk0": (swap(HearAcks, "_look", any_ident),),
     "commit_then_ack": (swap(_Record, "decide", ack_first),),
     "app_gate": (swap(Pending, "is_done", done_when_noted),),
     "gone_reply": (swap(_ReAck2, "_reply", only_what_is_here),),
@@ -378,11 +381,11 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "refused_once": (swap(Relay, "hear_messages", store_what_is_refused),),
     "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
-    "refusal_kept": (swap(_Refuse, "_refuse", forget_at_once),),
+    "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
     "own_number": (swap(_OwnRows, "_row", lambda row: lambda work, unit, lk0: unit.outbound.get(lk0.object_id)),),
-    "copy_number": (swap(copies.AnswerCustody, "decide", custody_by_number),),
-    "answer_number": (swap(copies.HearAnswers, "decide", answers_by_number),),
-    "noted_number": (swap(copies.HearNoted, "decide", noted_by_number),),
+    "copy_number": (swap(AnswerCustody, "_look", custody_by_number),),
+    "answer_number": (swap(HearAnswers, "_look", answers_by_number),),
+    "noted_number": (swap(HearNoted, "_look", noted_by_number),),
     "reack_number": (swap(reacks.HearReAcks, "_note", reack_by_number),),
     "reack_copy": (swap(reacks.HearReAcks, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),
     "cancel_number": (swap(_Cancel, "decide", cancel_by_number),),
@@ -390,8 +393,8 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
     "order_unit": (swap(order, "_is_overtaking", lambda is_overtaking: lambda unit, row: False),),
     "order_accept": (swap(_Accept, "decide", backwards),),
-    "late_read": (swap(Holding, "refusal", told_from_the_row),),
-    "told_late": (swap(Holding, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
+    "late_read": (swap(deeds, "refusal", told_from_the_row),),
+    "told_late": (swap(deeds, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.

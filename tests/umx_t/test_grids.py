@@ -168,8 +168,8 @@ def test_an_operator_of_the_platform_ends_no_document_without_the_receivers_ledg
 
 def test_what_was_refused_is_told_whenever_anybody_asks() -> None:
     rules = {on: HUB.step(standing, on) for standing, on in HUB.cells() if standing is Held.REFUSED}
-    told = {on for on, rule in rules.items() if rule.deed is HubDeed.refuse}
-    assert told == {HubHeard.again, HubHeard.inquired, HubHeard.ask, HubHeard.refuse}
+    told = {on for on, rule in rules.items() if rule.deed is HubDeed.refusal}
+    assert told == {HubHeard.again, HubHeard.inquired, HubHeard.asked, HubHeard.ask, HubHeard.refuse}
 
 
 def test_in_custody_a_no_of_the_receiver_sends_nothing_again() -> None:

@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from semq.engine.errors import Returned
-from semq.engine.hub.copies import STATUS, OnCopies, standing_of
-from semq.store.rows import Event, Outbound, Reason, Side, Stored
+from semq.engine.hub.copies import OnCopies
+from semq.engine.hub.deeds import Verdict, standing_of
+from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Unit
-from semq.umx_t.grids import HUB, Held, HubHeard
-from semq.umx_t.status import SendStatus
+from semq.umx_t.grids import Held, HubHeard
 
 if TYPE_CHECKING:
-    from semq.engine.hub.custody import Holding, Notice
+    from semq.engine.hub.custody import Holding
 
 Counts = Counter[str]
 REASON_MAX = 500  # characters
@@ -63,27 +62,18 @@ class Refusing:
 
 class _OnMany(OnCopies):
     def __init__(self, holding: "Holding", rows: Sequence[int], act: Act) -> None:
-        super().__init__(holding, holding.core.address)
+        super().__init__(holding, rows)
         self._act = act
         self._ids = rows
-        self.needs.outbound.update(rows)
 
-    def decide(self, unit: Unit) -> None:
-        self._begin()
+    def _look(self, unit: Unit) -> None:
         self._counts: Counts = Counter()
         for object_id in self._ids:
-            row = unit.outbound.get(object_id)
-            if row is None:
-                HUB.step(Held.ABSENT, self.news)
-            self._counts["gone" if row is None else self._one(unit, row)] += 1
+            self._counts[self._one(unit, unit.outbound.get(object_id))] += 1
 
-    news: HubHeard
-
-    def _one(self, unit: Unit, row: Outbound) -> str:
+    def _one(self, unit: Unit, row: Outbound | None) -> str:
+        """Act on a row; the fate that is counted."""
         raise NotImplementedError
-
-    def _line(self, unit: Unit, event: Event, row: Outbound, detail: str) -> None:
-        unit.ledger.append(self._core.line(Side.HUB, event, row, detail, lk1=str(self._core.lk1(row.object_id))))
 
     def committed(self) -> None:
         super().committed()
@@ -94,72 +84,45 @@ class _OnMany(OnCopies):
 
 
 class _Refuse(_OnMany):
-    news = HubHeard.refuse
-
     def __init__(self, holding: "Holding", rows: Sequence[int], act: Act, only_copies: bool) -> None:
         super().__init__(holding, rows, act)
         self._only_copies = only_copies
+        what = "refused at the platform"
+        self._verdict = Verdict(act.says("refused"), act.says(what), act.says(what, NOT_SENT))
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._told: list[tuple[Outbound, Notice]] = []
-
-    def _one(self, unit: Unit, row: Outbound) -> str:
-        directory = self._holding.directory
-        is_told = directory.serves(row.lk0.node)
-        before = standing_of(row)
-        if before is not Held.REFUSED:
+    def _one(self, unit: Unit, row: Outbound | None) -> str:
+        directory, is_repeated = self._holding.directory, standing_of(row) is Held.REFUSED
+        if row is not None and not is_repeated:
             if row.void and directory.serves(row.target.node):
                 return "marker"
             if not (row.ack2 or row.void or self._only_copies):
                 return "only_copy"
-        HUB.step(before, self.news)
-        if before is not Held.REFUSED:
-            self._refuse(unit, row)
-        if is_told:
-            self._told.append((row, self._holding.refusal(row)))
-        else:
-            self._hear(unit, row, HubHeard.noted, NOBODY)
-        return "repeated" if before is Held.REFUSED else "refused"
-
-    def _refuse(self, unit: Unit, row: Outbound) -> None:
-        """The payload goes, the row stays: SS_SENT, so that the clock comes to it; held, so that nothing is sent."""
-        before = row.ss_status
-        sent = "" if row.att else NOT_SENT
-        reason: Reason = (Returned.code, self._act.says("refused at the platform", sent))
-        row.ss_status, row.held, row.parked, row.reason = SendStatus.SS_SENT, True, False, reason
-        row.has_payload, row.size = False, 0
-        unit.change_outbound(row, before)
-        unit.replace_body(row.object_id, Stored(b"", b""))
-        self._line(unit, Event.OPERATOR, row, self._act.says("refused"))
-        self._line(unit, Event.REFUSED, row, " ".join(reason))
+        self._hear(unit, row, HubHeard.refuse, self._verdict)
+        if row is None:
+            return "gone"
+        if not directory.serves(row.lk0.node):
+            self._hear(unit, row, HubHeard.noted, detail=NOBODY)
+        return "repeated" if is_repeated else "refused"
 
     def committed(self) -> None:
         super().committed()
-        for row, _ in self._told:
-            self._holding.landed(row)
-            self._holding.watch(row)
-        self._holding.tell(notice for _, notice in self._told)
         self._core.count("refused_by_operator", self._counts["refused"])
 
 
 class _Resend(_OnMany):
-    news = HubHeard.resend
-
-    def _one(self, unit: Unit, row: Outbound) -> str:
-        standing = standing_of(row)
-        rule = HUB.step(standing, self.news)
+    def _one(self, unit: Unit, row: Outbound | None) -> str:
+        standing = self._hear(unit, row, HubHeard.resend)
+        if row is None:
+            return "gone"
         if standing is Held.REFUSED:
             return "refused"
-        before = row.ss_status
-        row.ss_status, row.parked = STATUS[rule.after], False
-        row.held, row.reason = False, None  # what could not be read may have been put back
-        unit.change_outbound(row, before)
-        self._wake.append(row)
-        self._line(unit, Event.OPERATOR, row, self._act.says("sent again"))
+        row.parked, row.held, row.reason = False, False, None  # what could not be read may have been put back
+        unit.change_outbound(row, row.ss_status)
+        lk1 = str(self._core.lk1(row.object_id))
+        unit.ledger.append(self._core.line(Side.HUB, Event.OPERATOR, row, self._act.says("sent again"), lk1=lk1))
         return "resent"
 
     def committed(self) -> None:
-        for row in self._wake:
+        for row in self._after.wake:
             self._holding.sends.pop(row.object_id, None)
         super().committed()

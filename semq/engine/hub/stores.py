@@ -7,19 +7,15 @@ senders hear GONE (H9), so that the receivers' ledgers decide. Asked by ``custod
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from semq.engine.core import Core, Step
 from semq.engine.errors import StoreInUse
-from semq.engine.hub.copies import reack
+from semq.engine.hub.deeds import Ack, answered, reack
 from semq.store.rows import RetiredStore
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import Answer, Inquiry
-
-if TYPE_CHECKING:
-    from semq.engine.hub.custody import Holding
 
 StoreName = tuple[int, int]  #: semq_id and semq_db_id
 MISSED_MAX = 100  # stores that somebody named and that are neither here nor retired: a peer may name any
@@ -47,16 +43,17 @@ class Stores:
             self.missed[name] = self.missed.get(name, 0) + 1
         return False
 
-    def hear_acks(self, source: Address, acks: Sequence[tuple[LK1, str, int]]) -> None:
+    def hear_acks(self, acks: Sequence[Ack]) -> None:
         """Acks about copies elsewhere: noted if that store is retired; else nothing is said, and they come again."""
-        for lk1, ident, bref in acks:
-            if self.is_retired(lk1):
-                reack(self.core, source, lk1, ident, bref)
+        for ack in acks:
+            if self.is_retired(ack.lk1):
+                self.core.mail.add(*reack(ack))
 
-    def answer_custody(self, holding: "Holding", source: Address, asked: Sequence[tuple[LK1, Inquiry]]) -> None:
+    def answer_custody(self, source: Address, asked: Sequence[tuple[LK1, Inquiry]]) -> None:
         """Senders ask about copies in other stores."""
         for lk1, record in asked:
-            holding.answer(source, record, Answer.GONE if self.is_retired(lk1) else Answer.UNAVAIL, lk1)
+            answer = Answer.GONE if self.is_retired(lk1) else Answer.UNAVAIL
+            self.core.mail.add(*answered(source, record, answer, lk1))
 
     def retire(self, name: StoreName, by: str, why: str, done: "Done", failed: "Failed") -> None:
         """An operator says that a store will not come back; ``done`` hears whether that was known before."""

@@ -1,0 +1,303 @@
+"""How a copy in the hub's store changes: one door for all news of it (PROTOCOL.md section 5.2).
+
+``hear`` asks the grid; the row and the ledger change in the open transaction, and the deed of the cell is done by its
+effect (``EFFECTS``). What has to wait for the commit is gathered in ``After`` and done by ``apply``. Called by the work
+in ``custody``, ``copies`` and ``refusals``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from semq.engine.bodies import decode_envelope, encode_envelope
+from semq.engine.core import Core
+from semq.engine.errors import Mismatch, Returned
+from semq.engine.sender.refused_copies import says_returned
+from semq.engine.time.expiry import is_expired
+from semq.engine.tracks import level
+from semq.store.rows import Event, Outbound, Side, Stored
+from semq.store.unit import Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Function, Primitive
+from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
+from semq.umx_t.locator import LK1
+from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.status import Direction, SendStatus
+
+if TYPE_CHECKING:
+    from semq.engine.hub.custody import Holding
+
+HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
+# A refused row is SS_SENT, so that the clock comes to it, and held, so that nothing is sent.
+STATUS = {
+    Held.SS_INIT: SendStatus.SS_INIT,
+    Held.SS_SENT: SendStatus.SS_SENT,
+    Held.REFUSED: SendStatus.SS_SENT,
+}
+# Changes whose line in the ledger says no more than the news.
+LINES = {
+    HubHeard.ack: Event.RELEASED,
+    HubHeard.held: Event.RELEASED,
+    HubHeard.noted: Event.RELEASED,
+    HubHeard.not_here: Event.AGAIN,
+}
+Letter = tuple[Address, Function, Primitive, Receipt | Inquiry]
+
+
+class Ack(NamedTuple):
+    """An acknowledgement of a copy, of which ReAck is the answer."""
+
+    source: Address
+    lk1: LK1
+    ident: str
+    bref: int
+
+
+class Question(NamedTuple):
+    """An inquiry of a sender, about a copy or about its message."""
+
+    source: Address
+    record: Inquiry
+    lk1: LK1 | None = None
+
+
+class Verdict(NamedTuple):
+    """Why an operator refuses copies: for the ledger, and for the sender of one that was sent, or was not."""
+
+    line: str
+    sent: str
+    unsent: str
+
+
+@dataclass(slots=True)
+class After:
+    """What follows the commit of one piece of work on copies, by value (``semq.store.ended``)."""
+
+    new: list[Outbound] = field(default_factory=list)
+    released: list[Outbound] = field(default_factory=list)
+    refused: list[Outbound] = field(default_factory=list)
+    wake: list[Outbound] = field(default_factory=list)
+    mail: list[Letter] = field(default_factory=list)
+    frames: list[Data] = field(default_factory=list)
+    rest: list[Inquiry] = field(default_factory=list)  #: about messages of which no copy is here
+    inquired: int = 0
+
+
+def standing_of(row: Outbound | None) -> Held:
+    """The column of the grid where a row stands."""
+    if row is None:
+        return Held.ABSENT
+    return Held.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]
+
+
+def hear(
+    holding: "Holding",
+    unit: Unit,
+    row: Outbound | None,
+    news: HubHeard,
+    after: After,
+    cause: Any = None,
+    detail: str = "",
+) -> Held:
+    """Change a copy by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news.
+
+    Returns where the copy stood. Raises ImpossibleNews where the grid says so; nothing is changed then.
+    """
+    standing = standing_of(row)
+    rule = HUB.step(standing, news)
+    if row is not None and rule.after is not standing:
+        if rule.after is Held.ABSENT:
+            unit.delete_outbound(row)
+            after.released.append(row)
+        else:
+            before, row.ss_status = row.ss_status, STATUS[rule.after]
+            unit.change_outbound(row, before)
+        if news in LINES:
+            _line(holding.core, unit, LINES[news], row, detail)
+    if rule.deed is not None:
+        EFFECTS[rule.deed](holding, unit, row, after, cause)
+    return standing
+
+
+def apply(holding: "Holding", after: After) -> None:
+    """After the commit: counts, lanes and mail follow what is now true."""
+    for row in after.released:
+        holding.released(row)
+    for row in after.refused:
+        holding.landed(row)
+        holding.schedule.add(row.object_id, holding.core.now())  # its sender is told until it has noted it
+    for row in after.wake:
+        holding.pump.lane(row.dest).flight.discard(row.object_id)
+        holding.pump.wake(row)
+    for letter in after.mail:
+        holding.core.mail.add(*letter)
+    if after.inquired:
+        holding.core.count("inquired", after.inquired)
+
+
+def _line(core: Core, unit: Unit, event: Event, row: Outbound, detail: str = "", **facts: Any) -> None:
+    unit.ledger.append(core.line(Side.HUB, event, row, detail, lk1=str(core.lk1(row.object_id)), **facts))
+
+
+# ------------------------------------------------------------------------------------------------------------- letters
+
+
+def reack(ack: Ack) -> Letter:
+    """ReAck: an Ack about a copy is noted."""
+    lk1 = ack.lk1
+    return ack.source, Function.RECEIPTS, Primitive.RESPONSE, Receipt(
+        src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=ack.bref,
+        ack_flag=AckFlag.TRANSPORT, ident=ack.ident,
+    )  # fmt: skip
+
+
+def answered(source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False) -> Letter:
+    """The answer to a sender's inquiry, with its key and nonce echoed."""
+    return source, Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(
+        semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=Role.S,
+        ident=record.ident, nonce=record.nonce, lk1=lk1 or record.lk1, answer=answer, void=void,
+    )  # fmt: skip
+
+
+def ack_save(core: Core, row: Outbound) -> Letter:
+    """Ack-Save: a copy is in this store."""
+    lk0 = row.lk0
+    return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.STORED,
+        ident=str(lk0), att=row.att, lk1=core.lk1(row.object_id), void=row.void,
+    )  # fmt: skip
+
+
+def refusal(core: Core, row: Outbound) -> Letter:
+    """The refusal of a copy, for its sender, who answers that it has noted it (H16, H17).
+
+    Made in ``decide``: later work of the same unit may make the row the sender's marker, which nobody refused.
+    """
+    lk0 = row.lk0
+    return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.REFUSED,
+        ident=str(lk0), lk1=core.lk1(row.object_id), void=row.void, reason=row.reason,
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------- deeds
+
+
+def _insert(holding: "Holding", unit: Unit, row: None, after: After, message: Data) -> None:
+    envelope, a, core = message.envelope, message.envelope.attributes, holding.core
+    new = Outbound(
+        object_id=core.new_id(), direction=Direction.RELAYED, lk0=envelope.lk0, target=envelope.target,
+        save_fwd=a.save_fwd, ack2=a.ack2, sid=envelope.sid, app_key=a.app_key, void=envelope.void,
+        has_payload=not envelope.void, digest=envelope.digest, size=len(message.body),
+        accepted_at=core.now_ms(), expires_at=a.expires_at, priority=level(a.priority),
+    )  # fmt: skip
+    unit.insert_outbound(new, Stored(encode_envelope(envelope), bytes(message.body)))
+    _line(core, unit, Event.STORED, new, digest=new.digest, size=new.size)
+    after.new.append(new)
+    after.mail.append(ack_save(core, new))
+
+
+def _again(holding: "Holding", unit: Unit, row: Outbound, after: After, message: Data) -> None:
+    """One identity is stored once, whatever comes under it."""
+    core, envelope = holding.core, message.envelope
+    after.mail.append(ack_save(core, row))
+    has_other = not envelope.void and not row.void and row.digest != envelope.digest
+    if envelope.signature and not (has_other or envelope.void or row.void or message.dropped):
+        # Signed anew, perhaps since nobody vouches for the older key any more (S16).
+        unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
+    if has_other:
+        error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
+        facts: dict[str, Any] = {"lk1": str(core.lk1(row.object_id)), "digest": envelope.digest}
+        line = core.line(Side.HUB, Event.MISMATCH, row, str(error)[:500], **facts)
+        core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
+    else:
+        _line(core, unit, Event.DUPLICATE, row, digest=envelope.digest)
+
+
+def _replace(holding: "Holding", unit: Unit, row: Outbound, after: After, message: Data) -> None:
+    row.held, row.reason, row.void, row.has_payload, row.size = False, None, True, False, 0
+    row.att += 1
+    unit.change_outbound(row, row.ss_status)
+    unit.replace_body(row.object_id, Stored(encode_envelope(message.envelope), b""))
+    _line(holding.core, unit, Event.VOIDED, row)
+    after.mail.append(ack_save(holding.core, row))
+    after.wake.append(row)
+
+
+def _send(holding: "Holding", unit: Unit, row: Outbound, after: After, stored: Stored) -> None:
+    """H5: the attempt is committed, LK1 is set, the transport source is the platform (seed 2.1)."""
+    core = holding.core
+    row.att += 1
+    late = not row.void and is_expired(row.expires_at, core.now_ms())
+    _line(core, unit, Event.SENT, row, "late" if late else "")
+    # What is late ends as any copy does, by its receiver's ledger, which may know it; only its payload stays here.
+    envelope = replace(decode_envelope(stored), lk1=core.lk1(row.object_id), source=core.address, late=late)
+    after.frames.append(Data(envelope, b"" if late else stored.payload))
+
+
+def _wake(holding: "Holding", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+    after.wake.append(row)
+
+
+def _reack(holding: "Holding", unit: Unit, row: Outbound | None, after: After, ack: Ack) -> None:
+    after.mail.append(reack(ack))
+
+
+def _custody(holding: "Holding", unit: Unit, row: Outbound, after: After, asked: Question) -> None:
+    lk1 = holding.core.lk1(row.object_id)
+    after.mail.append(answered(asked.source, asked.record, Answer.CUSTODY, lk1, void=row.void))
+
+
+def _gone(holding: "Holding", unit: Unit, row: None, after: After, asked: Question) -> None:
+    after.mail.append(answered(asked.source, asked.record, Answer.GONE, asked.lk1))
+
+
+def _pass_on(holding: "Holding", unit: Unit, row: None, after: After, asked: Question) -> None:
+    after.rest.append(asked.record)
+
+
+def _ask_target(holding: "Holding", unit: Unit, row: Outbound, after: After, cause: None) -> None:
+    if row.dest not in holding.sessions:
+        return
+    core = holding.core
+    inquiry = Inquiry(
+        semq_id=core.home.semq_id, semq_db_id=core.home.semq_db_id, ref_id=row.object_id, flag=1,
+        role=Role.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=core.lk1(row.object_id),
+    )  # fmt: skip
+    after.mail.append((row.target.node, Function.INQUIRIES, Primitive.REQUEST, inquiry))
+    after.inquired += 1
+
+
+def _refuse(holding: "Holding", unit: Unit, row: Outbound, after: After, verdict: Verdict) -> None:
+    """The payload goes, the row stays."""
+    row.held, row.parked = True, False
+    row.reason = reason = (Returned.code, verdict.sent if row.att else verdict.unsent)
+    row.has_payload, row.size = False, 0
+    unit.replace_body(row.object_id, Stored(b"", b""))
+    _line(holding.core, unit, Event.OPERATOR, row, verdict.line)
+    _line(holding.core, unit, Event.REFUSED, row, " ".join(reason))
+    after.refused.append(row)
+    _tell_refusal(holding, unit, row, after, None)
+
+
+def _tell_refusal(holding: "Holding", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+    if str(row.lk0.node) in holding.sessions:
+        after.mail.append(refusal(holding.core, row))
+
+
+EFFECTS: dict[HubDeed, Callable[["Holding", Unit, Any, After, Any], None]] = {
+    HubDeed.insert: _insert,
+    HubDeed.ack_save: _again,
+    HubDeed.replace: _replace,
+    HubDeed.send: _send,
+    HubDeed.wake: _wake,
+    HubDeed.reack: _reack,
+    HubDeed.custody: _custody,
+    HubDeed.gone: _gone,
+    HubDeed.pass_on: _pass_on,
+    HubDeed.ask_target: _ask_target,
+    HubDeed.refuse: _refuse,
+    HubDeed.refusal: _tell_refusal,
+}
