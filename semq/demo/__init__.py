@@ -1,8 +1,8 @@
-"""The demo: a hub and two institutions as real processes on this machine, and documents on their way between them.
+"""The demo: a hub and two institutions as processes on this machine, and documents sent between them.
 
-``./run demo`` runs ``python -m semq.demo``. In the order of the play: ``options`` reads the command line, ``papers``
-the documents, ``stage`` writes the configuration of three nodes, ``actor`` starts and supervises their processes,
-``play`` is the plot, ``board`` knows what has become of each document, ``audience`` shows it, ``verdict`` counts at
-the end, ``reckoning`` has the ledgers compared. The demo talks to the nodes as any application does, through
-``semq.app``.
+``./run demo`` runs ``python -m semq.demo``. ``scenario`` is the sequence of steps, ``options`` its command line.
+``files`` reads the documents to send, ``configuration`` writes the files of the three nodes, ``process`` starts,
+restarts and stops them. ``applications`` sends to and receives from the nodes through ``semq.app``, as any application
+does; ``tracker`` keeps the state of each document, ``display`` shows it. ``counts`` computes the result, and
+``reconciliation`` compares the ledgers.
 """

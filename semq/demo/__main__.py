@@ -1,10 +1,8 @@
-"""``python -m semq.demo``: run the demo; exit status 0 only if nothing was lost or duplicated and every queue is
-clean.
-"""
+"""``python -m semq.demo``. Exit status 0 only if nothing was lost or duplicated and every queue is empty."""
 
 import sys
 
-from semq.demo.play import main
+from semq.demo.scenario import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,10 +9,10 @@ SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
+    """The options; each field is the destination of the argument of that name."""
 
     documents: Path = SAMPLES
-    count: int | None = None  #: documents in each of the two rounds; None: the folder once
+    count: int | None = None  #: documents in each of the two rounds; None: each file of the folder once
     data_dir: Path | None = None  #: None: a new temporary folder
     keep: bool = False
     stay: bool = False
@@ -20,46 +20,36 @@ class Options:
     secure: bool = False  #: TLS and certificates
     patience_s: float = 180.0
     reconcile: bool = True
-    inject: bool = False  #: defects into what the reconciliation reads
+    inject: bool = False  #: plant defects in the extracts
 
 
 def read_options(argv: list[str] | None = None) -> Options:
-    """Read the command line; ends the process with status 2 if it cannot be understood."""
+    """Read the command line; end the process with status 2 on a usage error."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="./run demo",
-        description="A hub and two institutions, 10008 and 56001, as processes of their own with databases of their "
-        "own. 10008 sends a folder of documents while 56001 is online, then once more while it is away; 56001 comes "
-        "back, and in the end 10008 knows that 56001 holds every one of them. Then the three ledgers are compared.",
-        epilog="exit status: 0 nothing lost or duplicated and every queue clean; 1 otherwise; 2 usage; 69 a node does "
-        "not start; 130 interrupted. Without the packages of the reconciliation that scene is left out",
+        description="Start a hub and two institutions, 10008 and 56001, as processes with their own databases. "
+        "10008 sends a folder of documents while 56001 is online, then again while 56001 is offline. 56001 comes back, "
+        "and in the end 10008 knows that 56001 has every document. Then Spark compares the three ledgers.",
+        epilog="exit status: 0 nothing lost or duplicated and every queue empty; 1 otherwise; 2 usage; 69 a node did "
+        "not start; 130 interrupted. The reconciliation is skipped if its packages cannot be installed",
     )
     add = parser.add_argument
-    add("--documents", type=_folder, default=SAMPLES, metavar="DIR", help="any folder of files to send")
+    add("--documents", type=_folder, default=SAMPLES, metavar="DIR", help="the folder of files to send")
     add("--count", type=_count, metavar="N", help="documents in each of the two rounds (the folder is repeated or cut)")
-    add("--data-dir", type=Path, metavar="DIR", help="work here instead of in a temporary folder, and keep it")
-    add("--keep", action="store_true", help="leave configuration, logs, databases and received files")
+    add("--data-dir", type=Path, metavar="DIR", help="work in this folder instead of a temporary one, and keep it")
+    add("--keep", action="store_true", help="keep configuration, logs, databases and received files")
     add("--stay", action="store_true", help="leave the nodes running at the end, until Ctrl-C")
     add("--secure", action="store_true", help="TLS links, certificates from the hub, sealed documents, signed extracts")
-    add("--json", action="store_true", help="talk on standard error, one JSON object on standard output")
-    add("--patience", type=float, default=180.0, metavar="S", help="longest wait for anything, in seconds")
-    add("--no-reconcile", action="store_true", help="leave out the reconciliation on Spark at the end")
-    add("--inject", action="store_true", help="plant a few defects in what the reconciliation reads: it must find them")
+    add("--json", action="store_true", help="print messages on standard error and one JSON object on standard output")
+    add("--patience", type=float, default=180.0, dest="patience_s", metavar="S", help="seconds to wait for each step")
+    add("--no-reconcile", action="store_false", dest="reconcile", help="skip the reconciliation on Spark at the end")
+    add("--inject", action="store_true", help="plant some defects in the extracts: the reconciliation must find them")
     given = parser.parse_args(argv)
-    if given.inject and given.no_reconcile:
-        parser.error("--inject is for the reconciliation, which --no-reconcile leaves out")
-    return Options(
-        documents=given.documents,
-        count=given.count,
-        data_dir=given.data_dir,
-        keep=given.keep or given.data_dir is not None,
-        stay=given.stay,
-        json=given.json,
-        secure=given.secure,
-        patience_s=given.patience,
-        reconcile=not given.no_reconcile,
-        inject=given.inject,
-    )
+    if given.inject and not given.reconcile:
+        parser.error("--inject needs the reconciliation, which --no-reconcile skips")
+    given.keep |= given.data_dir is not None
+    return Options(**vars(given))
 
 
 def _folder(text: str) -> Path:

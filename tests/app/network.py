@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from semq.demo.actor import holder
-from semq.demo.stage import Place, free_ports
+from semq.demo.configuration import Place, free_ports
+from semq.demo.process import lock_holder
 from semq.store.embedded.server import EmbeddedPostgres
 
 ABSENT = "77001"  # known to the hub, never online
@@ -105,7 +105,7 @@ class Node:
     def clear(self) -> None:
         """End it and its database server."""
         self.end()
-        assert holder(self.place.data_dir / "postgres" / "lock") is None
+        assert lock_holder(self.place.data_dir / "postgres" / "lock") is None
         EmbeddedPostgres(self.place.data_dir).stop()
 
 

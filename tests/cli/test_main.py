@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from semq.cli.main import make, status_of
 from semq.config import ConfigUnreadable
-from semq.demo.stage import free_ports
+from semq.demo.configuration import free_ports
 from semq.errors import BadInput, Misconfigured, ProtocolViolation, SemqError, Unavailable
 from tests.app.network import Network
 from tests.cli.command import semq, semq_process

@@ -1,13 +1,13 @@
-"""The set: a folder with the configuration of three nodes, on ports that were free a moment ago."""
+"""The configuration files of the three nodes, in one folder, with ports that are free when they are written."""
 
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 SENDER, RECEIVER, HUB = "10008", "56001", "hub"
-EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, beside the hub
-COLLECTOR = "reports"  # user of 56001 to whom extracts go, where they travel as documents
-USER = PASSWORD = "demo"  # of an application on the loopback address of a demo
+EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, beside the hub's
+COLLECTOR = "reports"  # user of 56001 who receives the extracts that travel as documents
+LOGIN = "demo"  # user and password of the applications
 
 _NODE = """\
 [node]
@@ -18,15 +18,15 @@ data_dir = "{name}"
 [amqp]
 host = "127.0.0.1"
 port = {port}
-users = {{ {user} = "{password}" }}
+users = {{ {LOGIN} = "{LOGIN}" }}
 
 [protocol]
-inquiry_s = 2.0     # 15 by default: the demo has no time
+inquiry_s = 2.0     # 15 by default: the demo is short
 cleanup_s = 0.2
 
 [extract]
 folder = "{EXTRACTS}"
-cutoff = "{cutoff}"  # far from now, so that all of the demo lies in one business date
+cutoff = "{cutoff}"  # far from now, so that the demo is within one business date
 
 [log]
 format = "json"
@@ -55,7 +55,7 @@ in_flight_s = 5  # 900 by default
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node: where it lives and how it is reached."""
+    """The files and the address of one node."""
 
     name: str
     kind: str
@@ -65,56 +65,51 @@ class Place:
 
     @property
     def config(self) -> Path:
-        """Its configuration file."""
+        """The configuration file."""
         return self.folder / f"{self.name}.toml"
 
     @property
     def log(self) -> Path:
-        """Where its standard error goes."""
+        """The file with the node's standard error."""
         return self.folder / f"{self.name}.log"
 
     @property
     def data_dir(self) -> Path:
-        """Where its database lies."""
+        """The node's data directory."""
         return self.folder / self.name
 
     @property
     def url(self) -> str:
-        """For its applications."""
-        if not self.tls:
-            return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
-        return f"amqps://{USER}:{PASSWORD}@127.0.0.1:{self.port}?cafile={self.data_dir / 'pki' / 'trust.pem'}"
+        """The AMQP URL for applications."""
+        address = f"{LOGIN}:{LOGIN}@127.0.0.1:{self.port}"
+        return f"amqps://{address}?cafile={self.data_dir / 'pki' / 'trust.pem'}" if self.tls else f"amqp://{address}"
 
 
-def build(folder: Path, hour: int = 12, *, secure: bool = False) -> dict[str, Place]:
-    """Write the configuration of hub and institutions into a folder; where they are, by name.
+def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -> dict[str, Place]:
+    """Write the configuration of hub and institutions; return their places by name.
 
-    ``hour``: which it is now, UTC. ``secure``: links by TLS and certificate; the institutions have no passwords at the
-    hub, and have to enrol.
+    ``hour``: the present hour, UTC. ``secure``: links by TLS and certificate; the institutions have no passwords at the
+    hub and must enrol.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    ports = free_ports(3)
     kinds = {HUB: "platform", SENDER: "local", RECEIVER: "local"}
-    cutoff = f"{(hour + 12) % 24:02d}:00"
     places = {
         name: Place(name, kind, folder, port, tls=secure and name == HUB)
-        for (name, kind), port in zip(kinds.items(), ports, strict=True)
+        for (name, kind), port in zip(kinds.items(), free_ports(len(kinds)), strict=True)
     }
-    known = {
-        "SENDER": SENDER, "RECEIVER": RECEIVER, "EXTRACTS": EXTRACTS, "REPORTS": REPORTS, "cutoff": cutoff,
-        "user": USER, "password": PASSWORD, "hub": places[HUB].port,
+    values = {
+        "SENDER": SENDER, "RECEIVER": RECEIVER, "EXTRACTS": EXTRACTS, "REPORTS": REPORTS, "LOGIN": LOGIN,
+        "cutoff": f"{(hour + 12) % 24:02d}:00", "hub": places[HUB].port,
     }  # fmt: skip
     for place in places.values():
         text = _NODE + (_PLATFORM if place.kind == "platform" else _LOCAL)
-        text = text.format(kind=place.kind, name=place.name, port=place.port, **known)
-        if secure:
-            text = _secured(text, place)
-        place.config.write_text(text, "utf-8")
+        text = text.format(kind=place.kind, name=place.name, port=place.port, **values)
+        place.config.write_text(_secured(text, place) if secure else text, "utf-8")
     return places
 
 
 def _secured(text: str, place: Place) -> str:
-    """With certificates instead of passwords; extracts travel as signed documents, and none without is believed."""
+    """Replace passwords by certificates, and let signed extracts travel as documents."""
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password"))
     if place.kind == "platform":
         text = text.replace("[amqp]\n", "[amqp]\ntls = true\n")
@@ -125,7 +120,7 @@ def _secured(text: str, place: Place) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports of the loopback address that nobody uses now."""
+    """Return different free ports of the loopback address."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

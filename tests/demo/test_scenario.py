@@ -1,4 +1,4 @@
-"""The demo as people run it, and with processes that are killed in the middle."""
+"""The demo as a user runs it, also with nodes killed while it runs."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 DEMO = [sys.executable, "-P", "-m", "semq.demo"]
 
 
-# A line of the demo | whom to kill when it comes.
+# Text of a line | the node to kill when the line appears.
 KILLS = (("  20 ", "hub"), ("  40 ", "56001"), ("  60 ", "10008"))
 
 
@@ -31,7 +31,7 @@ def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> Non
             if mark in line and victim in pids:
                 os.kill(pids.pop(victim), signal.SIGKILL)
     assert demo.wait() == 0, told
-    verdict = json.loads(demo.stdout.read().splitlines()[-1])
+    result = json.loads(demo.stdout.read().splitlines()[-1])
     expected = {
         "accepted": 80,
         "delivered": 80,
@@ -40,12 +40,12 @@ def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> Non
         "left_in_queues": 0,
         "digest_mismatches": 0,
     }
-    assert verdict | expected == verdict
-    assert verdict["restarts"] == len(KILLS)
-    reckoning = verdict["reconcile"]
-    assert (reckoning["messages"], len(reckoning["planted"])) == (80, 6)
-    assert (reckoning["found"], reckoning["strange"]) == (6, 0), reckoning
-    report = Path(reckoning["report"])
+    assert result | expected == result
+    assert result["restarts"] == len(KILLS)
+    reconciled = result["reconcile"]
+    assert (reconciled["messages"], len(reconciled["planted"])) == (80, 6)
+    assert (reconciled["found"], reconciled["strange"]) == (6, 0), reconciled
+    report = Path(reconciled["report"])
     assert report.read_text().startswith("<!DOCTYPE html>")
     assert [one.name for one in report.parents[2].parent.iterdir()] == ["reports"]  # all else is gone
     for stream in (demo.stdout, demo.stderr):
@@ -58,20 +58,20 @@ def test_the_demo_with_certificates_ends_well_too(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
-    verdict = json.loads(told.stdout.splitlines()[-1])
-    assert verdict["delivered"] == 6
+    result = json.loads(told.stdout.splitlines()[-1])
+    assert result["delivered"] == 6
     assert "10008 has a certificate" in told.stderr
     log = (tmp_path / "hub.log").read_text()
     assert log.count("node_enrolled") == 2
 
-    reckoning = verdict["reconcile"]
-    assert (reckoning["messages"], reckoning["found"], reckoning["strange"]) == (6, len(reckoning["planted"]), 0)
-    run = Path(reckoning["report"]).parent
+    reconciled = result["reconcile"]
+    assert (reconciled["messages"], reconciled["found"], reconciled["strange"]) == (6, len(reconciled["planted"]), 0)
+    run = Path(reconciled["report"]).parent
     sources = json.loads((run / "summary.json").read_text())["sources"]
     assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
     assert json.loads((run / "repair" / "index.json").read_text())["signature"]
     # The nodes know better than what was planted into their extracts.
-    assert reckoning["repaired"] == {"10008": {"resolved": 1}, "56001": {}}
+    assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {}}
 
 
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:

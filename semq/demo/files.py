@@ -1,4 +1,4 @@
-"""The documents of the demo: files of a folder, read one by one when they are sent."""
+"""The files that the demo sends. Each is read when it is sent."""
 
 import mimetypes
 import re
@@ -13,36 +13,36 @@ _KIND = re.compile(r"([A-Za-z]+(?:-[a-z]+)*)[-_.]")
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
-    """A file that is sent."""
+class SourceFile:
+    """A file to send."""
 
     path: Path
-    name: str
+    name: str  #: relative to the folder
 
     @property
     def kind(self) -> str:
-        """What kind of document its name says it is: ``order`` for order-LW-2041.xml."""
+        """The kind of document according to the file name: ``order`` for order-LW-2041.xml."""
         found = _KIND.match(self.path.name)
         return found[1].lower() if found else "document"
 
     @property
     def content_type(self) -> str:
-        """By the ending of its name."""
+        """The content type according to the suffix of the file name."""
         return mimetypes.guess_type(self.path.name)[0] or "application/octet-stream"
 
     def app_key(self, number: int) -> AppKey:
-        """The name under which it travels: demo / kind / number / file name."""
+        """Return the AppKey: demo / kind / number / file name."""
         key = "".join(letter if letter.isprintable() else "?" for letter in self.name)
         return AppKey("demo", self.kind[:PART_MAX], f"{number:04d}", key[-PART_MAX:])
 
 
-def read_folder(folder: Path, count: int | None) -> list[Paper]:
-    """The files of a folder and its subfolders by name, repeated or cut to ``count``. Raises NoDocuments."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
-    if not files:
+def read_folder(folder: Path, count: int | None) -> list[SourceFile]:
+    """List the files of a folder and its subfolders by name, repeated or cut to ``count``. Raises NoDocuments."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
+    if not found:
         raise NoDocuments(folder=str(folder))
-    papers = [Paper(path, str(path.relative_to(folder))) for path in files]
-    return papers if count is None else list(islice(cycle(papers), count))
+    files = [SourceFile(path, str(path.relative_to(folder))) for path in found]
+    return files if count is None else list(islice(cycle(files), count))
 
 
 def _is_hidden(path: Path) -> bool:

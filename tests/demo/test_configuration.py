@@ -1,14 +1,14 @@
-"""The configuration that the demo writes is one that nodes read."""
+"""Nodes accept the configuration that the demo writes."""
 
 from pathlib import Path
 
 from semq.config import load
-from semq.demo.stage import HUB, RECEIVER, SENDER, build, free_ports
+from semq.demo.configuration import HUB, RECEIVER, SENDER, free_ports, write_configuration
 from spark_reconcile.settings import load as reconciliation
 
 
 def test_the_configurations_are_right(tmp_path: Path) -> None:
-    places = build(tmp_path / "deep" / "down")
+    places = write_configuration(tmp_path / "deep" / "down")
     settings = {name: load(place.config, {}) for name, place in places.items()}
     assert settings[HUB].nodes.keys() == {SENDER, RECEIVER}
     for name in (SENDER, RECEIVER):
@@ -20,7 +20,7 @@ def test_the_configurations_are_right(tmp_path: Path) -> None:
 
 
 def test_with_certificates_nobody_has_a_password_at_the_hub(tmp_path: Path) -> None:
-    places = build(tmp_path, secure=True)
+    places = write_configuration(tmp_path, secure=True)
     settings = {name: load(place.config, {}) for name, place in places.items()}
     assert settings[HUB].amqp.tls
     assert {account.password for account in settings[HUB].nodes.values()} == {None}

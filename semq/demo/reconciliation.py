@@ -1,0 +1,171 @@
+"""The last step: every node extracts its ledger, and Spark compares the three, by commands as an operator types them.
+
+With certificates, signed extracts travel as documents, and the institutions apply the signed repair list. If Spark is
+missing it is installed first; if it cannot be installed the step is skipped.
+"""
+
+import asyncio
+import csv
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from semq.demo.configuration import COLLECTOR, EXTRACTS, HUB, RECEIVER, REPORTS, SENDER, Place
+from semq.demo.errors import ReconciliationFailed
+
+RUN = Path(__file__).parents[2] / "run"
+NEEDED = ("pyarrow", "pyspark")
+COMMAND = (sys.executable, "-P", "-m", "spark_reconcile")
+DATE = ("--business-date", "today")
+HUB_LINE_LOST = "hub_has_no_trace"
+# With certificates the sender extracts last: its extract crosses the hub, and no ledger extracted before may know it.
+ROUNDS_SECURE = ((HUB, RECEIVER), (SENDER,))
+IDLE_S, COLLECTS_MAX = 2, 15
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The result of the reconciliation; ``--json`` prints it as ``reconcile``."""
+
+    outcome: str  #: of the run, or left_out
+    exit_code: int = 0
+    messages: int = 0
+    verdicts: dict[str, int] = field(default_factory=dict)
+    report: str = ""
+    planted: list[dict[str, str]] = field(default_factory=list)
+    found: int = 0  #: planted defects that the report lists
+    forgotten: int = 0  #: messages whose line a killed hub had not written yet: it writes lines of forwards afterwards
+    strange: int = 0  #: all other exceptions
+    said: str = ""  #: the last line of a failed command
+    repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: results of the repair list by node
+
+    @property
+    def is_good(self) -> bool:
+        """Whether exactly the planted defects were found, or the step was skipped."""
+        if self.outcome == "left_out":
+            return True
+        has_failed = any("failed" in results for results in self.repaired.values())
+        is_exact = self.found == len(self.planted) and not self.strange
+        return self.outcome in ("met", "breached") and is_exact and not has_failed
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result for ``--json``."""
+        return asdict(self)
+
+
+async def reconcile(
+    places: Mapping[str, Place], say: Say, *, inject: bool, hub_died: bool, secure: bool = False
+) -> Reconciliation:
+    """Extract, plant defects if ``inject``, compare; if ``secure``, with signed extracts and the repair list."""
+    if not await _install_spark(say):
+        return Reconciliation(
+            "left_out", said="The reconciliation needs the packages that `./run setup spark` installs."
+        )
+    try:
+        say("every node extracts today's lines of its ledger")
+        for names in ROUNDS_SECURE if secure else (tuple(places),):
+            calls = [_run("extract", "--config", places[name].config, *DATE) for name in names]
+            for failure in await asyncio.gather(*calls, return_exceptions=True):
+                if isinstance(failure, BaseException):
+                    raise failure
+        if secure:
+            await _collect(places[RECEIVER], places[HUB], say)
+        planted = await _plant(places, say, secure=secure) if inject else []
+        compared = await _compare(places[HUB], say, planted, hub_died=hub_died)
+        return replace(compared, repaired=await _repair(places, say) if secure and compared.report else {})
+    except ReconciliationFailed as error:
+        return Reconciliation("failed", error.facts["status"], said=error.facts["said"])
+
+
+async def _collect(collector: Place, hub: Place, say: Say) -> None:
+    """Take the institutions' extracts out of the collector's inbox and put them into the hub's storage."""
+    say(f"the signed extracts travel as documents to {collector.name}, which collects them for the hub")
+    arrived: set[str] = set()
+    for _ in range(COLLECTS_MAX):
+        storage = ("--user", COLLECTOR, "--extracts", hub.folder / EXTRACTS, "--idle", IDLE_S)
+        arrived |= set((await _run("collect", "--config", collector.config, *storage))["extracts"])
+        if len(arrived) == len((SENDER, RECEIVER)):
+            break
+
+
+async def _plant(places: Mapping[str, Place], say: Say, *, secure: bool) -> list[dict[str, str]]:
+    keys = [word for place in places.values() for word in ("--signed-by", place.config)] if secure else []
+    planted: list[dict[str, str]] = (await _run("plant", "--config", places[HUB].config, *DATE, *keys))["planted"]
+    for one in planted:
+        say(f"planted: {one['verdict']}: {one['how']}")
+    return planted
+
+
+async def _compare(hub: Place, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
+    say("Spark compares the ledgers of sender, hub and receiver, which takes some seconds")
+    code, result, last_line = await _call("run", "--config", hub.config, *DATE, "--memory", "1g")
+    if not result.get("report"):
+        return Reconciliation(result.get("outcome", "failed"), code, said=last_line)
+    verdicts = {name: number for name, number in result["verdicts"].items() if number}
+    seen = count_exceptions(Path(result["report"]).parent / "exceptions.csv", planted, hub_died=hub_died)
+    return Reconciliation(result["outcome"], code, result["messages"], verdicts, result["report"], planted, *seen)
+
+
+async def _repair(places: Mapping[str, Place], say: Say) -> dict[str, dict[str, int]]:
+    """Apply the signed repair list at the institutions; return the number of messages by node and result."""
+    results = {}
+    for name in (SENDER, RECEIVER):
+        place = places[name]
+        reports = ("--reports", place.folder / REPORTS, *DATE, "--yes")
+        results[name] = (await _run("apply", "--config", place.config, *reports))["counts"]
+        words = ", ".join(f"{number} {result}" for result, number in results[name].items())
+        say(f"{name} applies the repair list that the hub has signed: {words or 'nothing to do'}")
+    return results
+
+
+def count_exceptions(table: Path, planted: list[dict[str, str]], *, hub_died: bool) -> tuple[int, int, int]:
+    """Return how many exceptions were planted, were caused by killing the hub, and are neither."""
+    wanted = {(one["lk0"], one["verdict"]) for one in planted}
+    seen = Counter[str]()
+    with table.open(encoding="utf-8-sig", newline="") as stream:
+        for row in csv.DictReader(stream):
+            is_wanted = (row["Message (LK0)"], row["Verdict"]) in wanted
+            is_forgotten = hub_died and row["Finding"] == HUB_LINE_LOST
+            seen["found" if is_wanted else "forgotten" if is_forgotten else "strange"] += 1
+    return seen["found"], seen["forgotten"], seen["strange"]
+
+
+async def _install_spark(say: Say) -> bool:
+    """Return whether Spark is installed, after an attempt to install it."""
+    if all(find_spec(name) for name in NEEDED):
+        return True
+    if not RUN.exists():
+        return False
+    say("installing Spark for the reconciliation, about 500 MB, once (--no-reconcile skips it)")
+    process = await asyncio.create_subprocess_exec(str(RUN), "setup", "spark", stdin=DEVNULL, stdout=DEVNULL)
+    return await process.wait() == 0
+
+
+async def _run(command: str, *arguments: object) -> dict[str, Any]:
+    """Run a command and return its JSON result. Raises ReconciliationFailed unless its status is 0."""
+    code, result, last_line = await _call(command, *arguments)
+    if code:
+        raise ReconciliationFailed(command=command, status=code, said=last_line or str(result))
+    return result
+
+
+async def _call(command: str, *arguments: object) -> tuple[int, dict[str, Any], str]:
+    """Run a command; return its exit status, its JSON result and the last line of its standard error."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, command, *map(str, arguments), "--json", stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        out, err = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    results, lines = out.decode().strip().splitlines(), err.decode("utf-8", "replace").strip().splitlines()
+    return process.returncode or 0, json.loads(results[-1]) if results else {}, lines[-1] if lines else ""
