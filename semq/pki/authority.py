@@ -1,7 +1,8 @@
-"""The hub's small certificate authority: one key, one certificate, and what it signs.
+"""The hub's small certificate authority: one key, one certificate, and the certificates that it signs.
 
-It signs for the address that a token or an older certificate stands for, never for what a request asks: of a request
-only the key is taken. Who may have a certificate, tokens and revocation are the hub's business (``platform_node``).
+A certificate is issued for the address that belongs to a token or to an older certificate, never for a name in the
+request: only the key is taken from a request. ``platform_node`` decides who may have a certificate, and handles tokens
+and revocation.
 """
 
 import re
@@ -24,7 +25,7 @@ from semq.store.files import write_safely
 from semq.umx_t.address import Address
 
 REQUEST_MAX = 16 * 1024
-EARLIER = timedelta(minutes=5)  # clocks differ: a fresh certificate is valid a little before it was made
+EARLIER = timedelta(minutes=5)  # a new certificate is valid from shortly before its creation, because clocks differ
 YEARS_OF_AUTHORITY = 20
 HOST_NAME = re.compile(r"(?!.{254})([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}")
 KEY_FILE, CERTIFICATE_FILE = "authority.key", "authority.crt"
@@ -39,12 +40,12 @@ class Authority:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of its certificate: what a node is told out of band, and pins."""
+        """SHA-256 of its certificate, which a node receives by another channel, and pins."""
         return fingerprint_of(self.certificate)
 
     @property
     def pem(self) -> bytes:
-        """Its certificate."""
+        """The authority's certificate in PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def issue(
@@ -52,7 +53,7 @@ class Authority:
     ) -> NodeCertificate:
         """Sign a certificate for a node's key. Raises RequestRefused for a weak key or an impossible host name."""
         if not is_strong(key):
-            raise RequestRefused("The key is of a kind or size that is not accepted.")
+            raise RequestRefused("The kind or size of the key is not accepted.")
         until = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
         is_rsa = isinstance(key, rsa.RSAPublicKey)
         made = (
@@ -79,13 +80,15 @@ class Authority:
         return read_certificate(made.public_bytes(serialization.Encoding.DER))
 
     def write(self, folder: Path, passphrase: bytes | None) -> None:
-        """Keep it; the key first, so that a certificate never stands without its key."""
+        """Write key and certificate to a folder; the key first, so that there is never a certificate without
+        its key.
+        """
         write_key(folder / KEY_FILE, self.key, passphrase)
         write_safely(folder / CERTIFICATE_FILE, self.pem)
 
 
 def create_authority(name: str, now: datetime, key: PrivateKey | None = None) -> Authority:
-    """A new authority, self-signed, for nodes alone: it cannot make further authorities."""
+    """Create a self-signed authority for nodes only: it cannot sign further authorities."""
     key = key or new_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"SEMQ authority of {name}"[:64])])
     certificate = (
@@ -106,7 +109,7 @@ def create_authority(name: str, now: datetime, key: PrivateKey | None = None) ->
 
 
 def read_authority(folder: Path, passphrase: bytes | None) -> Authority | None:
-    """The authority kept in a folder; None if there is none. Raises KeyRefused."""
+    """Return the authority kept in a folder, or None if there is none. Raises KeyRefused."""
     if not (folder / CERTIFICATE_FILE).exists():
         return None
     key = read_key(folder / KEY_FILE, passphrase)
@@ -115,12 +118,12 @@ def read_authority(folder: Path, passphrase: bytes | None) -> Authority | None:
     except ValueError as error:
         raise KeyRefused("The authority's certificate cannot be read.", file=str(folder / CERTIFICATE_FILE)) from error
     if certificate.public_key() != key.public_key():
-        raise KeyRefused("The authority's key does not fit its certificate.", folder=str(folder))
+        raise KeyRefused("The authority's key does not match its certificate.", folder=str(folder))
     return Authority(certificate, key)
 
 
 def new_request(key: PrivateKey, node: Address, host_names: tuple[str, ...] = ()) -> bytes:
-    """A PKCS#10 request in PEM. The names are for other authorities: ours takes none from a request."""
+    """Return a PKCS#10 request in PEM. The names are for other authorities: SEMQ's own ignores them."""
     return (
         x509.CertificateSigningRequestBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node.node))]))
@@ -131,18 +134,18 @@ def new_request(key: PrivateKey, node: Address, host_names: tuple[str, ...] = ()
 
 
 def key_of_request(octets: bytes) -> PublicKey:
-    """The key of a request that is signed with it. Raises RequestRefused."""
+    """Return the key of a request that is signed with it. Raises RequestRefused."""
     if len(octets) > REQUEST_MAX:
         raise RequestRefused("The request is too long.", size=len(octets))
     try:
         request = x509.load_pem_x509_csr(octets)
         key, is_own = request.public_key(), request.is_signature_valid
-    except Exception as error:  # hostile DER fails in ways that the library does not list
-        raise RequestRefused("This is not a request for a certificate.", fault=type(error).__name__) from error
+    except Exception as error:  # hostile DER raises exceptions that the library does not document
+        raise RequestRefused("The input is not a certificate request.", fault=type(error).__name__) from error
     if not is_own:
         raise RequestRefused("The request is not signed with its own key.")
     if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
-        raise RequestRefused("The key is of a kind or size that is not accepted.")
+        raise RequestRefused("The kind or size of the key is not accepted.")
     return key
 
 
@@ -156,14 +159,14 @@ def _host(name: str) -> x509.GeneralName:
     except ValueError:
         pass  # a host name
     if not HOST_NAME.fullmatch(name):
-        raise RequestRefused("This is no host name.", name=name[:80])
+        raise RequestRefused("The name is not a valid host name.", name=name[:80])
     return x509.DNSName(name)
 
 
 def _issuer_key(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     try:
         known = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    except x509.ExtensionNotFound:  # an authority that somebody else has made
+    except x509.ExtensionNotFound:  # an authority created with other software
         key = certificate.public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey)
         return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
@@ -180,7 +183,7 @@ def _usage(
 ) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=digital_signature,
-        content_commitment=digital_signature,  # receipts that prove are signed with the same key
+        content_commitment=digital_signature,  # signed receipts, which are proof, are made with the same key
         key_encipherment=key_encipherment,
         data_encipherment=False,
         key_agreement=key_agreement,

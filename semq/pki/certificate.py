@@ -1,4 +1,4 @@
-"""A node's certificate as a value: whose, until when, which key. ``trust`` says whether to believe it."""
+"""A node's certificate as a value: node, validity, key. ``trust`` decides whether to trust it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from semq.pki.keys import PublicKey, is_strong, key_id
 from semq.pki.names import node_of
 from semq.umx_t.address import Address
 
-DER_MAX = 16 * 1024  # a longer certificate is nobody's of ours
+DER_MAX = 16 * 1024  # bytes; certificates of nodes are much shorter
 
 
 @dataclass(frozen=True)
 class NodeCertificate:
-    """What a certificate says; that it is true is another question (``TrustStore.verify``)."""
+    """The content of a certificate, not verified (see ``TrustStore.verify``)."""
 
     der: bytes
     node: Address
@@ -36,22 +36,22 @@ class NodeCertificate:
 
     @property
     def serial_text(self) -> str:
-        """The serial number as people and tables have it: hexadecimal."""
+        """The serial number in hexadecimal, as shown to people and stored in tables."""
         return f"{self.serial:x}"
 
     @cached_property
     def x509(self) -> x509.Certificate:
-        """The parsed certificate, for what is not said here."""
+        """The parsed certificate, for fields that have no attribute here."""
         return x509.load_der_x509_certificate(self.der)
 
     @property
     def pem(self) -> bytes:
-        """The same in PEM."""
+        """The certificate in PEM."""
         return self.x509.public_bytes(serialization.Encoding.PEM)
 
     @property
     def host_names(self) -> list[str]:
-        """Host names and IP addresses, for clients that check where they connect to."""
+        """Host names and IP addresses, for clients that check the name of the server."""
         names = self.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return [
             *names.get_values_for_type(x509.DNSName),
@@ -59,13 +59,16 @@ class NodeCertificate:
         ]
 
     def renew_at(self, jitter: float, share: float = 2 / 3) -> datetime:
-        """When to renew: at two thirds of its life, plus up to a tenth of the rest; ``jitter`` in [0, 1) spreads."""
+        """Return the time to renew: after ``share`` of the validity, plus up to a tenth of the rest.
+
+        ``jitter`` is a number in [0, 1) that spreads the renewals.
+        """
         life: timedelta = self.not_after - self.not_before
         return self.not_before + life * share + life * (1 - share) * 0.1 * jitter
 
 
 def read_certificate(octets: bytes) -> NodeCertificate:
-    """A node's certificate from DER or PEM. Raises Untrusted (it is no certificate), WrongName (not of a node)."""
+    """Read a node's certificate from DER or PEM. Raises Untrusted (not a certificate), WrongName (not of a node)."""
     if len(octets) > DER_MAX:
         raise Untrusted("The certificate is too long.", size=len(octets))
     try:
@@ -73,7 +76,7 @@ def read_certificate(octets: bytes) -> NodeCertificate:
         found = x509.load_pem_x509_certificate(octets) if pem else x509.load_der_x509_certificate(octets)
         key = found.public_key()
         if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
-            raise Untrusted("The key of the certificate is of a kind or size that is not accepted.")
+            raise Untrusted("The kind or size of the certificate's key is not accepted.")
         return NodeCertificate(
             der=found.public_bytes(serialization.Encoding.DER),
             node=node_of(found),
@@ -85,5 +88,5 @@ def read_certificate(octets: bytes) -> NodeCertificate:
         )
     except Untrusted:
         raise
-    except Exception as error:  # hostile DER fails in ways that the library does not list, some of them late
-        raise Untrusted("This is not a certificate.", fault=type(error).__name__) from error
+    except Exception as error:  # hostile DER raises exceptions that the library does not document, some of them late
+        raise Untrusted("The input is not a certificate.", fault=type(error).__name__) from error

@@ -1,24 +1,21 @@
-"""What is wrong with a certificate, a key or a request for one. Codes 5100–5199.
+"""Errors of certificates, keys and certificate requests. Codes 5100–5199.
 
-Untrusted                   a peer's certificate does not prove who it is
-├── WrongAuthority          no trusted authority signed it; self-signed ones belong here
-├── OutOfDate               it has expired, or is not yet valid
-├── WrongName               it names nobody, or somebody else than expected
-└── Revoked                 its authority has taken it back
-KeyRefused                  a key file that cannot or must not be used
-NoIdentity                  the node has no certificate yet
-RequestRefused              the authority does not sign this
-TokenRefused                the token opens nothing: unknown, used, or too old
+Untrusted                   a peer's certificate does not prove its identity ├── WrongAuthority          no trusted
+authority signed it; includes self-signed ones ├── OutOfDate               it has expired, or is not yet valid ├──
+WrongName               it names no node, or another node than expected └── Revoked                 its authority has
+revoked it KeyRefused                  a key file that cannot or must not be used NoIdentity                  the node
+has no certificate yet RequestRefused              the authority does not sign this request TokenRefused
+the token is not valid: unknown, used, or too old
 """
 
 from semq.errors import BadInput, Misconfigured, SemqError
 
 
 class Untrusted(SemqError):
-    """The certificate does not prove who the peer is."""
+    """The certificate does not prove the identity of the peer."""
 
     code = "SEMQ-5101"
-    remedy = "Compare `semq cert show` at both ends; `semq cert trust` lists the authorities that this node believes."
+    remedy = "Compare `semq cert show` at both ends; `semq cert trust` lists the authorities that this node trusts."
 
 
 class WrongAuthority(Untrusted):
@@ -38,24 +35,24 @@ class OutOfDate(Untrusted):
 
 
 class WrongName(Untrusted):
-    """The certificate names another node than the one that it is shown for."""
+    """The certificate names another node than expected."""
 
     code = "SEMQ-5104"
-    remedy = "Use the certificate that was issued to this node; its name stands in the URI semq:TYPE.ID."
+    remedy = "Use the certificate that was issued to this node; its name is in the URI semq:TYPE.ID."
 
 
 class Revoked(Untrusted):
     """The certificate has been revoked."""
 
     code = "SEMQ-5105"
-    remedy = "Enrol the node again with a new token (`semq hub nodes token`), unless it was revoked for good."
+    remedy = "Enrol the node again with a new token (`semq hub nodes token`), unless it was revoked permanently."
 
 
 class KeyRefused(Misconfigured):
     """The key file cannot be used."""
 
     code = "SEMQ-5110"
-    remedy = "Keep it readable for the node's user only (chmod 600), in PKCS#8, with its passphrase where tls says."
+    remedy = "Make it readable by the node's user only (chmod 600), in PKCS#8, with the passphrase set under tls."
 
 
 class NoIdentity(Misconfigured):
@@ -79,10 +76,10 @@ class TrustUnreadable(Misconfigured):
 
 
 class TrustNeeded(BadInput):
-    """The node cannot do without this authority, or does not have it."""
+    """The authority is the last one that this node needs, or is not in its list."""
 
     code = "SEMQ-5113"
-    remedy = "First install a certificate of another authority that the node believes; `semq cert trust` lists them."
+    remedy = "First install a certificate of another authority that the node trusts; `semq cert trust` lists them."
 
 
 class RequestRefused(BadInput):
@@ -93,17 +90,17 @@ class RequestRefused(BadInput):
 
 
 class KeyRevoked(BadInput):
-    """A certificate of this key has been revoked: somebody else may have the key."""
+    """A certificate of this key has been revoked: the key may be known to others."""
 
     code = "SEMQ-5123"
-    remedy = "Ask for a certificate of another key: `semq node enroll` makes one when it is repeated."
+    remedy = "Request a certificate for another key: repeat `semq node enroll`, which makes a new one."
 
 
 class TokenRefused(BadInput):
     """The token is unknown, used, or too old."""
 
     code = "SEMQ-5121"
-    remedy = "Ask the operator of the hub for a new one (`semq hub nodes token`); a token serves once."
+    remedy = "Ask the operator of the hub for a new one (`semq hub nodes token`); a token can be used once."
 
 
 class NoAuthority(BadInput):

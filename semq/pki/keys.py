@@ -1,8 +1,8 @@
-"""Private keys: made, written, read. EC on P-256 unless asked otherwise; RSA is accepted.
+"""Private keys: creation, writing, reading. EC on P-256 by default; RSA is accepted.
 
-On disk a key is PKCS#8 in PEM, mode 0600, encrypted where the node has a passphrase (``Passphrase``: from a file, a
-systemd credential, or the environment). A key file that others may read is refused, not mended: it may have been read.
-Used by ``slots`` and ``authority``; the same key serves TLS and the unwrapping of session keys.
+On disk a key is PKCS#8 in PEM, mode 0600, encrypted if the node has a passphrase (``Passphrase``: from a file, a
+systemd credential, or the environment). A key file that others may read is refused instead of repaired: its content may
+already be known. Used by ``slots`` and ``authority``; the same key is used for TLS and for unwrapping session keys.
 """
 
 import hashlib
@@ -22,17 +22,18 @@ from semq.store.files import write_safely
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 CURVES = ("secp256r1", "secp384r1")
-RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # below is weak, above is a way to burn a verifier's time
+RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # smaller keys are weak, larger ones waste a verifier's time
 RSA_BITS_NEW = 3072
 KEY_FILE_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Passphrase:
-    """Where the passphrase of key files comes from; all empty: keys are kept in clear.
+    """The source of the passphrase of key files; if all fields are empty, keys are stored in clear.
 
-    ``file`` wins over ``credential`` (a name below $CREDENTIALS_DIRECTORY, systemd.exec(5) LoadCredential), that over
-    ``variable`` (a name of the environment). It is read each time, and never kept in a setting, a log or an error.
+    ``file`` takes precedence over ``credential`` (a name below $CREDENTIALS_DIRECTORY, systemd.exec(5) LoadCredential),
+    and that over ``variable`` (a name in the environment). The passphrase is read each time, and never kept in a
+    setting, a log or an error.
     """
 
     file: Path | None = None
@@ -40,7 +41,7 @@ class Passphrase:
     variable: str = ""
 
     def read(self, environment: Mapping[str, str] | None = None) -> bytes | None:
-        """The passphrase, or None where none is configured. Raises KeyRefused if it is configured and not there."""
+        """Return the passphrase, or None if none is configured. Raises KeyRefused if it is configured but missing."""
         env = os.environ if environment is None else environment
         if self.file is not None:
             return _first_line(self.file)
@@ -65,23 +66,23 @@ def _first_line(path: Path) -> bytes:
 
 
 def new_key(kind: str = "ec") -> PrivateKey:
-    """A fresh key: ``ec`` (P-256) or ``rsa``."""
+    """Return a new key: ``ec`` (P-256) or ``rsa``."""
     if kind == "rsa":
         return rsa.generate_private_key(65537, RSA_BITS_NEW)
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def is_strong(key: object) -> bool:
-    """Whether a public key is of a kind and size that we accept."""
+    """Return whether a public key is of a kind and size that SEMQ accepts."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         return key.curve.name in CURVES
     return isinstance(key, rsa.RSAPublicKey) and RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX
 
 
 def key_id(key: PrivateKey | PublicKey) -> str:
-    """The name of a key pair: the first 16 bytes of the SHA-256 of its SubjectPublicKeyInfo (RFC 5280), hexadecimal.
+    """Return the name of a key pair: 16 bytes of the SHA-256 of its SubjectPublicKeyInfo (RFC 5280), hexadecimal.
 
-    It is what @KeyId carries and what key files are called; a renewed certificate with the same key keeps it.
+    It is the value of @KeyId and part of the names of key files; a renewed certificate with the same key keeps it.
     """
     public = key.public_key() if isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) else key
     spki = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -89,7 +90,7 @@ def key_id(key: PrivateKey | PublicKey) -> str:
 
 
 def write_key(path: Path, key: PrivateKey, passphrase: bytes | None) -> None:
-    """Write a key, 0600 from its first moment, complete or not at all."""
+    """Write a key with mode 0600 from its creation, complete or not at all."""
     how: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase:
         how = serialization.BestAvailableEncryption(passphrase)
@@ -97,37 +98,38 @@ def write_key(path: Path, key: PrivateKey, passphrase: bytes | None) -> None:
 
 
 def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
-    """Read a key. Raises KeyRefused: not there, readable for others, not a key of ours, wrong passphrase."""
+    """Read a key. Raises KeyRefused: missing, readable by others, of an unaccepted kind, or wrong passphrase."""
     octets = read_private(path)
-    # A key in clear is read also where a passphrase is configured, so that one can be introduced; see slots.protect.
+    # A key in clear is accepted even if a passphrase is configured, so that a passphrase can be introduced; see
+    # slots.protect.
     given = passphrase if b"ENCRYPTED" in octets else None
     try:
         key = serialization.load_pem_private_key(octets, given)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        # Nothing of the cause: its text may hold parts of the input.
-        what = "The passphrase is missing or wrong." if b"ENCRYPTED" in octets else "The file holds no private key."
+        # Do not chain the cause: its text may contain parts of the input.
+        what = "The passphrase is missing or wrong." if b"ENCRYPTED" in octets else "The file has no private key."
         raise KeyRefused(what, file=str(path)) from None
     if not is_strong(key.public_key()):
-        raise KeyRefused("The key is of a kind or size that is not accepted.", file=str(path))
+        raise KeyRefused("The kind or size of the key is not accepted.", file=str(path))
     return cast(PrivateKey, key)
 
 
 def is_encrypted(path: Path) -> bool:
-    """Whether a key file needs a passphrase."""
+    """Return whether a key file needs a passphrase."""
     return b"ENCRYPTED" in read_private(path)
 
 
 def read_private(path: Path) -> bytes:
-    """The content of a file that only its owner may read.
+    """Return the content of a file that only its owner may read. Raises KeyRefused.
 
-    The mode is looked at on the opened file, so that it cannot be exchanged in between. Raises KeyRefused.
+    The mode is checked on the opened file, so that the file cannot be replaced in between.
     """
     try:
         with path.open("rb") as file:
             state = os.fstat(file.fileno())
             if state.st_mode & 0o077:
                 mode = oct(state.st_mode & 0o777)
-                raise KeyRefused("The file may be read by others than its owner.", file=str(path), mode=mode)
+                raise KeyRefused("The file is readable by users other than its owner.", file=str(path), mode=mode)
             if state.st_uid not in (0, os.geteuid()):
                 raise KeyRefused("The file belongs to another user.", file=str(path), uid=state.st_uid)
             return file.read(KEY_FILE_MAX)

@@ -1,16 +1,16 @@
-"""The key pairs of a node: next, active, previous, and old ones that can still open what was sealed for them.
+"""The key pairs of a node: next, active, previous, and retired ones that can still open what was sealed for them.
 
 One folder::
 
-    slots.json              which key is in which slot; the only thing that decides
+    slots.json              which key is in which slot; the only file that decides
     keys/KEYID.key          PKCS#8, 0600
     keys/KEYID.crt          the certificate with its chain, PEM
     trust.pem               the authorities of an enrolled node
 
-A slot changes by one rename of ``slots.json``, so a crash leaves the slots as they were or as they should be.
-``next`` holds a key whose certificate is asked for or not yet tried; ``active`` is shown on links; ``previous`` is the
-one before it, still valid, so that both ends may change at different times; older keys are ``retired`` and go when
-nothing that was sealed for them can still be under way.
+A slot changes by one rename of ``slots.json``, so a crash leaves either the old or the new slots. ``next`` holds a key
+whose certificate has been requested or not used yet; ``active`` is presented on links; ``previous`` is the one before
+it, still valid, so that the two ends may change at different times. Older keys are ``retired``, and deleted when
+nothing that was sealed for them can still be in transit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ SLOTS_FILE, TRUST_FILE = "slots.json", "trust.pem"
 
 
 class Retired(msgspec.Struct, frozen=True):
-    """A key that only opens what was sealed for it before."""
+    """A key that is only used to open what was sealed for it earlier."""
 
     key_id: str
     since: datetime
@@ -48,7 +48,7 @@ class Slots(msgspec.Struct, frozen=True):
     retired: tuple[Retired, ...] = ()
 
     def all(self) -> Iterator[tuple[str, str]]:
-        """Slot and key id, of those that are there."""
+        """Yield slot and key id of every key."""
         named = (("active", self.active), ("next", self.next), ("previous", self.previous))
         yield from ((slot, one) for slot, one in named if one)
         yield from (("retired", one.key_id) for one in self.retired)
@@ -56,7 +56,7 @@ class Slots(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a node is: its certificate, its key, and every key that may still have to open something."""
+    """The identity of a node: its certificate, its key, and every key that may be needed to open a document."""
 
     certificate: NodeCertificate
     key: PrivateKey
@@ -69,16 +69,18 @@ class Identity:
 
 
 class KeyRing:
-    """The slots of one node, on disk. Not for two processes at once: a node, or the command line while it is down."""
+    """The slots of one node, on disk. Only one process may use them: the node, or the command line while it is
+    stopped.
+    """
 
     def __init__(self, folder: Path, node: Address, passphrase: Passphrase | None = None) -> None:
         self.folder = folder
         self.node = node
         self._passphrase = passphrase or Passphrase()
 
-    # --- looking
+    # --- reading
     def slots(self) -> Slots:
-        """Which key is where. Raises KeyRefused if the file is not ours."""
+        """Return the content of the slots file. Raises KeyRefused if it cannot be read."""
         path = self.folder / SLOTS_FILE
         try:
             return msgspec.json.decode(path.read_bytes(), type=Slots)
@@ -88,49 +90,49 @@ class KeyRing:
             raise KeyRefused("The slots cannot be read.", file=str(path), fault=str(error)[:200]) from error
 
     def key_path(self, name: str) -> Path:
-        """Where a key lies."""
+        """Return the path of a key."""
         return self.folder / "keys" / f"{name}.key"
 
     def certificate_path(self, name: str) -> Path:
-        """Where its certificate lies."""
+        """Return the path of a key's certificate."""
         return self.folder / "keys" / f"{name}.crt"
 
     @property
     def trust_path(self) -> Path:
-        """Where the authorities of an enrolled node lie."""
+        """The path of the authorities of an enrolled node."""
         return self.folder / TRUST_FILE
 
     def passphrase(self) -> bytes | None:
-        """The passphrase of the key files. Raises KeyRefused."""
+        """Return the passphrase of the key files. Raises KeyRefused."""
         return self._passphrase.read()
 
     def key(self, name: str) -> PrivateKey:
-        """A key by its id. Raises KeyRefused."""
+        """Return a key by its id. Raises KeyRefused."""
         return read_key(self.key_path(name), self.passphrase())
 
     def certificate(self, name: str) -> NodeCertificate | None:
-        """The certificate of a key; None if it was only asked for."""
+        """Return the certificate of a key, or None if it has only been requested."""
         path = self.certificate_path(name)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 
     def chain(self, name: str) -> list[x509.Certificate]:
-        """The certificates between that of a key and its authority."""
+        """Return the certificates between that of a key and its authority."""
         path = self.certificate_path(name)
         return _rest(path.read_bytes()) if path.exists() else []
 
     def identity(self) -> Identity:
-        """Who this node is. Raises NoIdentity, KeyRefused, WrongName."""
+        """Return the identity of this node. Raises NoIdentity, KeyRefused, WrongName."""
         slots = self.slots()
         certificate = self.certificate(slots.active) if slots.active else None
         if slots.active is None or certificate is None:
             raise NoIdentity(folder=str(self.folder))
         if certificate.node != self.node:
             raise WrongName(
-                "The active certificate is another node's.", expected=str(self.node), found=str(certificate.node)
+                "The active certificate belongs to another node.", expected=str(self.node), found=str(certificate.node)
             )
         keys = {name: self.key(name) for _, name in slots.all()}
         if key_id(keys[slots.active]) != certificate.key_id:
-            raise KeyRefused("The active key does not fit its certificate.", file=str(self.key_path(slots.active)))
+            raise KeyRefused("The active key does not match its certificate.", file=str(self.key_path(slots.active)))
         return Identity(certificate, keys[slots.active], keys)
 
     @property
@@ -140,7 +142,7 @@ class KeyRing:
 
     # --- changing
     def begin(self, kind: str = "ec") -> PrivateKey:
-        """The key for the next certificate: the one that waits in its slot, or a new one."""
+        """Return the key for the next certificate: the one in slot next, or a new one."""
         slots = self.slots()
         if slots.next is not None:
             return self.key(slots.next)
@@ -151,15 +153,18 @@ class KeyRing:
         return key
 
     def set_aside(self, now: datetime) -> None:
-        """No certificate will be asked for the key in ``next`` any more: it only opens what may be sealed for it."""
+        """Retire the key in slot next, for which no certificate will be requested: it may still have to open
+        documents.
+        """
         slots = self.slots()
         if slots.next is not None:
             self._save(replace(slots, next=None, retired=(*slots.retired, Retired(slots.next, now))))
 
     def receive(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
-        """Put the certificate for the key in ``next`` beside it.
+        """Store the certificate for the key in slot next.
 
-        Raises Untrusted and its kinds if it is not ours or nobody stands behind it, KeyRefused for another key's.
+        Raises Untrusted or a subclass if the certificate is not this node's or not signed by a trusted authority,
+        KeyRefused if it is for another key.
         """
         found = trust.verify(_first(pem), now, node=self.node, chain=_rest(pem))
         if found.key_id != self.slots().next:
@@ -168,7 +173,7 @@ class KeyRing:
         return found
 
     def rotate(self, now: datetime) -> NodeCertificate:
-        """next becomes active, active previous, previous retired. Raises NoIdentity if next has no certificate."""
+        """Make next active, active previous, and previous retired. Raises NoIdentity if next has no certificate."""
         slots = self.slots()
         coming = self.certificate(slots.next) if slots.next else None
         if slots.next is None or coming is None:
@@ -180,7 +185,7 @@ class KeyRing:
         return coming
 
     def forget(self, now: datetime, keep_days: float) -> list[str]:
-        """Drop retired keys that nothing can be sealed for any more; their ids."""
+        """Delete the keys that were retired more than ``keep_days`` ago; return their ids."""
         slots = self.slots()
         old = [one for one in slots.retired if now - one.since > timedelta(days=keep_days)]
         if old:
@@ -192,7 +197,7 @@ class KeyRing:
         return [one.key_id for one in old]
 
     def protect(self) -> int:
-        """Encrypt keys that lie in clear although a passphrase is configured; how many."""
+        """Encrypt the keys that are stored in clear although a passphrase is configured; return their number."""
         passphrase = self.passphrase()
         clear = [name for _, name in self.slots().all() if not is_encrypted(self.key_path(name))] if passphrase else []
         for name in clear:
@@ -207,7 +212,7 @@ _END = b"-----END CERTIFICATE-----"
 
 
 def _first(pem: bytes) -> bytes:
-    """The first certificate of a PEM file: the node's own; the chain follows."""
+    """Return the first certificate of a PEM file, the node's own; the chain follows it."""
     head, mark, _ = pem.partition(_END)
     return head + mark
 

@@ -1,8 +1,8 @@
-"""TLS contexts for links and listeners: 1.3 unless 1.2 is allowed by name, certificates of our authorities only.
+"""TLS contexts for links and listeners: TLS 1.3 unless 1.2 is configured; certificates of trusted authorities only.
 
-Between nodes the name in the certificate is checked by whoever knows which node it expects (``names.node_of``), so host
-names are not looked at there. A listener asks for a certificate and lives without: applications log in by password, and
-a node that enrols has none yet.
+Between nodes, the caller checks the node name in the certificate (``names.node_of``), so host names are not checked. A
+listener requests a certificate but does not require one: applications log in by password, and a node that enrols has no
+certificate yet.
 """
 
 import ssl
@@ -13,25 +13,31 @@ from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
 
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-# For peers that have no 1.3: forward secret AEAD suites only (RFC 9325, section 4.2).
+# For peers without TLS 1.3: only AEAD suites with forward secrecy (RFC 9325, section 4.2).
 SUITES_1_2 = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
 def client_context(trust: TrustStore, ring: KeyRing | None = None, minimum: str = "1.3") -> ssl.SSLContext:
-    """For a link that we dial; with ``ring`` we show our active certificate. Raises KeyRefused, NoIdentity."""
+    """Return a context for a link opened by this node; with ``ring`` it presents the active certificate.
+
+    Raises KeyRefused, NoIdentity.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # the peer is a node: the caller checks its URI
+    context.check_hostname = False  # the peer is a node: the caller checks the URI
     _set_up(context, trust, ring, minimum)
     context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
 def server_context(trust: TrustStore, ring: KeyRing, minimum: str = "1.3") -> ssl.SSLContext:
-    """For a listener that shows our active certificate and asks for the peer's. Raises KeyRefused, NoIdentity."""
+    """Return a context for a listener that presents the active certificate and requests the peer's.
+
+    Raises KeyRefused, NoIdentity.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_up(context, trust, ring, minimum)
     context.verify_mode = ssl.CERT_OPTIONAL
-    # A resumed session would bring back a certificate that has been revoked or renewed since.
+    # A resumed session would restore a certificate that has been revoked or renewed since.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
     return context
@@ -48,16 +54,16 @@ def _set_up(context: ssl.SSLContext, trust: TrustStore, ring: KeyRing | None, mi
 
 
 def load_active(context: ssl.SSLContext, ring: KeyRing) -> None:
-    """Show the active certificate on new connections of a context; those that are open keep theirs."""
-    identity = ring.identity()  # reads and checks the files before OpenSSL does, with errors that say something
+    """Present the active certificate on new connections of a context; open connections keep theirs."""
+    identity = ring.identity()  # reads and checks the files before OpenSSL does, with clearer errors
     name = identity.certificate.key_id
     load_pair(context, ring.certificate_path(name), ring.key_path(name), ring.passphrase())
 
 
 def load_pair(context: ssl.SSLContext, certificate: Path, key: Path, passphrase: bytes | None) -> None:
-    """Show this certificate. Raises KeyRefused."""
+    """Present this certificate. Raises KeyRefused."""
     try:
-        # A callable, so that OpenSSL never asks at a terminal.
+        # A callable, so that OpenSSL never prompts at a terminal.
         context.load_cert_chain(certificate, key, password=lambda: passphrase or b"")
     except (OSError, ssl.SSLError) as error:
-        raise KeyRefused("TLS does not take the certificate.", file=str(certificate), fault=str(error)) from error
+        raise KeyRefused("TLS does not accept the certificate.", file=str(certificate), fault=str(error)) from error

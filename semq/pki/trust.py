@@ -1,7 +1,7 @@
-"""Which authorities a node believes, and whether they stand behind a certificate.
+"""The authorities that a node trusts, and the verification of certificates against them.
 
-TLS does this for the links (``tls``); here the same question is answered for certificates that come another way: from
-the hub's directory, in a receipt, in a slot. Chains are built and checked by ``cryptography.x509.verification``.
+TLS verifies the certificates of links (``tls``); this module verifies certificates that arrive in other ways: in the
+hub's directory, in a receipt, in a slot. Chains are built and checked by ``cryptography.x509.verification``.
 """
 
 import hashlib
@@ -23,21 +23,21 @@ from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import OutOfDate, TrustUnreadable, Untrusted, WrongAuthority, WrongName
 from semq.umx_t.address import Address
 
-CHAIN_MAX = 3  # intermediates between a node and an authority that we trust
+CHAIN_MAX = 3  # intermediate certificates between a node's certificate and a trusted authority
 
 
 class TrustStore:
-    """A set of authorities."""
+    """A set of trusted authorities."""
 
     def __init__(self, authorities: Sequence[x509.Certificate]) -> None:
         if not authorities:
-            raise TrustUnreadable("There is no authority to trust.")
+            raise TrustUnreadable("No authority to trust is given.")
         self.authorities = list(authorities)
         self._store = Store(self.authorities)
 
     @classmethod
     def read(cls, path: Path) -> "TrustStore":
-        """From a PEM file. Raises TrustUnreadable."""
+        """Read the authorities from a PEM file. Raises TrustUnreadable."""
         try:
             return cls.from_pem(path.read_bytes())
         except OSError as error:
@@ -45,36 +45,36 @@ class TrustStore:
 
     @classmethod
     def from_pem(cls, octets: bytes) -> "TrustStore":
-        """From PEM text. Raises TrustUnreadable."""
+        """Read the authorities from PEM text. Raises TrustUnreadable."""
         try:
             return cls(x509.load_pem_x509_certificates(octets))
         except ValueError as error:
             raise TrustUnreadable("The authorities are not PEM certificates.", fault=str(error)[:200]) from error
 
     def change(self, authorities: Sequence[x509.Certificate]) -> None:
-        """Believe these from now on: whoever holds this set does. Raises TrustUnreadable."""
+        """Replace the authorities, for all holders of this object. Raises TrustUnreadable."""
         changed = TrustStore(authorities)
         self.authorities, self._store = changed.authorities, changed._store
 
     def check_authorities(self, now: datetime) -> None:
-        """Whether all of them may sign, and are valid. Raises TrustUnreadable."""
+        """Check that all authorities may sign and are valid. Raises TrustUnreadable."""
         for one in self.authorities:
             try:
                 constraints = one.extensions.get_extension_for_class(x509.BasicConstraints).value
                 is_good = constraints.ca and one.not_valid_before_utc <= now <= one.not_valid_after_utc
-            except Exception as error:  # hostile DER fails in ways that the library does not list
+            except Exception as error:  # hostile DER raises exceptions that the library does not document
                 raise TrustUnreadable("A certificate cannot be read.", fault=type(error).__name__) from error
             if not is_good:
-                raise TrustUnreadable("A certificate is not one of an authority, or not valid now.")
+                raise TrustUnreadable("A certificate does not belong to an authority, or is not valid now.")
 
     @property
     def pem(self) -> bytes:
-        """All of them."""
+        """All authorities in PEM."""
         return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in self.authorities)
 
     @property
     def fingerprints(self) -> list[str]:
-        """SHA-256 of each, hexadecimal."""
+        """SHA-256 of each authority, hexadecimal."""
         return [fingerprint_of(one) for one in self.authorities]
 
     def verify(
@@ -85,9 +85,10 @@ class TrustStore:
         node: Address | None = None,
         chain: Sequence[x509.Certificate] = (),
     ) -> NodeCertificate:
-        """The certificate, if a trusted authority stands behind it now, and if it is ``node``'s where that is given.
+        """Return the certificate if a trusted authority signed it, it is valid now, and it is ``node``'s if that is
+        given.
 
-        Raises OutOfDate, WrongName, WrongAuthority, Untrusted. Revocation is asked of the hub, not of the certificate.
+        Raises OutOfDate, WrongName, WrongAuthority, Untrusted. Revocation is not checked here: the hub is asked for it.
         """
         found = certificate if isinstance(certificate, NodeCertificate) else read_certificate(certificate)
         if now < found.not_before:
@@ -110,20 +111,22 @@ class TrustStore:
             verifier.verify(found.x509, list(chain))
         except VerificationError as error:
             raise WrongAuthority(node=str(found.node), fault=str(error)[:300]) from error
-        except Exception as error:  # a hostile chain fails in ways that the library does not list
-            raise Untrusted("The chain cannot be read.", fault=type(error).__name__) from error
+        except Exception as error:  # a hostile chain raises exceptions that the library does not document
+            raise Untrusted("The certificate chain cannot be read.", fault=type(error).__name__) from error
         return found
 
 
-# Our leaves name a URI and no host; everything else is as in the public web.
+# Certificates of nodes have a URI and need no host name; everything else is as in the public web.
 _LEAF = ExtensionPolicy.webpki_defaults_ee().require_present(x509.SubjectAlternativeName, Criticality.AGNOSTIC, None)
 
 
 def fingerprint_of(certificate: x509.Certificate) -> str:
-    """SHA-256 of a certificate, hexadecimal."""
+    """Return the SHA-256 of a certificate, hexadecimal."""
     return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
 
 def plain_fingerprint(text: str) -> str:
-    """A fingerprint as people write it (colons, spaces, upper case, a prefix), in our form; not checked here."""
+    """Return a fingerprint in normal form: without colons, spaces, upper case and prefix. Its content is not
+    checked.
+    """
     return text.strip().lower().removeprefix("sha256:").removeprefix("sha256=").replace(":", "").replace(" ", "")

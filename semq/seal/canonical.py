@@ -1,8 +1,8 @@
-"""One encoding for everything that is authenticated: a label for its purpose, then the facts, in MessagePack.
+"""The encoding of everything that is authenticated: a label for the purpose, then the facts, in MessagePack.
 
-Different facts never give the same octets: MessagePack carries types and lengths, keys are sorted, numbers take their
-shortest form, and the label in front separates one purpose from every other. ``tagged`` makes plain values of what
-applications put into headers; it must give the same for a value before and after its way through AMQP.
+Different facts never give the same bytes: MessagePack encodes types and lengths, keys are sorted, numbers have their
+shortest form, and the label separates the purposes. ``tagged`` converts the header values of applications into plain
+values; its result must be the same before and after transport over AMQP.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def canonical(label: str, *facts: Any) -> bytes:
-    """The octets that stand for these facts under this label."""
+    """Return the encoding of these facts under this label."""
     return _encode((label, *facts))
 
 
 def tagged(value: Any) -> Any:
-    """A value of a header with its type in front, so that 1, True, "1" and b"1" differ. Raises HeaderUnfit.
+    """Return a header value together with its type, so that 1, True, "1" and b"1" differ. Raises HeaderUnfit.
 
-    Only what AMQP carries without loss: what it makes of other values would no longer be what was bound.
+    Only types that AMQP carries without loss are accepted: any other value would differ after transport.
     """
     if value is None or isinstance(value, bool):
         return ["c", value]

@@ -1,13 +1,13 @@
-"""The chain of the ledger: every line is hashed into the line before it, in the order of their numbers.
+"""The chain of the ledger: the hash of every line includes the line before it, in the order of their numbers.
 
-Links cut the chain into pieces: one of at most ``LINES_MAX`` lines of one day, the last of them still growing. A link
-starts from the node's store, its day, its place, the number of its first line and the hash of the link before it; each
-line is then added as octets (a row of Postgres' binary COPY, in which lines are written and read). So a line that is
-changed, missing, added or moved shows in its link, and a link that is missing in the next one.
+The chain is divided into links: each covers at most ``LINES_MAX`` lines of one day, and the last one is still growing.
+A link starts from the node's store, its day, its place, the number of its first line and the hash of the previous link;
+each line is then added as bytes (a row of Postgres' binary COPY, in which lines are written and read). So a line that
+is changed, missing, added or moved shows in its link, and a missing link shows in the next one.
 
-What the chain cannot show by itself is that its end was cut off, or that somebody who owns the database made all of it
-anew. Against that stands what others hold: the head that the running node has in memory and logs, the heads that
-``semq ledger verify`` printed earlier, and the signed receipts of partners.
+By itself the chain cannot show that its end was cut off, or that someone with access to the database rebuilt all of it.
+Evidence held elsewhere can: the head that the running node keeps in memory and logs, the heads that ``semq ledger
+verify`` printed earlier, and the signed receipts of partners.
 
 Used by ``semq.store.postgres.chain`` for each commit and each check.
 """
@@ -24,25 +24,25 @@ LINES_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A piece of the chain, as it lies in the table."""
+    """A section of the chain, as stored in the table."""
 
     day: str  #: ISO date, UTC
-    place: int  #: in the chain, counts from 1
+    place: int  #: position in the chain, counted from 1
     first: int  #: number of the first line
     last: int
-    count: int  #: of lines
-    before: bytes  #: hash of the link before; 32 zero octets for the first of all
+    count: int  #: number of lines
+    before: bytes  #: hash of the previous link; 32 zero bytes for the first link
     hash: bytes
 
 
 def begin(store: str, day: str, place: int, first: int, before: bytes) -> Link:
-    """A link without a line yet."""
+    """Return a new link without lines."""
     start = sha256(canonical("semq ledger 1", store, day, place, first, before)).digest()
     return Link(day, place, first, first, 0, before, start)
 
 
 def add(link: Link, lines: Iterable[tuple[int, bytes | bytearray | memoryview]]) -> Link:
-    """The link with more lines: number and octets of each, in order."""
+    """Return the link with more lines: number and bytes of each, in order."""
     last, count, hash_ = link.last, link.count, link.hash
     for number, line in lines:
         hash_ = sha256(hash_ + line).digest()

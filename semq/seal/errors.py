@@ -1,4 +1,4 @@
-"""What cannot be sealed, opened, believed or proved, and why. Codes 5200–5299."""
+"""Errors of sealing, opening, verifying and proving. Codes 5200–5299."""
 
 from semq.errors import BadInput, Misconfigured, ProtocolViolation, SemqError, Unavailable
 
@@ -7,15 +7,15 @@ class KeyUnknown(BadInput):
     """The session key was wrapped for a key that this node does not have."""
 
     code = "SEMQ-5201"
-    remedy = "Nothing: the sender's node wraps it for the present certificate and sends the document again."
+    remedy = "None needed: the sender's node wraps the key for the current certificate and sends the document again."
 
 
 class SealBroken(ProtocolViolation):
-    """A sealed document, or what it says of itself, was altered on its way."""
+    """A sealed document, or one of its attributes, was altered in transit."""
 
     code = "SEMQ-5202"
     remedy = (
-        "It was not recorded and will be sent again; if this goes on, somebody between the two nodes alters traffic."
+        "It was not recorded and will be sent again; if this continues, the traffic between the two nodes is altered."
     )
 
 
@@ -27,21 +27,21 @@ class SealMalformed(BadInput):
 
 
 class SignerUnknown(Unavailable):
-    """The certificate that signed a session key or a receipt is not known here, or not yet."""
+    """The certificate that signed a session key or a receipt is not known to this node yet."""
 
     code = "SEMQ-5204"
-    remedy = "The platform's directory brings it; `semq cert list` shows the certificates that this node knows."
+    remedy = "The hub's directory delivers it; `semq cert list` shows the certificates that this node knows."
 
 
 class SignerGone(BadInput):
-    """The certificate that signed the session key is none of its institution's any more: it was revoked."""
+    """The certificate that signed the session key no longer belongs to its institution: it was revoked."""
 
     code = "SEMQ-5214"
-    remedy = "Nothing: the sender's node seals it again under its present certificate and sends it as a new message."
+    remedy = "None needed: the sender's node seals it under its current certificate and sends it as a new message."
 
 
 class SignatureWrong(ProtocolViolation):
-    """A signature does not fit what it stands under."""
+    """A signature does not match the signed data."""
 
     code = "SEMQ-5205"
     remedy = (
@@ -51,80 +51,80 @@ class SignatureWrong(ProtocolViolation):
 
 
 class NotSealed(BadInput):
-    """The document came in clear, although this partner's documents have to be sealed."""
+    """The document arrived in clear, although documents of this partner must be sealed."""
 
     code = "SEMQ-5206"
-    remedy = "The sender has to set @Encrypt=1, or secrecy.required_with has to change on one side."
+    remedy = "Let the sender set @Encrypt=1, or change secrecy.required_with on one side."
 
 
 class CannotSeal(Unavailable):
     """No valid certificate of the target is known, so the document cannot be sealed; nothing was accepted."""
 
     code = "SEMQ-5207"
-    remedy = "Submit again when the platform's directory has brought the certificate; `semq cert list` shows it."
+    remedy = "Submit it again when the hub's directory has delivered the certificate; `semq cert list` shows it."
 
 
 class KeyUnfit(BadInput):
-    """The kind of key is not one that SEMQ works with."""
+    """SEMQ does not support this kind of key."""
 
     code = "SEMQ-5208"
     remedy = "Use certificates with EC keys (P-256, P-384, P-521) or RSA keys of 2048 bits and more."
 
 
 class ReceiptForged(ProtocolViolation):
-    """A receipt, a floor or a void marker is not signed by the institution that it speaks for."""
+    """A receipt, a floor or a void marker is not signed by the institution that it names as its author."""
 
     code = "SEMQ-5209"
     remedy = (
-        "It was not believed: the message stays open and is asked about again. A node of an older version signs no "
-        "floors, markers and positions: update it, or name it in secrecy.unsigned_floors_from. What an institution "
-        "without a certificate says counts only if secrecy.unproved_from names it, or with secrecy.mixed_network."
+        "It was rejected: the message stays open, and the inquiry is repeated. A node of an older version signs no "
+        "floors, markers and positions: update it, or name it in secrecy.unsigned_floors_from. Receipts of a node "
+        "without a certificate are accepted only if secrecy.unproved_from names it, or with secrecy.mixed_network."
     )
 
 
 class OriginUnproved(ProtocolViolation):
-    """Nothing proves that a document comes from the institution that it names; it was not recorded."""
+    """There is no proof that a document comes from the institution that it names; it was not recorded."""
 
     code = "SEMQ-5215"
     remedy = (
-        "The sender's node needs a certificate that this node believes, and a version that signs documents; to take "
-        "its documents all the same, name it in secrecy.unproved_from."
+        "The sender's node needs a certificate that this node trusts, and a version that signs documents; to accept "
+        "its documents anyway, name it in secrecy.unproved_from."
     )
 
 
 class CertificateUnvouched(ProtocolViolation):
-    """A partner has another certificate, and none of its former keys vouches for that."""
+    """A partner has a new certificate that none of its former keys has signed."""
 
     code = "SEMQ-5216"
     remedy = (
-        "Ask the institution, by a way that does not lead through the platform, whether it has enrolled anew. If not, "
-        "somebody speaks in its name: pin its certificate (secrecy.pins)."
+        "Ask the institution, by a channel other than the hub, whether it has enrolled again. If not, another party "
+        "is using its name: pin its certificate (secrecy.pins)."
     )
 
 
 class VaultLocked(Misconfigured):
-    """What is kept under the node's master key cannot be opened with the key that was given."""
+    """Data encrypted under the node's master key cannot be decrypted with the given key."""
 
     code = "SEMQ-5210"
-    remedy = "Give the node the master key that was in use when it was written (see OPERATIONS.md)."
+    remedy = "Configure the master key that was in use when the data was written (see OPERATIONS.md)."
 
 
 class ProofWrong(SemqError):
-    """The file does not prove what it says."""
+    """The file does not prove what it claims."""
 
     code = "SEMQ-5211"
-    remedy = "Ask whoever gave you the file for the one that `semq msg prove` wrote."
+    remedy = "Ask the source of the file for the one that `semq msg prove` wrote."
 
 
 class LedgerChanged(SemqError):
-    """The ledger is not as this node wrote it."""
+    """The ledger differs from what this node wrote."""
 
     code = "SEMQ-5212"
-    remedy = "Compare it with a backup and with the ledgers of the partners; somebody wrote to the database."
+    remedy = "Compare it with a backup and with the ledgers of the partners; its database was changed by other means."
 
 
 class HeaderUnfit(BadInput):
-    """A header of the application holds a value that a seal cannot bind."""
+    """A header of the application has a value that a seal cannot bind."""
 
     code = "SEMQ-5213"
-    remedy = "Use texts, numbers, flags, octets, lists and tables of these."
+    remedy = "Use text, numbers, booleans, bytes, and lists and tables of these."

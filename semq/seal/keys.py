@@ -1,10 +1,10 @@
-"""Keys by their kind: how they are named, how a session key is wrapped for one, how one signs. A table of algorithms.
+"""Keys by kind: their names, wrapping of session keys, and signatures. A table of algorithms.
 
-Wrapping is HPKE in base mode (RFC 9180: DHKEM over the curve of the certificate, HKDF, AES-256-GCM) for EC keys and
-RSA-OAEP with SHA-256 (RFC 8017) for RSA keys. Signatures are ECDSA with the hash that fits the curve (FIPS 186-5) and
-RSA-PSS. HPKE's base mode says nothing of who wrapped: ``session`` signs. The same certificate key serves TLS, wrapping
-and signing; what is wrapped and what is signed starts with different labels (``canonical``), and neither is a TLS
-transcript, so that one use cannot be turned into another.
+Session keys are wrapped by HPKE in base mode (RFC 9180: DHKEM over the curve of the certificate, HKDF, AES-256-GCM) for
+EC keys, and by RSA-OAEP with SHA-256 (RFC 8017) for RSA keys. Signatures are ECDSA with the hash that matches the curve
+(FIPS 186-5), or RSA-PSS. HPKE's base mode does not authenticate the sender, so ``session`` signs. The same certificate
+key is used for TLS, wrapping and signing; wrapped and signed data start with different labels (``canonical``), and
+neither is a TLS transcript, so one use cannot be turned into another.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ KEY_ID_LENGTH = 32  # characters
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What belongs to one curve."""
+    """The algorithms for one curve."""
 
     alg: str
     suite: Suite
@@ -38,7 +38,7 @@ def _curve(name: str, kem: KEM, kdf: KDF, hash_: HashAlgorithm) -> Curve:
     return Curve(f"HPKE-{name}+A256GCM", Suite(kem, kdf, AEAD.AES_256_GCM), hash_)
 
 
-# Curve by its name | @Alg, how a session key is wrapped, what signatures hash with.
+# Curve by its name | @Alg, suite for wrapping session keys, hash for signatures.
 CURVES: dict[str, Curve] = {
     "secp256r1": _curve("P256", KEM.P256, KDF.HKDF_SHA256, SHA256()),
     "secp384r1": _curve("P384", KEM.P384, KDF.HKDF_SHA384, SHA384()),
@@ -49,12 +49,12 @@ ALGORITHMS = frozenset({RSA_ALG, *(curve.alg for curve in CURVES.values())})
 
 
 def key_id(key: PublicKey) -> str:
-    """The name of a key: the first half of the SHA-256 of its public half, hexadecimal."""
+    """Return the name of a key: the first half of the SHA-256 of its public part, hexadecimal."""
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()[:KEY_ID_LENGTH]
 
 
 def alg_of(key: object) -> str:
-    """What @Alg says of a session key wrapped for this key. Raises KeyUnfit."""
+    """Return the value of @Alg for a session key wrapped for this key. Raises KeyUnfit."""
     if isinstance(key, rsa.RSAPublicKey | rsa.RSAPrivateKey) and key.key_size >= RSA_BITS_MIN:
         return RSA_ALG
     if isinstance(key, ec.EllipticCurvePublicKey | ec.EllipticCurvePrivateKey) and key.curve.name in CURVES:
@@ -63,22 +63,24 @@ def alg_of(key: object) -> str:
 
 
 def wrap(key: PublicKey, secret: bytes, context: bytes) -> bytes:
-    """A session key for the owner of ``key`` alone; it can be unwrapped with the same context only."""
+    """Wrap a session key for the owner of ``key``; it can be unwrapped with the same context only."""
     if isinstance(key, rsa.RSAPublicKey):
         return key.encrypt(secret, _oaep(context))
     return CURVES[key.curve.name].suite.encrypt(secret, key, info=context)
 
 
 def unwrap(key: PrivateKey, alg: str, wrapped: bytes, context: bytes) -> bytes:
-    """The session key. Raises SealMalformed if ``alg`` is not that of the key, SealBroken if anything was altered."""
+    """Return the session key. Raises SealMalformed if ``alg`` is not that of the key, SealBroken if anything was
+    altered.
+    """
     if alg != alg_of(key):
-        raise SealMalformed("The algorithm does not fit the key.", alg=alg[:60], of_key=alg_of(key))
+        raise SealMalformed("The algorithm does not match the key.", alg=alg[:60], of_key=alg_of(key))
     try:
         if isinstance(key, rsa.RSAPrivateKey):
             return key.decrypt(wrapped, _oaep(context))
         return CURVES[key.curve.name].suite.decrypt(wrapped, key, info=context)
     except (InvalidTag, ValueError) as error:
-        raise SealBroken("The session key cannot be unwrapped: it, or what it is bound to, was altered.") from error
+        raise SealBroken("The session key cannot be unwrapped: it, or data bound to it, was altered.") from error
 
 
 def _oaep(context: bytes) -> padding.OAEP:
@@ -86,15 +88,16 @@ def _oaep(context: bytes) -> padding.OAEP:
 
 
 def sign(key: PrivateKey, message: bytes) -> bytes:
-    """A signature over a message, which starts with a label of its own."""
+    """Return a signature over a message, which must start with a label of its own."""
     if isinstance(key, rsa.RSAPrivateKey):
         return key.sign(message, _pss(), SHA256())
-    # By RFC 6979: chance that comes twice, as after a snapshot of a machine's memory, must not give the key away.
+    # Deterministic (RFC 6979): random numbers that repeat, as after a snapshot of a machine's memory, must not reveal
+    # the key.
     return key.sign(message, ec.ECDSA(CURVES[key.curve.name].hash, deterministic_signing=True))
 
 
 def verify(key: PublicKey, signature: bytes, message: bytes) -> None:
-    """Raises SignatureWrong."""
+    """Verify a signature. Raises SignatureWrong."""
     try:
         if isinstance(key, rsa.RSAPublicKey):
             key.verify(signature, message, _pss(), SHA256())

@@ -1,7 +1,7 @@
-"""Session keys that this node has unwrapped, in memory only and bounded: the hot path of a receiver.
+"""A bounded cache in memory of the session keys that this node has unwrapped: the hot path of a receiver.
 
-The first message under a session key costs one signature check and one unwrapping; all that follow cost a look-up and
-one pass of AES-GCM. What is looked up is everything that the wrap is bound to, so that a hit says as much as a check.
+The first message under a session key costs one verification and one unwrapping; later ones cost a look-up and one pass
+of AES-GCM. The cache key is all the data that the wrap is bound to, so a hit is as good as a check.
 """
 
 from collections import OrderedDict
@@ -25,10 +25,10 @@ def unwrapped(
     own: Callable[[str], PrivateKey | None],
     signer: Callable[[str, str], PublicKey],
 ) -> bytes:
-    """The session key in @SessionKey.
+    """Return the session key in @SessionKey.
 
-    ``own`` finds a private key of this node by its id; ``signer`` the key of an institution by address and id, and
-    raises SignerUnknown. Raises SealMalformed, KeyUnknown (its text names the key, for the sender), SignatureWrong,
+    ``own`` finds a private key of this node by its id; ``signer`` finds the key of an institution by address and id,
+    and raises SignerUnknown. Raises SealMalformed, KeyUnknown (its text names the key, for the sender), SignatureWrong,
     SealBroken.
     """
     check_alg(alg)
@@ -40,12 +40,12 @@ def unwrapped(
     verify(signer(source, token.signer), token.signature, signed(context_, token.wrapped))
     secret = unwrap(key, alg, token.wrapped, context_)
     if len(secret) != SECRET_LENGTH or session_id_of(secret) != token.session_id:
-        raise SealBroken("The session key does not bear its name.")
+        raise SealBroken("The session key does not match its session id.")
     return secret
 
 
 class OpenedKeys:
-    """The cache; the least recently used goes first."""
+    """The cache of unwrapped session keys; the least recently used key is removed first."""
 
     def __init__(
         self,
@@ -59,12 +59,14 @@ class OpenedKeys:
         self._opened: OrderedDict[tuple[str, str, str, str, str, str], Opening] = OrderedDict()
 
     def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> Opening:
-        """The session key of a message. Raises as ``unwrapped``; SealMalformed where there is none."""
+        """Return the session key of a message. Raises as ``unwrapped`` does; SealMalformed if @SessionKey is
+        missing.
+        """
         bound = (text, alg, key_id, source, target, resent)
         opening = self._opened.get(bound)
         if opening is None:
             if not text:
-                raise SealMalformed("A sealed document without @SessionKey.")
+                raise SealMalformed("The sealed document has no @SessionKey.")
             opening = self._opened[bound] = Opening(unwrapped(*bound, self._own, self._signer))
             if len(self._opened) > self._most:
                 self._opened.popitem(last=False)
@@ -73,7 +75,7 @@ class OpenedKeys:
         return opening
 
     def forget(self) -> None:
-        """A key of this node or a partner's certificate was revoked: everything is checked anew."""
+        """Clear the cache, after a key of this node or a partner's certificate was revoked."""
         self._opened.clear()
 
     def __len__(self) -> int:

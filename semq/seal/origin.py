@@ -1,11 +1,12 @@
-"""Who made a document, for whoever cannot open it or to whom it came in clear: @Signature of a document.
+"""Proof of a document's sender that does not need the session key: @Signature of a document.
 
-    2.<key id>.<signature>.<octets of the body>.<place>.<count>[.<hash>…]
+    2.<key id>.<signature>.<bytes of the body>.<place>.<count>[.<hash>…]
 
-Documents that leave together for one institution are the leaves of a hash tree (``receipts``); its root, the number of
-leaves and both institutions are signed once, and each document carries its path to the root. A leaf binds every
-attribute that the sender set, the place of the message, the digest of the payload and the size of the body, but nothing
-that changes on the way. A seal proves the same of what can be opened; this proves it also of what cannot.
+Documents sent together to one institution are the leaves of a hash tree (``receipts``); its root, the number of leaves
+and both institutions are signed once, and each document carries its path to the root. A leaf binds every attribute that
+the sender set, the place of the message, the digest of the payload and the size of the body, but nothing that changes
+in transit. A seal proves the same, but only to a node that can open it; this also works for the others, and for
+documents in clear.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from semq.seal.receipts import HASH_LENGTH, LEAF, climb, path, root
 from semq.seal.token import octets_of, text_of
 
 VERSION = "2"
-TOGETHER_MAX = 32  # documents under one signature: five hashes each
+TOGETHER_MAX = 32  # documents under one signature; each carries up to five hashes
 COUNT_MAX = 1 << 16
 
 
@@ -28,18 +29,18 @@ class Origin(NamedTuple):
 
     key_id: str
     signature: bytes
-    size: int  #: octets of the body as its sender sent it
+    size: int  #: bytes of the body as its sender sent it
     place: int
-    among: int  #: so many documents under the signature
+    among: int  #: number of documents under the signature
     path: tuple[bytes, ...]
 
     def message(self, source: str, target: str, facts: bytes) -> bytes:
-        """What the sender has signed if these are the facts of the document."""
+        """Return the data that the sender has signed, if ``facts`` are those of the document."""
         return _message(source, target, self.among, climb(_leaf(facts, self.size), self.place, self.path))
 
 
 def write_origins(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
-    """@Signature of each document, of which its facts and the octets of its body are given."""
+    """Return @Signature of each document, given its facts and the size of its body in bytes."""
     starts = range(0, len(documents), TOGETHER_MAX)
     return [
         text for start in starts for text in _together(key, source, target, documents[start : start + TOGETHER_MAX])
@@ -57,7 +58,7 @@ def _together(key: PrivateKey, source: str, target: str, documents: Sequence[tup
 
 
 def read_origin(text: str) -> Origin:
-    """The parts of @Signature. Raises ReceiptForged."""
+    """Read the parts of @Signature. Raises ReceiptForged."""
     version, *parts = text.split(".")
     try:
         name, signature, size, place, count, *neighbours = parts
@@ -67,7 +68,7 @@ def read_origin(text: str) -> Origin:
         raise ReceiptForged("The signature of the document cannot be read.") from error
     lengths_fit = all(len(each) in (0, HASH_LENGTH) for each in hashes)
     if version != VERSION or not lengths_fit or not 0 <= found.place < found.among <= COUNT_MAX or found.size < 0:
-        raise ReceiptForged("The signature of the document is of an unknown form.", form=version[:20])
+        raise ReceiptForged("The signature of the document has an unknown form.", form=version[:20])
     return found
 
 

@@ -1,9 +1,9 @@
-"""The file that proves a delivery to anybody, offline: ``semq msg prove`` writes it, ``semq verify`` reads it.
+"""The file that proves a delivery to anyone, offline: ``semq msg prove`` writes it, ``semq verify`` reads it.
 
 It holds the receiver's statement about one message, the path from it to the root of the packet, the signature and the
-certificate chain. For a sealed document the digest that travelled is salted (``session.salted``); the file then holds
-the salt, so that the document itself can be compared. Says what follows from the file alone; whether the certificate is
-to be believed is asked of the authorities by whoever reads it (``semq.pki``).
+certificate chain. For a sealed document the digest in the statement is salted (``session.salted``); the file then
+includes the salt, so that the document itself can be compared. This module checks the file alone; its reader must also
+verify the certificate against the authorities (``semq.pki``).
 """
 
 from hashlib import sha256
@@ -17,43 +17,43 @@ from semq.seal.session import salted
 
 FORMAT = "semq-proof-1"
 PATH_MAX = 64
-PROVES = "RECV"  #: what a receiver states of a document that it has recorded; anything else proves no delivery
+PROVES = "RECV"  #: the status of a document that its receiver has recorded; no other status proves a delivery
 AT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
 class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The content of the file; octets are base64."""
+    """The content of the file; bytes are base64."""
 
     format: str = FORMAT
     receiver: str
     sender: str
     lk0: str
-    sid: int | None = None  #: position in the sender's stream; a receiver of an older version states none
+    sid: int | None = None  #: position in the sender's stream; None from a receiver of an older version
     status: str
-    digest: str  #: as it travelled, hexadecimal
-    at: int  #: when the receiver stated it, milliseconds since 1970 UTC
+    digest: str  #: as sent with the message, hexadecimal
+    at: int  #: time of the receiver's statement, milliseconds since 1970 UTC
     reason: str = ""
-    salt: bytes | None = None  #: of a sealed document: with it and the document the digest can be made again
-    place: int  #: among the statements of the packet
+    salt: bytes | None = None  #: of a sealed document, to calculate the digest from the document
+    place: int  #: index among the statements of the packet
     count: int
     path: list[bytes]
     signature: bytes
-    certificates: list[str]  #: PEM: the receiver's, then those between it and the authority
+    certificates: list[str]  #: PEM: the receiver's certificate, then those between it and the authority
 
     @property
     def statement(self) -> Statement:
-        """What the receiver states."""
+        """The receiver's statement."""
         place = () if self.sid is None else (self.sender, self.sid)
         return Statement(self.receiver, self.lk0, self.status, self.digest, self.at, self.reason, *place)
 
 
 def write_proof(proof: Proof) -> bytes:
-    """The file."""
+    """Return the content of the file as bytes."""
     return msgspec.json.format(msgspec.json.encode(proof), indent=2) + b"\n"
 
 
 def read_proof(octets: bytes) -> Proof:
-    """The content of the file. Raises ProofWrong."""
+    """Read the content of the file. Raises ProofWrong."""
     try:
         proof = msgspec.json.decode(octets, type=Proof)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -64,24 +64,24 @@ def read_proof(octets: bytes) -> Proof:
 
 
 def check_proof(proof: Proof, key: PublicKey) -> None:
-    """Whether the owner of ``key`` stated it. Raises ProofWrong."""
+    """Check that the owner of ``key`` signed the statement. Raises ProofWrong."""
     if len(proof.path) > PATH_MAX or any(len(each) not in (0, HASH_LENGTH) for each in proof.path):
-        raise ProofWrong("The path in the file is none.")
+        raise ProofWrong("The path in the file is not valid.")
     if proof.status != PROVES:
         raise ProofWrong("The receiver states that it has not recorded the document.", status=proof.status[:40])
     if not 0 <= proof.at <= AT_MAX:
-        raise ProofWrong("The time in the file is none.", at=proof.at)
+        raise ProofWrong("The time in the file is not valid.", at=proof.at)
     if not 0 <= proof.place < proof.count:
-        raise ProofWrong("The place in the file is none.", place=proof.place, count=proof.count)
+        raise ProofWrong("The place in the file is not valid.", place=proof.place, count=proof.count)
     found = climb(leaf(proof.statement), proof.place, proof.path)
     try:
         verify(key, proof.signature, tree_message(proof.receiver, proof.sender, proof.count, found))
     except SignatureWrong as error:
-        raise ProofWrong("The signature is not over this statement.", key_id=key_id(key)) from error
+        raise ProofWrong("The signature does not match the statement.", key_id=key_id(key)) from error
 
 
 def check_document(proof: Proof, document: bytes) -> None:
-    """Whether the statement is about this very document. Raises ProofWrong."""
+    """Check that the statement is about this document. Raises ProofWrong."""
     plain = sha256(document).digest()
     digest = plain if proof.salt is None else salted(proof.salt, plain)
     if digest.hex() != proof.digest:

@@ -1,14 +1,14 @@
-"""Receipts that prove: what a receiver states of messages, and one signature over all that it states in one packet.
+"""Signed receipts: a receiver's statements about messages, with one signature for all statements of a packet.
 
 A statement is (receiver, sender, LK0, position, status, digest, time, reason). The statements of a packet are the
-leaves of a hash tree (RFC 9162, section 2.1.1: leaves and nodes are hashed with different first octets); its root, the
+leaves of a hash tree (RFC 9162, section 2.1.1: leaves and nodes are hashed with different first bytes); its root, the
 number of leaves and both institutions are signed. The leaf names the addressee and the position in its stream, so that
-no statement can be used at another node or about another position. Version 1 of the leaf named neither. So a burst of
-hundreds of documents costs one signature, and each of them can later be
-proved alone, by its path to the root, without showing the others (``proof``).
+no statement can be used at another node or for another position; version 1 of the leaf named neither. So a burst of
+hundreds of documents costs one signature, and each can later be proved alone, by its path to the root, without
+revealing the others (``proof``).
 
-What else a node says about messages (answers, inquiries of role R) is signed over the octets of the packet: it settles
-rows, but proves nothing to others.
+Other records about messages (answers, inquiries of role R) are signed over the bytes of the packet: they settle rows,
+but prove nothing to others.
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ HASH_LENGTH = 32
 
 
 class Statement(NamedTuple):
-    """What a receiver states of one message."""
+    """A receiver's statement about one message."""
 
     receiver: str  #: address of its node
     lk0: str
     status: str  #: RECV, REJ, VOID, SETTLED
-    digest: str  #: as it travelled with the message, hexadecimal
+    digest: str  #: as sent with the message, hexadecimal
     at: int  #: milliseconds since 1970 UTC, by the receiver's clock
     reason: str = ""
-    sender: str = ""  #: address of the node that is told; empty in version 1
+    sender: str = ""  #: address of the node that receives the receipt; empty in version 1
     sid: int = -1  #: position of the message in its stream, -1 for classes 1 and 2; not in version 1
 
 
 def leaf(statement: Statement) -> bytes:
-    """The leaf of a statement: version 2, or version 1 if the statement names no sender."""
+    """Return the leaf of a statement: version 2, or version 1 if the statement names no sender."""
     *facts, sender, sid = statement
     octets = canonical("semq receipt 2", sender, sid, *facts) if sender else canonical("semq receipt 1", *facts)
     return sha256(LEAF + octets).digest()
@@ -50,7 +50,7 @@ def _level(nodes: Sequence[bytes]) -> list[bytes]:
 
 
 def root(leaves: Sequence[bytes]) -> bytes:
-    """The root over at least one leaf; a node without a neighbour moves up as it is."""
+    """Return the root over at least one leaf; a node without a neighbour moves up unchanged."""
     nodes = list(leaves)
     while len(nodes) > 1:
         nodes = _level(nodes)
@@ -58,7 +58,7 @@ def root(leaves: Sequence[bytes]) -> bytes:
 
 
 def path(leaves: Sequence[bytes], place: int) -> list[bytes]:
-    """The neighbours on the way from a leaf to the root; empty where there is none."""
+    """Return the neighbours on the path from a leaf to the root; an empty entry means no neighbour."""
     nodes, neighbours = list(leaves), []
     while len(nodes) > 1:
         beside = place ^ 1
@@ -68,7 +68,7 @@ def path(leaves: Sequence[bytes], place: int) -> list[bytes]:
 
 
 def climb(start: bytes, place: int, neighbours: Sequence[bytes]) -> bytes:
-    """The root that a leaf and its path lead to."""
+    """Return the root that results from a leaf and its path."""
     node = start
     for beside in neighbours:
         if beside:
@@ -78,22 +78,22 @@ def climb(start: bytes, place: int, neighbours: Sequence[bytes]) -> bytes:
 
 
 def tree_message(receiver: str, sender: str, count: int, root_: bytes) -> bytes:
-    """What is signed of a packet of receipts."""
+    """Return the data to be signed for a packet of receipts."""
     return canonical("semq receipts 1", receiver, sender, count, root_)
 
 
 def packet_message(source: str, target: str, kind: str, body: bytes) -> bytes:
-    """What is signed of another packet."""
+    """Return the data to be signed for a packet of other records."""
     return canonical("semq packet 1", source, target, kind, sha256(body).digest())
 
 
 def write_signature(key: PrivateKey, message: bytes) -> str:
-    """A signature as it travels: key id and octets."""
+    """Return a signature as text: key id and bytes."""
     return f"{key_id(key.public_key())}.{text_of(sign(key, message))}"
 
 
 def read_signature(text: str) -> tuple[str, bytes]:
-    """Key id and octets of a signature. Raises ReceiptForged."""
+    """Read key id and bytes of a signature. Raises ReceiptForged."""
     name, dot, signature = text.partition(".")
     try:
         if not dot:

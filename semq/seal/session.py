@@ -1,19 +1,21 @@
-"""A session key at its sender: what is drawn, how nonces are counted, when it ends.
+"""Session keys at their sender: creation, counting of nonces, end of life.
 
-**Why a nonce never repeats under a key.** A session key is 32 octets of fresh chance, drawn by the process that uses
-it, held in its memory only for sealing, and used for one pair of institutions. The nonce is a counter of 32 bits that
-starts at 0 with the key, rises with each use, and lies beside the key in the same memory, then 64 bits drawn for this
-one message. There is no state that a crash could lose or a backup could bring back: after a crash, a restart, a
-restore, a clone of the machine's disk or a lost store, the process draws other keys. A decision that is taken twice (a
-unit that Postgres refused) takes two nonces. What is kept of a key (wrapped for its own institution, ``keep``) serves
-to wrap it again and to prove digests; ``SessionKey`` cannot be made from it, so nothing can ever be sealed under a key
-of an earlier life. Only a snapshot of a machine's memory that is set going twice brings back key and counter together:
-there the drawn part keeps the nonces of the two lives apart (two messages of one count meet with odds of 2**-64).
+**Why a nonce never repeats under a key.** A session key is 32 random bytes, drawn by the process that uses it, held in
+its memory only for sealing, and used for one pair of institutions. The nonce is a counter of 32 bits, which starts at 0
+with the key, rises with each use, and is kept beside the key in memory, followed by 64 bits drawn for this one message.
+There is no state that a crash could lose or a backup could restore: after a crash, a restart, a restore, a clone of the
+machine's disk or a lost store, the process draws other keys. A decision that is taken twice (a unit that Postgres
+refused) takes two nonces. The stored copy of a key (wrapped for its own institution, ``keep``) is used to wrap it again
+and to prove digests; a ``SessionKey`` cannot be made from it, so nothing can be sealed under a key of an earlier
+process. Only a memory snapshot of a machine that is resumed twice restores key and counter together: then the drawn
+part keeps the nonces of the two copies apart (two messages with one count collide with a probability of 2**-64).
 
-A session ends by messages, octets or time, long before AES-GCM asks for it (NIST SP 800-38D: 2**32 uses).
+A session ends after a number of messages, of bytes, or a time, long before AES-GCM requires it (NIST SP 800-38D: 2**32
+uses).
 
-Three keys come from a session key (HKDF-Expand, RFC 5869): one for content, one for digests, and its public name,
-which commits to it: no two keys fit one session id, so an AES-GCM ciphertext cannot be made that opens under two.
+Three values are derived from a session key (HKDF-Expand, RFC 5869): one key for content, one for digests, and its
+public id, which commits to it: no two keys have the same session id, so no AES-GCM ciphertext can be made that opens
+under two.
 """
 
 import hmac
@@ -32,14 +34,14 @@ from semq.seal.token import Scope, Token, context, signed, write_token
 SECRET_LENGTH = 32
 ID_LENGTH = 16
 NONCE_LENGTH, TAG_LENGTH = 12, 16
-CHANCE_LENGTH = 8  # octets of each nonce that are drawn for it
-MESSAGES_MAX = 1 << 31  # under one key, whatever the configuration says
-OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # octets that sealing adds to a payload
+CHANCE_LENGTH = 8  # random bytes in each nonce
+MESSAGES_MAX = 1 << 31  # under one key, whatever is configured
+OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # bytes that sealing adds to a payload
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a session key ends."""
+    """The limits after which a session key is replaced."""
 
     messages: int = 65_536
     octets: int = 1 << 30
@@ -51,12 +53,12 @@ def _derived(secret: bytes, purpose: bytes, length: int) -> bytes:
 
 
 def session_id_of(secret: bytes) -> bytes:
-    """The public name of a session key."""
+    """Return the public id of a session key."""
     return _derived(secret, b"session id", ID_LENGTH)
 
 
 class Opening:
-    """What whoever holds a session key can do with it except seal: open, and tell digests."""
+    """The operations with a session key other than sealing: opening, and calculating digests."""
 
     __slots__ = ("_cipher", "_digests", "id")
 
@@ -66,37 +68,39 @@ class Opening:
         self._digests = hmac.new(_derived(secret, b"digests", 32), digestmod=sha256)
 
     def open(self, body: bytes | memoryview, bound: bytes) -> bytes:
-        """The payload. Raises SealBroken if it, or a fact that it is bound to, was altered."""
+        """Return the payload. Raises SealBroken if it, or a fact that it is bound to, was altered."""
         try:
             return self._cipher.decrypt(bytes(body[:NONCE_LENGTH]), body[NONCE_LENGTH:], bound)
         except (InvalidTag, ValueError) as error:
             raise SealBroken from error
 
     def salt(self, name: str) -> bytes:
-        """What hides the digest of one message; it may be shown to prove that digest and tells of no other."""
-        salt = self._digests.copy()  # the key was hashed once, for the session
+        """Return the salt for the digest of one message; it may be revealed to prove that digest, and reveals
+        no other.
+        """
+        salt = self._digests.copy()  # the key was hashed once for the session
         salt.update(name.encode())
         return salt.digest()
 
     def digest(self, name: str, plain: bytes) -> bytes:
-        """The digest that travels: nobody without the key can try guesses against it, and it still binds."""
+        """Return the public digest: it binds the payload, but without the key nobody can test guesses against it."""
         return salted(self.salt(name), plain)
 
 
 def salted(salt: bytes, plain: bytes) -> bytes:
-    """The digest that travels, from the SHA-256 of the payload and the salt of its message."""
+    """Return the public digest, from the SHA-256 of the payload and the salt of its message."""
     return sha256(b"semq digest 1" + salt + plain).digest()
 
 
 class SessionKey(Opening):
-    """A session key of this process for one receiver: seals, and ends."""
+    """A session key of this process for one receiver, which seals and has limits."""
 
     __slots__ = ("_ends_at", "_limits", "_messages", "_octets", "_secret", "alg", "key_id", "text")
 
     def __init__(
         self, secret: bytes, own: PrivateKey, source: str, receiver: PublicKey, target: str, now: float, limits: Limits
     ) -> None:
-        """``secret`` are 32 octets just drawn; ``now`` is monotonic. One wrap and one signature, here and never again.
+        """Wrap and sign the key, once. ``secret`` is 32 bytes just drawn; ``now`` is monotonic time in seconds.
 
         Raises KeyUnfit.
         """
@@ -109,19 +113,21 @@ class SessionKey(Opening):
         self.text = wrapped_for(secret, own, source, receiver, target)  #: @SessionKey
 
     def keep(self, own: PrivateKey, node: str) -> str:
-        """The session key wrapped for its own institution: for the table, so that it can be wrapped again."""
+        """Return the session key wrapped for its own institution, for the table, so that it can be wrapped
+        again later.
+        """
         return wrapped_for(self._secret, own, node, own.public_key(), node)
 
     def is_over(self, now: float) -> bool:
-        """Whether the next message needs another key."""
+        """Return whether the next message needs another key."""
         limits = self._limits
         most = min(limits.messages, MESSAGES_MAX)
         return now >= self._ends_at or self._messages >= most or self._octets >= limits.octets
 
     def seal(self, payload: bytes | memoryview, bound: bytes, chance: bytes) -> bytes:
-        """Nonce, ciphertext and tag; ``bound`` is authenticated with it. One pass of AES-256-GCM.
+        """Return nonce, ciphertext and tag; ``bound`` is authenticated with them. One pass of AES-256-GCM.
 
-        ``chance`` are CHANCE_LENGTH octets just drawn.
+        ``chance`` is CHANCE_LENGTH bytes just drawn.
         """
         nonce = self._messages.to_bytes(NONCE_LENGTH - CHANCE_LENGTH, "big") + chance
         self._messages += 1
@@ -130,7 +136,7 @@ class SessionKey(Opening):
 
 
 def wrapped_for(secret: bytes, own: PrivateKey, source: str, receiver: PublicKey, target: str, resent: str = "") -> str:
-    """@SessionKey: a session key wrapped for a receiver, signed by its sender. Raises KeyUnfit."""
+    """Return @SessionKey: a session key wrapped for a receiver and signed by its sender. Raises KeyUnfit."""
     scope = Scope(alg_of(receiver), key_id(receiver), key_id(own.public_key()), source, target, resent)
     session_id = session_id_of(secret)
     context_ = context(scope, session_id)

@@ -1,10 +1,10 @@
-"""What stands in @SessionKey: a session key wrapped for its receiver and signed by its sender, as text.
+"""The content of @SessionKey: a session key wrapped for its receiver and signed by its sender, as text.
 
-    1.<session id>.<wrapped>.<key id of the signer>.<signature>        octets in URL-safe base64 without padding
+    1.<session id>.<wrapped>.<key id of the signer>.<signature>        bytes in URL-safe base64 without padding
 
 The context of a wrap binds it to algorithm, receiver's key, signer's key, both institutions, the session and, when a
-document is sent again, to that one document (``resent``). Who copies a wrap to another pair, another key or another
-document gets one that neither unwraps nor verifies.
+document is sent again, to that one document (``resent``). A wrap that is copied to another pair, another key or another
+document can be neither unwrapped nor verified.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -18,14 +18,14 @@ VERSION = "1"
 
 
 class Scope(NamedTuple):
-    """Which session a wrap is of, and for whom."""
+    """The session and the parties that a wrap is bound to."""
 
     alg: str
     key_id: str  #: of the receiver
     signer: str  #: key id of the sender
     source: str  #: address of the sender's node
     target: str  #: address of the receiver's node
-    resent: str = ""  #: empty, or the one message that this wrap serves, and the one it replaces
+    resent: str = ""  #: empty, or the one message that this wrap is for, and the one that it replaces
 
 
 class Token(NamedTuple):
@@ -38,26 +38,26 @@ class Token(NamedTuple):
 
 
 def context(scope: Scope, session_id: bytes) -> bytes:
-    """What a wrap is bound to."""
+    """Return the data that authenticates a wrapped session key."""
     return canonical("semq session key 1", *scope, session_id)
 
 
 def signed(context_: bytes, wrapped: bytes) -> bytes:
-    """What the sender signs of a wrap."""
+    """Return the data that the sender signs for a wrap."""
     return canonical("semq session key signature 1", context_, wrapped)
 
 
 def write_token(token: Token) -> str:
-    """The text of @SessionKey."""
+    """Return the text of @SessionKey."""
     parts = (text_of(token.session_id), text_of(token.wrapped), token.signer, text_of(token.signature))
     return ".".join((VERSION, *parts))
 
 
 def read_token(text: str) -> Token:
-    """The parts of @SessionKey. Raises SealMalformed."""
+    """Read the parts of @SessionKey. Raises SealMalformed."""
     parts = text.split(".")
     if len(parts) != 5 or parts[0] != VERSION:
-        raise SealMalformed("@SessionKey is of an unknown form.", form=parts[0][:20])
+        raise SealMalformed("@SessionKey has an unknown form.", form=parts[0][:20])
     try:
         return Token(octets_of(parts[1]), octets_of(parts[2]), parts[3], octets_of(parts[4]))
     except ValueError as error:
@@ -65,21 +65,22 @@ def read_token(text: str) -> Token:
 
 
 def check_alg(alg: str) -> None:
-    """Raises SealMalformed for an algorithm that this version does not know; there is no weaker one to fall back to."""
+    """Check that this version supports an algorithm. Raises SealMalformed; there is no weaker one to fall back to."""
     if alg not in ALGORITHMS:
-        raise SealMalformed("The algorithm is not known.", alg=alg[:60])
+        raise SealMalformed("The algorithm is unknown.", alg=alg[:60])
 
 
 def text_of(octets: bytes) -> str:
-    """Octets as text: URL-safe base64 without padding."""
+    """Return bytes as text: URL-safe base64 without padding."""
     return urlsafe_b64encode(octets).rstrip(b"=").decode()
 
 
 def octets_of(text: str) -> bytes:
-    """The octets of a text. Raises ValueError for anything that ``text_of`` would not have written."""
+    """Return the bytes of a text. Raises ValueError for any text that ``text_of`` does not produce."""
     if not text.isascii():
         raise ValueError(text[:40])
     octets = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if text_of(octets) != text:  # one text for one token: whoever caches by text cannot be fed variants
+    # only one text is valid for a token, so caches keyed by text cannot be filled with variants
+    if text_of(octets) != text:
         raise ValueError(text[:40])
     return octets

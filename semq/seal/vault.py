@@ -1,10 +1,10 @@
 """Secrets at rest: bodies in the database, encrypted under a key that is not in the database.
 
-The master key (any secret of 16 octets and more, from a file, a systemd credential or the environment) encrypts nothing
-itself: each process draws a salt, derives a key of its own (HKDF, RFC 5869) and counts nonces in it, a part of each
-drawn, for the reasons that ``session`` gives. Salt and nonce stand in front of what they were used for, and before them
-a mark that only the holder of the master key can make: nobody can send a body that would be taken for a locked one. The
-context is authenticated: a body that is moved to another row does not open.
+The master key (any secret of 16 bytes or more, from a file, a systemd credential or the environment) encrypts nothing
+itself: each process draws a salt, derives its own key (HKDF, RFC 5869), and counts nonces, of which a part is random,
+for the reasons given in ``session``. A locked body consists of a mark, the salt, the nonce and the ciphertext. Only the
+holder of the master key can make the mark, so nobody can send a body that would be taken for a locked one. The context
+is authenticated: a body that is moved to another row cannot be opened.
 """
 
 from collections import OrderedDict
@@ -18,22 +18,22 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from semq.seal.errors import VaultLocked
 
 MARK_LENGTH, SALT_LENGTH, NONCE_LENGTH = 12, 32, 12
-CHANCE_LENGTH = 6  # octets of each nonce that are drawn for it
+CHANCE_LENGTH = 6  # random bytes in each nonce
 HEAD = MARK_LENGTH + SALT_LENGTH + NONCE_LENGTH
 MASTER_MIN = 16
-CACHED_MAX = 256  # processes whose bodies are being read
+CACHED_MAX = 256  # number of processes whose derived keys are cached for reading
 
 
 class Vault:
-    """Locks for this process, unlocks for every process that had the same master key."""
+    """Encryption for this process, and decryption for every process that had the same master key."""
 
     def __init__(self, master: bytes, salt: bytes, draw: Callable[[int], bytes]) -> None:
-        """``salt`` are 32 octets just drawn; ``draw(n)`` gives more.
+        """Prepare the key of this process. ``salt`` is 32 bytes just drawn; ``draw(n)`` returns n more.
 
         Raises VaultLocked if the master key is too short to be a secret.
         """
         if len(master) < MASTER_MIN:
-            raise VaultLocked("The master key is too short.", octets=len(master), needed=MASTER_MIN)
+            raise VaultLocked("The master key is too short.", bytes=len(master), needed=MASTER_MIN)
         self._master = master
         self._salt = salt
         self._draw = draw
@@ -56,13 +56,13 @@ class Vault:
         return cipher
 
     def lock(self, plain: bytes, context: bytes) -> bytes:
-        """Octets for the database."""
+        """Return the encrypted bytes for the database."""
         nonce = self._counter.to_bytes(NONCE_LENGTH - CHANCE_LENGTH, "big") + self._draw(CHANCE_LENGTH)
         self._counter += 1
         return b"".join((self._mark, self._salt, nonce, self._own.encrypt(nonce, plain, context)))
 
     def unlock(self, locked: bytes, context: bytes) -> bytes:
-        """The plain octets. Raises VaultLocked: another master key, another row, or altered."""
+        """Return the plain bytes. Raises VaultLocked: another master key, another row, or altered."""
         try:
             cipher = self._cipher(locked[MARK_LENGTH : MARK_LENGTH + SALT_LENGTH])
             return cipher.decrypt(locked[MARK_LENGTH + SALT_LENGTH : HEAD], locked[HEAD:], context)
@@ -70,5 +70,7 @@ class Vault:
             raise VaultLocked from error
 
     def is_locked(self, octets: bytes) -> bool:
-        """Whether octets from the database are locked; anything else was written before there was a master key."""
+        """Return whether bytes from the database are encrypted; others were written before a master key was
+        configured.
+        """
         return octets.startswith(self._mark)

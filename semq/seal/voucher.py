@@ -1,8 +1,8 @@
 """Vouchers: a node's older keys sign its newer certificate, so that partners can tell a renewal from a replacement.
 
-They follow the certificate, and its chain, in the text that the directory passes on, as blocks of PEM that other
-readers skip. Whether a certificate is believed is asked of the authorities all the same: a voucher says that whoever
-had the old key wanted the new one.
+They follow the certificate and its chain in the text that the directory distributes, as PEM blocks that other readers
+skip. The certificate must be verified against the authorities in any case: a voucher only states that the owner of the
+old key intended the new one.
 """
 
 import re
@@ -19,20 +19,20 @@ LINE = 64
 
 
 def vouched(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateKey]) -> str:
-    """The text of a certificate with a voucher of each key."""
+    """Return the text of a certificate with a voucher by each key."""
     message = _message(node, fingerprint)
     blocks = (f"{key_id(key.public_key())} ".encode() + sign(key, message) for key in list(keys)[:VOUCHERS_MAX])
     return pem.rstrip() + "\n" + "".join(map(_block, blocks))
 
 
 def is_vouched(pem: str, node: str, fingerprint: str, known: Mapping[str, PublicKey]) -> bool:
-    """Whether one of the keys that are known (by key id) vouches for a certificate."""
+    """Return whether one of the known keys (by key id) vouches for a certificate."""
     message = _message(node, fingerprint)
     return any(_fits(known[name], signature, message) for name, signature in _vouchers(pem) if name in known)
 
 
 def without_vouchers(pem: str) -> str:
-    """The certificate and its chain alone."""
+    """Return the certificate and its chain alone."""
     return BLOCK.sub("", pem)
 
 

@@ -95,11 +95,11 @@ def test_a_key_that_does_not_fit(tmp_path: Path) -> None:
     create_authority("hub", NOW).write(tmp_path, None)
     create_authority("other", NOW).write(tmp_path / "other", None)
     (tmp_path / KEY_FILE).write_bytes((tmp_path / "other" / KEY_FILE).read_bytes())
-    with pytest.raises(KeyRefused, match="does not fit"):
+    with pytest.raises(KeyRefused, match="does not match"):
         read_authority(tmp_path, None)
     (tmp_path / CERTIFICATE_FILE).write_bytes(b"nothing")
     with pytest.raises(KeyRefused, match="cannot be read"):
         read_authority(tmp_path, None)
     (tmp_path / KEY_FILE).chmod(0o644)
-    with pytest.raises(KeyRefused, match="read by others"):
+    with pytest.raises(KeyRefused, match="readable by users other"):
         read_authority(tmp_path, None)

@@ -27,7 +27,7 @@ def test_a_key_comes_back_as_it_was_written(tmp_path: Path, kind: str, passphras
 def test_a_key_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
     write_key(tmp_path / "key", new_key(), None)
     (tmp_path / "key").chmod(mode)
-    with pytest.raises(KeyRefused, match="read by others") as caught:
+    with pytest.raises(KeyRefused, match="readable by users other") as caught:
         read_key(tmp_path / "key", None)
     assert caught.value.facts["mode"] == oct(mode)
 
@@ -36,7 +36,7 @@ def test_a_wide_key_behind_a_link_is_refused_too(tmp_path: Path) -> None:
     write_key(tmp_path / "key", new_key(), None)
     (tmp_path / "key").chmod(0o644)
     (tmp_path / "link").symlink_to(tmp_path / "key")
-    with pytest.raises(KeyRefused, match="read by others"):
+    with pytest.raises(KeyRefused, match="readable by users other"):
         read_key(tmp_path / "link", None)
 
 
@@ -55,7 +55,7 @@ def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, octets: by
     path = tmp_path / "key"
     path.write_bytes(octets)
     path.chmod(0o600)
-    with pytest.raises(KeyRefused, match="holds no private key"):
+    with pytest.raises(KeyRefused, match="has no private key"):
         read_key(path, None)
 
 
@@ -86,7 +86,7 @@ def test_the_passphrase_comes_from_where_it_is_configured(tmp_path: Path) -> Non
     assert Passphrase(credential="passphrase").read({"CREDENTIALS_DIRECTORY": str(tmp_path)}) == SECRET
     assert Passphrase(variable="KEY_PASS").read({"KEY_PASS": SECRET.decode()}) == SECRET
     file.chmod(0o644)
-    with pytest.raises(KeyRefused, match="read by others"):
+    with pytest.raises(KeyRefused, match="readable by users other"):
         Passphrase(file=file).read({})
 
 
