@@ -1,5 +1,7 @@
 """What all tests share: a real Postgres per worker, a fresh database per test, and how hypothesis searches.
 
+Marks and groups of tests come from the rows in ``kinds``.
+
 | fixture          | scope   | what the test gets                                                              |
 |------------------|---------|---------------------------------------------------------------------------------|
 | `postgres`       | session | the running embedded server of this worker (an EmbeddedPostgres)                |
@@ -7,6 +9,7 @@
 | `database`       | test    | the URL of a new database at the newest schema, copied from a migrated template |
 | `new_database`   | test    | makes as many of these as the test asks for                                     |
 | `inprocess`      | test    | starts nodes in the test's own event loop (tests/service/inprocess.py)          |
+| `network`        | session | a hub and two institutions as processes (tests/app/network.py)                  |
 """
 
 import os
@@ -14,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -21,7 +25,12 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from semq.store.embedded.server import EmbeddedPostgres
-from tests.service.inprocess import InProcess, in_process
+from tests.kinds import MARKS, Groups, kind_of, marks_of, rank_of
+from tests.surroundings import keep_bytecode, use_memory
+
+if TYPE_CHECKING:  # imported by those who start nodes: that costs as much as all else here together
+    from tests.app.network import Network
+    from tests.service.inprocess import InProcess
 
 # No test asserts a duration, so none has a deadline. A failure prints the blob that replays it. A commit is judged by
 # the same examples everywhere; to search for others is a run of its own, which draws new ones each time.
@@ -31,6 +40,43 @@ settings.register_profile("default", settings.get_profile("search"), derandomize
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 _numbers = count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``./run test --quick`` and ``--deep``."""
+    parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
+    parser.addoption("--deep", action="store_true", help="more seeds of the simulator, more cycles of crashes")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare the surroundings; leave out of a quick run what is marked."""
+    use_memory()
+    keep_bytecode()
+    if config.getoption("quick") and not config.option.markexpr:
+        config.option.markexpr = " and ".join(f"not {mark}" for mark in MARKS)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import, for a quick run, what all of it would leave out."""
+    place = collection_path.relative_to(config.rootpath).as_posix() if config.getoption("quick") else ""
+    return True if place.endswith(".py") and "test_" in place and kind_of(place).marks else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests; on a worker, bring them into the order of the rows."""
+    for item in items:
+        for mark in marks_of(item):
+            item.add_marker(mark)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    """Groups stay together, whatever ``--dist`` says."""
+    config.option.loadscopereorder = False
+    return Groups(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +105,23 @@ def new_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator
 
 
 @pytest.fixture
-async def inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
+async def inprocess(
+    tmp_path: Path, new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator["InProcess"]:
+    from tests.service.inprocess import in_process
+
+    # Passwords are hashed as always, at less cost: a hub that starts hashes one for each institution.
+    monkeypatch.setattr("semq.broker.users._SCRYPT_N", 16)
     async with in_process(tmp_path, new_database) as nodes:
         yield nodes
+
+
+@pytest.fixture(scope="session")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Network"]:
+    from tests.app.network import running
+
+    with running(tmp_path_factory.mktemp("nodes")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

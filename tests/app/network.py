@@ -1,5 +1,6 @@
 """A hub and two institutions for tests: real processes with databases of their own; a third institution never comes."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from semq.app import Client
 from semq.demo.configuration import Place, free_ports
 from semq.demo.process import lock_holder
 from semq.store.embedded.server import EmbeddedPostgres
@@ -145,4 +147,12 @@ def running(folder: Path) -> Iterator[Network]:
             node.launch()
         for node in network.nodes.values():
             node.await_ready()
+        asyncio.run(_until_linked(network))
         yield network
+
+
+async def _until_linked(network: Network) -> None:
+    async with Client(network.sender.url) as client:
+        # A node that has no link yet accepts and sends later; only then does the first document come back from there.
+        sent = await client.send("56001/nobody", b"the first one")
+        await client.wait_for_delivery(sent.lk0)

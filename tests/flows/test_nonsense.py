@@ -194,7 +194,7 @@ async def test_the_largest_packets_are_worked_off(scene: Scene, to: Address) -> 
 
 @pytest.mark.parametrize(("offered", "welcome"), [([2, 3], False), ([0, 0], False), ([1, 9], True), (None, True)])
 async def test_other_versions_agree_or_are_refused(
-    inprocess: InProcess, offered: Any, welcome: bool, capsys: pytest.CaptureFixture[str]
+    inprocess: InProcess, offered: Any, welcome: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Versions next to each other talk; without a common one the login is refused, and no other link suffers."""
     hub = await inprocess.platform()
@@ -211,5 +211,5 @@ async def test_other_versions_agree_or_are_refused(
     else:
         with pytest.raises(AmqpError):
             await log_in()
-        assert "SEMQ-1120" in capsys.readouterr().out
+        assert "SEMQ-1120" in caplog.text
     assert other.uplink.link is not None

@@ -2,14 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from local_node.enrolment import HubAddress, enrol
 from local_node.node import LocalNode
@@ -125,8 +126,20 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
-    async with AsyncExitStack() as stack:
-        yield InProcess(stack, folder, new_database)
+    # What nodes log goes to pytest: standard output is that of commands that run beside them.
+    with logging_by(structlog.stdlib.LoggerFactory()):
+        async with AsyncExitStack() as stack:
+            yield InProcess(stack, folder, new_database)
+
+
+@contextmanager
+def logging_by(factory: Any) -> Iterator[None]:
+    before = structlog.get_config()["logger_factory"]
+    structlog.configure(logger_factory=factory)
+    try:
+        yield
+    finally:
+        structlog.configure(logger_factory=before)
 
 
 async def ask(link: ClientLink, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:

@@ -1,0 +1,1 @@
+"""Tests, opposite the modules name for name. ``kinds`` says what they cost, ``conftest`` what they share."""

@@ -1,0 +1,89 @@
+"""Kinds of tests as rows: what a test costs, and which tests stay on one worker. Read by ``conftest``.
+
+Marks say what a test costs; ``./run test --quick`` leaves out every test that has one.
+
+| mark        | the test                                                                |
+|-------------|-------------------------------------------------------------------------|
+| `slow`      | takes more than about a second on a machine that does nothing else      |
+| `processes` | starts nodes or other programs as processes                             |
+| `spark`     | needs a Java virtual machine                                            |
+| `browser`   | lays out a page in a browser                                            |
+
+Tests of one group follow each other on one worker, so that what they share is started once. Groups begin in the order
+of their rows: the long ones first, so that no worker is left alone with one at the end.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+MARKS = ("slow", "processes", "spark", "browser")
+# A fixture and the mark of every test that uses it.
+FIXTURES = {"spark": "spark", "report": "spark", "network": "processes"}
+
+
+class Kind(NamedTuple):
+    """A row: it holds for the tests whose node id begins with ``place``."""
+
+    place: str
+    marks: tuple[str, ...]
+    group: str  #: "-": each test may run on any worker; "file": its file is a group
+
+
+def _read(line: str) -> Kind:
+    place, marks, group = line.split()
+    return Kind(f"tests/{place}", () if marks == "-" else tuple(marks.split(",")), group)
+
+
+# place below tests/ | marks | group; the first row that fits holds
+TABLE = """
+crash/test_campaign.py           slow,processes        crash
+crash/test_refusing.py           slow,processes        crash
+demo/test_play.py                slow,processes,spark  demo
+spark_reconcile/test_session.py  slow,spark            spark
+spark_reconcile/report/test_layout.py  spark,browser   spark
+spark_reconcile                  -                     spark
+bench                            slow,processes        bench
+demo/test_actor.py               slow,processes        demo
+interop                          slow,processes        interop
+simulation                       slow                  -
+differential                     slow,processes        differential
+cli/test_running.py              slow,processes        network
+cli/test_db.py                   slow,processes        network
+cli                              -                     network
+app                              -                     network
+service/test_standby.py          slow,processes        file
+local_node/test_plain_broker.py  slow,processes        file
+"""
+KINDS = tuple(map(_read, TABLE.strip().splitlines()))
+REST = Kind("", (), "file")
+
+
+def kind_of(place: str) -> Kind:
+    """Return the row of a test, by its node id."""
+    return next((kind for kind in KINDS if place.startswith(kind.place)), REST)
+
+
+def marks_of(item: pytest.Item) -> Iterator[str]:
+    """Yield the marks of a test: those of its row, and those of its fixtures."""
+    yield from kind_of(item.nodeid).marks
+    fixtures: Sequence[str] = getattr(item, "fixturenames", ())
+    yield from (FIXTURES[name] for name in fixtures if name in FIXTURES)
+
+
+def rank_of(place: str) -> int:
+    """Return the place of a test's row: tests are begun in this order."""
+    kind = kind_of(place)
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Distributes the tests over the workers by groups, in the order of the rows."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        group = kind_of(nodeid).group
+        if group == "file":
+            return nodeid.partition("::")[0]
+        return nodeid if group == "-" else group

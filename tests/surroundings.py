@@ -1,0 +1,37 @@
+"""Where a test run keeps what it makes: temporary files in memory, bytecode beside the sources.
+
+Most temporary files are databases. Their servers run with ``fsync`` on, as nodes demand it; on a disk, every test would
+wait until some hundred files of its database are durable, when it is made and when it is dropped. Nothing that a test
+finds depends on that, for no test switches a machine off.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 6 << 30
+
+
+def use_memory() -> None:
+    """Let temporary files of this process and its children lie in memory, unless somebody has set TMPDIR."""
+    if "TMPDIR" not in os.environ and _has_room():
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # asked for anew
+
+
+def _has_room() -> bool:
+    try:
+        found = os.statvfs(MEMORY)
+        available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    is_usable = os.access(MEMORY, os.W_OK) and not found.f_flag & os.ST_NOEXEC  # some tests make programs
+    return is_usable and min(found.f_bavail * found.f_frsize, int(available) * 1024) > ROOM_BYTES
+
+
+def keep_bytecode() -> None:
+    """Let this process and its children write bytecode: rewriting all assertions takes longer than many tests."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
