@@ -142,6 +142,15 @@ def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
         yield cell, seed if cell in totals.cells else None
 
 
+def covered(count: int) -> Totals:
+    """Run the first seeds, then the drills of what they leave out."""
+    totals = run_share(0, count)
+    if totals.is_clean:
+        for _ in cover(totals, 0):
+            pass
+    return totals
+
+
 def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
     """How many decided cells of the grids were reached, and which were not."""
     decided = {(grid.name, standing.name, on.name) for grid in GRIDS for standing, on in grid.cells()}

@@ -3,22 +3,21 @@
 import pytest
 
 from semq.umx_t.grids import GRIDS
+from tests.simulation.campaign import run_share
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.test_campaign import run
+from tests.simulation.runs import Runs
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_the_loss_of_a_rule_is_noticed(name: str) -> None:
-    status, report, messages = run("--mutation", name, "--seeds", str(MUTATIONS[name].seeds), "--stop")
-    assert status == 1
+def test_the_loss_of_a_rule_is_noticed(runs: Runs, name: str) -> None:
+    mutation = MUTATIONS[name]
+    found = runs(run_share, 0, mutation.seeds, mutation=name, stop=True)
+    assert not found.is_clean
     # The oracle has noticed it, and not the patch failed; only what guards late reads does so by an exception.
-    assert ("Traceback" in messages) is (name == "late_read"), messages
-    assert report["violations"] + report["lost"] + report["duplicated"] + report["unclean"] > 0
+    assert any("Traceback" in text for _, text in found.failed) is (name == "late_read"), found.failed
     # It is the rule that was missed: the same world is fine with it.
-    for seed in report["failed_seeds"]:
-        focus = ",".join(sorted(MUTATIONS[name].focus))
-        status, _, messages = run("--focus", focus, "--first", str(seed), "--seeds", "1")
-        assert status == 0, messages
+    for seed, _ in found.failed:
+        assert runs(run_share, seed, 1, focus=mutation.focus).failed == []
 
 
 def test_enough_rules_of_safety_are_among_them() -> None:
