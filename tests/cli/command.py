@@ -1,5 +1,6 @@
 """Runs ``semq`` and keeps what it said: in this process, or as a process of its own where that matters."""
 
+import asyncio
 import io
 import json
 import os
@@ -47,6 +48,11 @@ def semq(*words: str, stdin: bytes = b"", **variables: str) -> Said:
         exits.enter_context(redirect_stderr(err))
         status = run(words)
     return Said(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+async def semq_aside(*words: str, stdin: bytes = b"", **variables: str) -> Said:
+    """Run one command in a thread of this process, for tests whose nodes run in its event loop."""
+    return await asyncio.to_thread(semq, *words, stdin=stdin, **variables)
 
 
 def semq_process(*words: str, stdin: bytes = b"", **variables: str) -> Said:

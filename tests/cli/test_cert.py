@@ -1,6 +1,5 @@
 """Certificates from the command line, against a hub and a node with TLS: enrol, look, renew, revoke."""
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -10,14 +9,10 @@ from platform_node.node import PlatformNode
 from semq.config.reach import url_of
 from semq.pki.authority import create_authority, key_of_request
 from semq.umx_t.address import Address
-from tests.cli.command import Said, semq, semq_process
+from tests.cli.command import semq
+from tests.cli.command import semq_aside as run
 from tests.pki.people import NOW
 from tests.service.inprocess import InProcess, linked, until
-
-
-async def run(*words: str, stdin: bytes = b"") -> Said:
-    """A command in a process of its own, beside the nodes in this one."""
-    return await asyncio.to_thread(semq_process, *words, stdin=stdin)
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from tests.cli.command import semq, semq_process
 @pytest.fixture
 def config(tmp_path: Path, empty_database: str) -> str:
     file = tmp_path / "hub.toml"
-    file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n[database]\nurl = "{empty_database}"\nmigrate = false\n')
+    database = f'[database]\nurl = "{empty_database}"\nmigrate = false\n'
+    file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n[amqp]\nport = 0\n{database}')
     return str(file)
 
 

@@ -69,7 +69,7 @@ def test_a_node_that_does_not_run_fails_with_the_command_that_starts_it(tmp_path
         port = taken.getsockname()[1]
     file = tmp_path / "hub.toml"
     file.write_text(f"{HUB}[amqp]\nport = {port}\n")
-    said = semq_process("doctor", "--config", str(file))
+    said = semq("doctor", "--config", str(file))
     assert said.status == 1
     lines = said.out.splitlines()
     [at] = [number for number, line in enumerate(lines) if line.startswith("FAILS  node ")]
@@ -129,12 +129,11 @@ def test_an_impossible_data_directory_is_one_line_with_a_code_whatever_is_asked(
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     file = tmp_path / "hub.toml"
     file.write_text(f'[node]\nkind = "platform"\nid = "hub"\ndata_dir = "{data_dir}"\n')
-    for words in (("platform", "run"), ("db", "url")):
-        said = semq_process(*words, "--config", str(file))
-        assert said.status in (69, 78), (words, said)
-        assert said.err.startswith("semq: SEMQ-"), (words, said)
-        assert said.err.count("\n") == 1, (words, said)
-    said = semq_process("doctor", "--config", str(file))
+    for said in (semq_process("platform", "run", "--config", str(file)), semq("db", "url", "--config", str(file))):
+        assert said.status in (69, 78), said
+        assert said.err.startswith("semq: SEMQ-"), said
+        assert said.err.count("\n") == 1, said
+    said = semq("doctor", "--config", str(file))
     if data_dir != "loop/data":  # that one is no path at all
         assert "FAILS  data folder" in said.out
         assert "free where" not in said.out

@@ -28,11 +28,11 @@ EXIT_UNAVAILABLE = 69
 def perform(port: int, script: Script) -> list[str]:
     """A script's transcript on one broker; what it may make is removed before and after."""
     remove = list(names_in(script))
-    Player(port).play(remove)
+    Player(port).play(remove, is_quick=True)
     try:
         return Player(port).play(script)
     finally:
-        Player(port).play(remove)
+        Player(port).play(remove, is_quick=True)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -3,7 +3,6 @@
 10008 is played by hand, for a partner must be silent; 56001 and the hub are real. Everything is overdue at once.
 """
 
-import asyncio
 import re
 from dataclasses import replace as other_numbers
 from functools import partial
@@ -23,12 +22,11 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import AckFlag, Answer, Receipt, Role
-from tests.cli.command import semq_process
+from tests.cli.command import semq_aside
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.flows.losing import LosingProxy
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
 
-KNOWN: set[tuple[str, ...]] = set()  #: commands that were found to exist
 SENDER = Address(1, "88001")
 OVERDUE = "overdue_s = 0.001\n"
 
@@ -45,7 +43,7 @@ class Scene:
 
     async def semq(self, *words: str) -> str:
         """What the command line says, at the institution's node."""
-        said = await asyncio.to_thread(semq_process, *words, "--node", f"amqp://guest:guest@127.0.0.1:{self.node.port}")
+        said = await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{self.node.port}")
         assert said.status == 0, said
         return said.out
 
@@ -76,12 +74,9 @@ class Scene:
         for command in re.findall("`semq ([^`]+)`", next_step):
             words = [word for word in command.split() if not word.isdecimal()]
             name, options = words[:2], {word for word in words if word.startswith("--")}
-            if (*name,) in KNOWN:
-                continue
-            told = await asyncio.to_thread(semq_process, *name, "--help")
+            told = await semq_aside(*name, "--help")
             assert told.status == 0, command
             assert all(option in told.out for option in options), command
-            KNOWN.add((*name,))
 
     async def act(self, operation: str, lk0: str) -> Any:
         return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")
@@ -224,8 +219,8 @@ async def test_what_its_target_never_records(
     await until(is_shown)
     [row] = (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"]
     assert f"`semq held resend {row['name']}`" in row["stuck"]["next_step"]
-    said = await asyncio.to_thread(
-        semq_process, "held", "resend", str(row["id"]), "--node", f"amqp://guest:guest@127.0.0.1:{scene.hub.port}"
+    said = await semq_aside(
+        "held", "resend", str(row["id"]), "--node", f"amqp://guest:guest@127.0.0.1:{scene.hub.port}"
     )
     assert said.out == "1 sent again, or as soon as their target is online\n", said
     assert (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"] == []

@@ -10,7 +10,7 @@ from semq.app import Client, NodeBusy, NotDelivered
 from semq.config.settings import Settings
 from semq.engine.core import Core
 from semq.engine.errors import QuotaReached
-from tests.cli.command import semq_process
+from tests.cli.command import semq_aside
 from tests.flows.test_left_alone import Institution, count, left
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked, until
 
@@ -81,7 +81,7 @@ async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess)
         with pytest.raises(NodeBusy) as caught:
             await client.send("56001", b"one too many")
         assert QuotaReached.code in str(caught.value)
-        said = await asyncio.to_thread(semq_process, "msg", "send", "--to", "56001", "--node", at, stdin=b"x")
+        said = await semq_aside("msg", "send", "--to", "56001", "--node", at, stdin=b"x")
         assert said.status == 69
         assert QuotaReached.code in said.err
         status = await client.request("node.status")
@@ -111,6 +111,6 @@ async def test_a_quota_at_the_platform_is_told_by_a_negative_receipt(inprocess: 
             await client.wait_for_delivery(sent.lk0, 60)
         assert caught.value.facts["outcome"] == "REJECTED"
         assert QuotaReached.code in str(caught.value)
-        said = await asyncio.to_thread(semq_process, "stuck", "explain", sent.lk0, "--node", at)
+        said = await semq_aside("stuck", "explain", sent.lk0, "--node", at)
         assert "REFUSED: it was refused" in said.out
         assert QuotaReached.code in said.out

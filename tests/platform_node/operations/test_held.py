@@ -1,6 +1,5 @@
 """Operations ``held.*`` at a hub, by the command line: look, count first, act on many, and both ends know why."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import semq.cli.held
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
+from semq.cli import held
 from semq.engine.sender.receipts import NOBODY_KNOWS
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
-from tests.cli.command import Said, semq_process
+from tests.cli.command import Said, semq_aside
 from tests.flows.by_hand import PROPERTIES
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
 
@@ -42,7 +41,7 @@ class Scene:
     async def semq(self, *words: str, node: LocalNode | PlatformNode | None = None) -> Said:
         """The command line, at the hub unless said otherwise."""
         at = f"amqp://guest:guest@127.0.0.1:{(node or self.hub).port}"
-        return await asyncio.to_thread(semq_process, *words, "--node", at)
+        return await semq_aside(*words, "--node", at)
 
     async def details(self, link: ClientLink, lk0: str, event: Event) -> list[str]:
         told = await ask(link, "msg.trace", {"id": lk0})
@@ -71,7 +70,7 @@ async def scene(inprocess: InProcess) -> Scene:
 
 
 async def test_an_institution_has_left_for_good(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(semq.cli.held, "BATCH", 2)
+    monkeypatch.setattr(held, "BATCH", 2)
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)
     scene.strike_off("56001")
@@ -215,24 +214,25 @@ async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, 
     assert (await scene.semq("failed", "requeue", lk0, node=node)).out == "requeue: 1\n"
 
 
-@pytest.mark.parametrize(
-    ("operation", "arguments", "code"),
-    [
-        ("held.refuse", {"target": "56001"}, "SEMQ-2102"),  # no reason
-        ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # all of them? that has to be said
-        ("held.refuse", {"why": "w", "color": "red"}, "SEMQ-2102"),
-        ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # a variable of a shell that is not set
-        ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),
-        ("held.refuse", {"why": "w", "ids": ["S1"], "target": "56001"}, "SEMQ-2102"),
-        ("held.refuse", {"why": "w", "target": "56001", "limit": 100_000}, "SEMQ-2102"),
-        ("held.refuse", {"why": "w", "ids": ["nothing"]}, "SEMQ-1207"),
-        ("held.resend", {"ids": list(range(1, 1002))}, "SEMQ-2102"),
-        ("held.list", {"limit": 0}, "SEMQ-2102"),
-        ("held.list", {"before_ms": -1}, "SEMQ-2102"),
-    ],
-)
-async def test_bad_requests_are_refused(scene: Scene, operation: str, arguments: dict[str, Any], code: str) -> None:
-    assert (await ask(scene.admin, operation, arguments))["error"]["code"] == code
+# operation | arguments | code of the refusal
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("held.refuse", {"target": "56001"}, "SEMQ-2102"),  # no reason
+    ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # all of them? that has to be said
+    ("held.refuse", {"why": "w", "color": "red"}, "SEMQ-2102"),
+    ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # a variable of a shell that is not set
+    ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),
+    ("held.refuse", {"why": "w", "ids": ["S1"], "target": "56001"}, "SEMQ-2102"),
+    ("held.refuse", {"why": "w", "target": "56001", "limit": 100_000}, "SEMQ-2102"),
+    ("held.refuse", {"why": "w", "ids": ["nothing"]}, "SEMQ-1207"),
+    ("held.resend", {"ids": list(range(1, 1002))}, "SEMQ-2102"),
+    ("held.list", {"limit": 0}, "SEMQ-2102"),
+    ("held.list", {"before_ms": -1}, "SEMQ-2102"),
+]
+
+
+async def test_bad_requests_are_refused(scene: Scene) -> None:
+    answers = [await ask(scene.admin, operation, arguments) for operation, arguments, _ in BAD]
+    assert [(*case[:2], answer["error"]["code"]) for case, answer in zip(BAD, answers, strict=True)] == BAD
 
 
 async def test_a_name_that_fits_several_copies_names_none(scene: Scene) -> None:

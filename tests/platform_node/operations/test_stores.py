@@ -1,6 +1,5 @@
 """A store of the hub that will not come back, by the command line: who waits for it, and the operator's word."""
 
-import asyncio
 from functools import partial
 from typing import Any
 
@@ -8,12 +7,12 @@ from platform_node.node import PlatformNode
 from semq.clock import SystemClock
 from semq.config import load
 from semq.transport.client import ClientLink
-from tests.cli.command import Said, semq_process
+from tests.cli.command import Said, semq_aside
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
 
 
 async def semq(node: Any, *words: str) -> Said:
-    return await asyncio.to_thread(semq_process, *words, "--node", f"amqp://guest:guest@127.0.0.1:{node.port}")
+    return await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{node.port}")
 
 
 async def shown(app: ClientLink, lk0: str) -> Any:
