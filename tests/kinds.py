@@ -41,12 +41,12 @@ def _read(line: str) -> Kind:
 TABLE = """
 crash/test_campaign.py           slow,processes        crash
 crash/test_refusing.py           slow,processes        crash
-demo/test_play.py                slow,processes,spark  demo
+demo/test_scenario.py            slow,processes,spark  demo
 spark_reconcile/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser   spark
 spark_reconcile                  -                     spark
 bench                            slow,processes        bench
-demo/test_actor.py               slow,processes        demo
+demo/test_process.py             slow,processes        demo
 interop                          slow,processes        interop
 simulation                       slow                  -
 differential                     slow,processes        differential

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.kinds import KINDS
+
 ROOT = Path(__file__).parents[1]
 
 # package or module | floor: imports point down only, and never to a neighbour on the same floor
@@ -282,6 +284,11 @@ def test_every_test_stands_opposite_a_module() -> None:
         if not any(opposite(place, subject) for place in places):
             wrong.append(str(name))
     assert wrong == []
+
+
+def test_every_kind_of_tests_has_tests() -> None:
+    tests = [str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("test_*.py")]
+    assert [kind.place for kind in KINDS if not any(test.startswith(kind.place) for test in tests)] == []
 
 
 def test_every_module_is_used() -> None:
