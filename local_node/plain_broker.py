@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -70,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
             )
             settings = _settings(folder, arguments.port)
             set_up(settings.log, "broker")
-            uvloop.run(run(LoneNode(settings, SystemClock()), _announcement(arguments.port)))
+            uvloop.run(run(LoneNode(settings, SystemClock())))
     except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, "broker")
     return EXIT_OK
@@ -90,11 +89,6 @@ def _settings(folder: Path, port: int) -> Settings:
     except OSError as error:
         raise Misconfigured(f"{folder} cannot be used as data folder: {error.strerror}.") from error
     return load(file, {name: value for name, value in os.environ.items() if name.startswith(OWN_VARIABLES)})
-
-
-def _announcement(asked_for: int) -> Callable[[str], str]:
-    """Plainly ``ready``; a port that was not chosen by the caller is told."""
-    return lambda address: "ready" if asked_for else f"ready {address}"
 
 
 if __name__ == "__main__":

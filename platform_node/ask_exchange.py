@@ -7,7 +7,7 @@
 
 To others a message is one that the hub has never heard of: who may not know of it learns nothing. Whether the other end
 tells the asker anything is its own decision, by its own ledger (``semq.service.story``); its answer is passed on as it
-came, with its signature.
+came, with its signature. Askers take turns (``question_turns``).
 """
 
 import asyncio
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from platform_node.logins import ENROLLING
+from platform_node.question_turns import Turns
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError
+from semq.foreign_text import shortened
 from semq.pki.errors import TokenRefused
 from semq.service import story
 from semq.service.admin import AskedExchange
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 ASK_EXCHANGE = "semq.ask"
 AT_ONCE = 4  # requests of one node
+LOOKS_AT_ONCE = 2
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
 # Lines whose target is the message's own: those of violations bear what an impostor said.
@@ -46,6 +49,7 @@ class Asked:
 
     def __init__(self, node: "PlatformNode") -> None:
         self._node = node
+        self._looks = Turns(node.clock, LOOKS_AT_ONCE)  # into the hub's own ledger
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
         """What to register in the virtual host."""
@@ -54,7 +58,8 @@ class Asked:
     async def trace(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Every line of the hub's ledger about one message. Raises BadLocator."""
         asker, lk0 = _asker(session), parse_lk0(str(arguments["lk0"]))
-        events = await self._node.store.read(messages.trace, str(lk0))
+        async with self._looks.turn(str(asker)):
+            events = await self._node.store.read(messages.trace, str(lk0))
         targets = _targets(events)
         is_theirs = asker == lk0.node or str(asker) in targets
         told = {"node": str(self._node.address), "events": events if is_theirs else []}
@@ -75,7 +80,7 @@ class Asked:
         if not isinstance(result, dict):
             error_told = told.get("error")
             why = error_told if isinstance(error_told, dict) else {}
-            return {"node": other, "unheard": f"{why.get('code')} {why.get('text')}"[:300]}
+            return {"node": other, "unheard": shortened(f"{why.get('code')} {why.get('text')}", 300)}
         return {"node": other, "story": str(result.get("story")), "signature": str(result.get("signature"))}
 
     async def trace_all(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ import msgspec
 
 from platform_node.errors import DefinitionsRefused
 from semq.config.nearest import did_you_mean
+from semq.foreign_text import shortened
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
 
@@ -96,9 +97,9 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
         written = tomllib.loads(document)
         read = msgspec.convert(written, Definitions)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DefinitionsRefused(fault=str(error)[:300]) from error
+        raise DefinitionsRefused(fault=shortened(str(error), 300)) from error
     except msgspec.ValidationError as error:
-        raise DefinitionsRefused(fault=_located(written, str(error))[:300]) from error
+        raise DefinitionsRefused(fault=shortened(_located(written, str(error)), 300)) from error
     known = {*read.nodes, *(configured or ()), ANY}
     for node in read.nodes:
         if not NODE_ID.fullmatch(node):

@@ -116,7 +116,7 @@ class PlatformNode(Node[HubEngine]):
         self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self._note_life)
         vhost = self.server.vhosts[UMX]
         vhost.register(self.links.exchange(self.link_bytes_max))
-        self.questions = Questions()
+        self.questions = Questions(self.clock)
         vhost.register(self.questions.exchange())
         self._register_queues()
         vhost.hooks.append(SessionHooks(on_open=self.links.opened))

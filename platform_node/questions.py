@@ -15,17 +15,21 @@ from typing import Any
 
 import msgspec
 
+from platform_node.question_turns import Turns
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import CONFIRMED, ServiceConsumer, ServiceExchange, ServiceQueue, SessionInfo, Settle
+from semq.clock import Clock
 from semq.errors import Unavailable
 from semq.service.story import STORY_BYTES_MAX
 from semq.umx_t.address import Address
 
 ANSWERS = "semq.answer"
 PATIENCE_S = 3.0
-AT_ONCE = 8  # questions to one node
+AT_ONCE = 4  # questions to one node, which answers so many at once
+IN_A_SECOND = 16  # the same; it answers 20
+ABSENT = "It is not online, or of a version that answers no questions."
 ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # a story stands in an answer as text
 
 
@@ -39,7 +43,9 @@ class NotAsked(Unavailable):
 class Questions:
     """What is being asked, and of whom."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turns: dict[str, Turns] = {}  #: by node that is asked
         self._readers: dict[str, ServiceConsumer] = {}  #: by node
         self._open: dict[str, tuple[str, asyncio.Future[bytes]]] = {}  #: correlation id | node, answer
         self._count = 0
@@ -53,12 +59,17 @@ class Questions:
         return _AskedQueue(self, str(node))
 
     async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer of a node. Raises NotAsked."""
+        """The answer of a node, when it is the turn of the ``asker`` in the question. Raises NotAsked, ShareUsed."""
+        turns = self._turns.get(node)
+        if turns is None:
+            raise NotAsked(ABSENT, node=node)
+        async with turns.turn(str(question.get("asker"))):
+            return await self._ask(node, question)
+
+    async def _ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
         reader = self._readers.get(node)
         if reader is None:
-            raise NotAsked("It is not online, or of a version that answers no questions.", node=node)
-        if sum(asked == node for asked, _ in self._open.values()) >= AT_ONCE:
-            raise NotAsked("It is being asked too much at once.", node=node)
+            raise NotAsked(ABSENT, node=node)
         self._count += 1
         correlation_id, answer = str(self._count), asyncio.get_running_loop().create_future()
         self._open[correlation_id] = node, answer
@@ -87,11 +98,12 @@ class Questions:
     def attach(self, node: str, reader: ServiceConsumer) -> None:
         """A node answers questions from now on."""
         self._readers[node] = reader
+        self._turns[node] = Turns(self._clock, AT_ONCE, IN_A_SECOND)
 
     def detach(self, node: str, reader: ServiceConsumer) -> None:
         """Its session is over."""
         if self._readers.get(node) is reader:
-            del self._readers[node]
+            del self._readers[node], self._turns[node]
 
     def has_reader(self, node: str) -> bool:
         """Whether a session of this node reads its questions."""

@@ -15,6 +15,7 @@ import structlog
 from platform_node.errors import NoSuchCertificate, SecondStore, TooManyRenewals
 from semq.clock import Clock
 from semq.config.settings import Settings
+from semq.moments import utc_text
 from semq.pki.authority import Authority, create_authority, key_of_request, read_authority
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRevoked, NoAuthority, Revoked, TokenRefused, WrongName
@@ -100,7 +101,7 @@ class Registry:
         token, now = self._clock.uuid().hex, self._clock.wall()
         ticket = Ticket(hash_of(token), str(node), host_names, now, now + timedelta(hours=hours))
         await self._read(identities.add_token, ticket)
-        log.info("token_made", node=str(node), until=ticket.expires_at.isoformat())
+        log.info("token_made", node=str(node), until=utc_text(ticket.expires_at))
         return token, ticket
 
     async def ticket(self, token: bytes) -> Ticket | None:

@@ -11,6 +11,7 @@ from semq.amqp.errors import ConnectionForced
 from semq.broker.services import SessionInfo
 from semq.clock import Clock
 from semq.errors import SemqError
+from semq.moments import utc_text
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import OutOfDate
 from semq.service.identity import certificate_of
@@ -48,7 +49,7 @@ class Guard:
             try:
                 self._registry.check(certificate)
                 if certificate.not_after < self._clock.wall():
-                    raise OutOfDate(node=str(certificate.node), until=certificate.not_after.isoformat())
+                    raise OutOfDate(node=str(certificate.node), until=utc_text(certificate.not_after))
             except SemqError as error:
                 log.warning("link_ended", node=session.user, peer=str(session.peer), error=str(error))
                 del self._sessions[session]

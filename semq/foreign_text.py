@@ -34,6 +34,11 @@ def shown(text: str, longest: int = LONGEST) -> str:
     return f"{text}… ({cut} more characters)" if cut > 0 else text
 
 
+def shortened(text: str, most: int) -> str:
+    """Return the text, or its beginning with a sign that it goes on: ``most`` characters in all."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def shown_lines(text: str, longest: int = LONGEST) -> list[str]:
     """Return each line of a text of several lines (a traceback, a file) as ``shown`` does."""
     return [shown(line, longest) for line in text.split("\n")]

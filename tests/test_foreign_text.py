@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.foreign_text import LONGEST, in_page, json_text, shown, shown_lines
+from semq.foreign_text import LONGEST, in_page, json_text, shortened, shown, shown_lines
 
 # Any code point, lone surrogates among them.
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
@@ -69,3 +69,7 @@ def test_what_is_too_long_is_cut_and_says_so() -> None:
     assert shown("x" * (LONGEST + 7)) == "x" * LONGEST + "… (7 more characters)"
     assert shown("x" * LONGEST) == "x" * LONGEST
     assert shown_lines("a\n\x1bb") == ["a", "\\x1bb"]
+
+
+def test_what_is_cut_says_so() -> None:
+    assert [shortened("abcdef", most) for most in (7, 6, 5)] == ["abcdef", "abcdef", "abcd…"]

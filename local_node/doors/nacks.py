@@ -14,6 +14,7 @@ from semq.engine.core import Core, Step
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent
 from semq.errors import SemqError, Unavailable
+from semq.foreign_text import shortened
 from semq.store.unit import Unit
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
@@ -45,7 +46,7 @@ class Nacks:
 
     def note(self, name: Name, error: Exception) -> None:
         """A document was nacked."""
-        known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
+        known = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
         if not self._count:
             self._turn.before_flush(self._tell)
         self._count += 1

@@ -3,29 +3,42 @@
 A NOTIFY wakes at once, a job looks every ten seconds; nothing depends on either. A row counts as accepted when it has
 moved to tb_0031. One that cannot be accepted stays where it is and is told like any other failure: an event ``failed``,
 a line of the ledger under a locator of its own, a place in ``semq failed list`` (``refused_submissions``). One that
-cannot be accepted yet (a rate, a quota, a key) stays without: the rows to that target are passed over until the next
-poll, so that they hold up nobody else's, and tb_0031_wait says why.
+cannot be accepted yet (a rate, a quota, a key) stays without, and says why. The rows to its target that were not read
+with it are passed over until the next poll, so that they hold up nobody else's; tb_0031_wait names the one they are
+behind.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from local_node.doors.refused_submissions import Refuse
+from local_node.doors.refused_submissions import Refuse, Withdraw
 from semq.engine.core import Step
-from semq.engine.errors import DocumentTooLarge
+from semq.engine.errors import DocumentTooLarge, NotThere
 from semq.engine.frames import check_carried
 from semq.engine.local_engine import LocalEngine
-from semq.engine.ports import Submission
+from semq.engine.ports import Accepted, Submission
 from semq.errors import BadInput, SemqError, Unavailable
-from semq.store.rows import Reason, Submitted
+from semq.foreign_text import shortened
+from semq.store.rows import Reason, Submitted, Wait
 from semq.store.unit import SubmittedRows, Unit
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import read_submission
+from semq.umx_t.locator import LK0
 
 BATCH = 500
 log = structlog.get_logger("semq.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What one look has made of a submission."""
+
+    state: str  #: accepted, refused or waits
+    lk0: str = ""  #: of the document, or of the refusal
+    reason: Reason | None = None  #: of a refusal, or of what it waits for
 
 
 class SqlSubmissions:
@@ -36,20 +49,58 @@ class SqlSubmissions:
         self._engine = engine
         self._again = again
         self._under_way: set[int] = set()
-        self.waiting: dict[str, SemqError] = {}  #: why rows wait, by target, as the last poll has found
-        self._put_off: dict[str, SemqError] = {}  #: the same in this poll
-        self._told: dict[str, Reason] | None = None  #: what tb_0031_wait says; None: not known
+        self._withdrawn: set[int] = set()  #: not to be read any more, although a look may have found them
+        self._listeners: dict[int, list[Callable[[Fate], None]]] = {}
+        self.waiting: dict[str, SemqError] = {}  #: why rows wait, by target
+        self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target the first row that waits, as far as looked
+        self._told: dict[str, Wait] | None = None  #: what tb_0031_wait says; None: not known
         self._polling: LocalEngine | None = None
         self._behind = False  #: rows went through while a look was under way
 
     def poll(self) -> None:
         """Look for new rows, unless a look is under way."""
         if self._polling is not self._engine():
-            self.waiting, self._put_off = self._put_off, {}
-            self._tell_waiting()
+            self._put_off = {}
             self._look()
         elif self._put_off:
             self._again()
+
+    def listen(self, number: int, told: Callable[[Fate], None]) -> None:
+        """Tell, once, what the next look makes of a submission."""
+        self._listeners.setdefault(number, []).append(told)
+
+    def deaf(self, number: int, told: Callable[[Fate], None]) -> None:
+        """Tell no more."""
+        listeners = self._listeners.get(number, [])
+        if told in listeners:
+            listeners.remove(told)
+        if not listeners:
+            self._listeners.pop(number, None)
+
+    def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
+        """Take a submission back that waits. One that is on its way into tb_0031 is waited for: NotThere if it has
+        arrived, it is a document then."""
+
+        def told(fate: Fate) -> None:
+            if fate.state == "accepted":
+                failed(NotThere(number=number, lk0=fate.lk0))
+            else:
+                self.withdraw(number, why, done, failed)
+
+        def gone(lk0: LK0) -> None:
+            self._withdrawn.discard(number)
+            done(lk0)
+
+        def stays(error: Exception) -> None:
+            self._withdrawn.discard(number)
+            failed(error)
+
+        if number in self._under_way:
+            self.listen(number, told)
+            return
+        self._withdrawn.add(number)
+        core = self._engine().core
+        core.post(Withdraw(core, number, why, gone, stays))
 
     def _look(self) -> None:
         self._behind = False
@@ -59,7 +110,7 @@ class SqlSubmissions:
     def found(self, engine: LocalEngine, rows: list[Submitted]) -> None:
         """Hand rows to the engine; refuse those that make no sense. Another look follows when all are through."""
         self._polling = None
-        new = [row for row in rows if row.row_id not in self._under_way]
+        new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._withdrawn]
         self._under_way.update(row.row_id for row in new)
         submissions: list[Submission] = []
         for row in new:
@@ -68,9 +119,10 @@ class SqlSubmissions:
             except SemqError as error:
                 self._refuse(row, error)
             except Exception as error:  # noqa: BLE001  # whatever it holds, a row must not stop those behind it
-                self._refuse(row, BadInput("The row cannot be read.", fault=repr(error)[:200]))
+                self._refuse(row, BadInput("The row cannot be read.", fault=shortened(repr(error), 200)))
         if submissions:
             engine.submit(submissions)
+        self._tell_waiting(is_over=not self._under_way)
         if self._behind and not new:
             self._look()
 
@@ -78,9 +130,11 @@ class SqlSubmissions:
         """The look came to nothing; the next poll looks again."""
         self._polling = None
 
-    def _through(self, row: Submitted) -> None:
+    def _through(self, row: Submitted, fate: Fate) -> None:
         """A row is taken, refused or put off. After the last one, look for more: a look is bounded."""
         self._under_way.discard(row.row_id)
+        for told in self._listeners.pop(row.row_id, ()):
+            told(fate)
         if self._under_way:
             return
         if self._polling is self._engine():
@@ -89,17 +143,27 @@ class SqlSubmissions:
             self._look()
 
     def _wait(self, row: Submitted, error: Exception) -> None:
-        """Pass over the rows to this target until the next poll, which comes soon."""
+        """Pass over the rows to this target until the next poll, which comes soon; note this one's own reason."""
         if not self._put_off:
             self._again()
-        self._put_off[row.target] = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-        self._through(row)
+        known = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
+        first = self._put_off.setdefault(row.target, (row.row_id, known))
+        if row.row_id < first[0]:
+            self._put_off[row.target] = (row.row_id, known)
+        reason = (known.code, known.text)
+        if reason != (row.wait_code, row.wait_text):
+            self._engine().core.post(_NoteWait(row.row_id, reason))
+        self._through(row, Fate("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
         """Refuse a row; until that is committed, looks still find it."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
+
+        def done(lk0: LK0) -> None:
+            self._through(row, Fate("refused", str(lk0), (error.code, error.text)))
+
         core = self._engine().core
-        core.post(Refuse(core, row, error, lambda: self._through(row), lambda fault: self._wait(row, fault)))
+        core.post(Refuse(core, row, error, done, lambda fault: self._wait(row, fault)))
 
     def _read(self, row: Submitted) -> Submission:
         settings = self._engine().core.settings
@@ -120,8 +184,8 @@ class SqlSubmissions:
         attributes, token = read_submission(headers, properties)
         check_carried(attributes)
 
-        def done(accepted: object) -> None:
-            self._through(row)
+        def done(accepted: Accepted) -> None:
+            self._through(row, Fate("accepted", str(accepted.lk0)))
 
         def failed(error: Exception) -> None:
             if isinstance(error, BadInput):
@@ -134,12 +198,18 @@ class SqlSubmissions:
             row_id=row.row_id,
         )  # fmt: skip
 
-    def _tell_waiting(self) -> None:
-        """Write down why rows wait, where that has changed, for ``semq_status`` and for people."""
-        now = {target: (error.code, error.text) for target, error in sorted(self.waiting.items())}
+    def _tell_waiting(self, *, is_over: bool) -> None:
+        """Write down which targets are passed over, where that has changed, for ``semq_status`` and for people.
+
+        Before a round of looks ``is_over``, others may still be found to wait, and none is known to wait no more.
+        """
+        now = {} if is_over else dict(self._told or {})
+        now |= {target: Wait(number, (error.code, error.text)) for target, (number, error) in self._put_off.items()}
+        kept = {} if is_over else self.waiting
+        self.waiting = {**kept, **{target: error for target, (_, error) in self._put_off.items()}}
         if now == self._told:
             return
-        for target in now.keys() - (self._told or {}).keys():
+        for target in sorted(self._put_off.keys() - (self._told or {}).keys()):
             log.warning("submissions_wait", target=target, error=self.waiting[target].advice())
         self._told = now
         self._engine().core.post(_Waits(self, now))
@@ -170,8 +240,20 @@ class _Look(Step):
         self._submissions.failed()
 
 
+class _NoteWait(Step):
+    """Note why one submission waits; failing that, the next look at it notes it."""
+
+    def __init__(self, number: int, reason: Reason) -> None:
+        super().__init__()
+        self._number = number
+        self._reason = reason
+
+    def decide(self, unit: Unit) -> None:
+        unit.waiting_submissions[self._number] = self._reason
+
+
 class _Waits(Step):
-    def __init__(self, submissions: SqlSubmissions, waits: dict[str, Reason]) -> None:
+    def __init__(self, submissions: SqlSubmissions, waits: dict[str, Wait]) -> None:
         super().__init__()
         self._submissions = submissions
         self._waits = waits

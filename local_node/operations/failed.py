@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from local_node.operations.messages import counted
 from semq.engine.errors import NotThere
 from semq.service.admin import BadArguments, Handler
+from semq.service.message_names import find_accepted
 from semq.service.operations.messages import read_filter
 from semq.store.views.failed import list_failed
 from semq.store.views.messages import Filter
@@ -39,11 +40,13 @@ class FailedOperations:
         return await self._node.store.read(list_failed, read_filter("failed.list", wanted, 100), name)
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """One that has failed, with all of its error. Raises NotThere."""
+        """One that has failed, with all of its error. Raises NotThere, NotAccepted of a submission that waits."""
         name = str(arguments["id"])
         found = await self._node.store.read(list_failed, Filter(limit=1), name)
         if not found:
-            raise NotThere("Nothing of that name has failed.", id=name)
+            row = (await find_accepted(self._node.store, name))[0]
+            where = row.get("outcome") or row.get("ss_status") or row.get("app_status")
+            raise NotThere("It has not failed.", name=row["name"], state=where).with_remedy("`semq msg show` shows it.")
         return found[0]
 
     async def park(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """Operations on a local node's own messages, for administrators: submit, cancel, hold, release, drain."""
 
+import asyncio
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from local_node.doors.refused_submissions import Mended
+from local_node.doors.sql_submissions import Fate
+from semq.engine.errors import NotThere
 from semq.engine.frames import check_carried
 from semq.engine.ports import Accepted, Submission
 from semq.engine.receiver.handover import Told
 from semq.service.admin import BadArguments, Handler, committed
-from semq.service.message_names import find_open
+from semq.service.message_names import find_one, find_open
 from semq.store.views.names import find_messages
+from semq.store.views.submissions import PREFIX, SUBMITTED
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import OF_TRANSPORT, PROPERTIES, read_submission
 from semq.umx_t.locator import LK0, parse_lk0
@@ -32,6 +36,7 @@ ATTRIBUTES = {
     "expires_at": "@ExpiresAt",
 }
 DRAIN_S_MAX = 24 * 3600
+FATE_S = 5.0  # so long a command waits for what becomes of a submission that is tried again
 ARGUMENTS = frozenset({*ATTRIBUTES, *PROPERTIES, "target", "body_base64", "headers", "sender"})
 
 
@@ -77,11 +82,25 @@ class LocalOperations:
         return {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
 
     async def cancel(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask for a void marker to take the place of a message."""
+        """Ask for a void marker to take the place of a message; withdraw what SQL handed over and waits."""
+        given = str(arguments.get("why") or "")
+        row = (await find_one(self._node.store, str(arguments["id"])))[0]
+        if row.get("submission") and row["outcome"] is None:
+            withdrawn = await self._withdraw(int(row["submission"]), given)
+            if withdrawn is not None:
+                return {"name": row["name"], "lk0": str(withdrawn), "withdrawn": True}
         operating = self._node.engine.operating
-        lk0, why = await self._open(arguments), str(arguments.get("why") or "cancelled")
-        await _act(lambda done, failed: operating.cancel(lk0, done, failed, why))
+        lk0 = await self._open(arguments)
+        await _act(lambda done, failed: operating.cancel(lk0, done, failed, given or "cancelled"))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
+
+    async def _withdraw(self, number: int, why: str) -> LK0 | None:
+        """Take a submission back; the name under which the ledger keeps that. None: it has become a document."""
+        submissions = self._node.submissions
+        try:
+            return await committed(lambda done, failed: submissions.withdraw(number, why, done, failed))
+        except NotThere:
+            return None
 
     async def hold(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a message from being sent."""
@@ -99,17 +118,31 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
 
     async def requeue(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Give parked documents to the application again, try refused submissions again.
+        """Give parked documents to the application again, try refused submissions again; how many, and what became of
+        the latter by their old names.
 
         ``ids``: record ids of tb_0030, or the locators of refusals."""
         why = str(arguments.get("why") or "")
         names = [str(one) for one in arguments["ids"]]
         brefs = [record_id(name) for name in names if name.isdecimal()]
         requeued = await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told)) if brefs else 0
+        became: dict[str, dict[str, Any]] = {}
         if refused := [str(parse_lk0(name)) for name in names if not name.isdecimal()]:
-            requeued += await self._mend(refused, True, why)
-            self._node.submissions.poll()
-        return {"requeued": requeued}
+            numbers = await self._mend(refused, True, why)
+            became = await self._fates(numbers)
+        return {"requeued": requeued + len(became), "became": became}
+
+    async def _fates(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+        """What the next look makes of submissions, by their old names; those not looked at in time are SUBMITTED."""
+        submissions, loop = self._node.submissions, asyncio.get_running_loop()
+        heard: dict[int, asyncio.Future[Fate]] = {number: loop.create_future() for number in numbers.values()}
+        for number, future in heard.items():
+            submissions.listen(number, future.set_result)
+        submissions.poll()
+        await asyncio.wait(heard.values(), timeout=FATE_S)
+        for number, future in heard.items():
+            submissions.deaf(number, future.set_result)
+        return {lk0: _became(number, heard[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Let go what a person has dealt with: parked documents by record id, refused ones by LK0."""
@@ -122,7 +155,7 @@ class LocalOperations:
             if not name.isdecimal():
                 lk0 = parse_lk0(name)
                 if "submission" in await self._row_of(name):
-                    removed += await self._mend([str(lk0)], False, why)
+                    removed += len(await self._mend([str(lk0)], False, why))
                     continue
                 await _act(lambda done, failed, lk0=lk0: operating.remove(lk0, why, done, failed))  # type: ignore[misc]
                 removed += 1
@@ -132,8 +165,8 @@ class LocalOperations:
         found = await self._node.store.read(find_messages, name, 1)
         return found[0] if found else {}
 
-    async def _mend(self, lk0s: list[str], again: bool, why: str) -> int:
-        """Try refused submissions again, or let them go; how many there were. Raises NotThere."""
+    async def _mend(self, lk0s: list[str], again: bool, why: str) -> dict[str, int]:
+        """Try refused submissions again, or let them go; their names and numbers. Raises NotThere."""
         core = self._node.engine.core
         return await committed(lambda done, failed: core.post(Mended(core, lk0s, again, why, done, failed)))
 
@@ -154,6 +187,13 @@ class LocalOperations:
             raise BadArguments(f"node.drain waits for up to {DRAIN_S_MAX} seconds.", timeout_s=timeout_s)
         self._node.engine.accepting.stopping = True
         return {"drained": await self._node.drained(timeout_s)}
+
+
+def _became(number: int, heard: "asyncio.Future[Fate]") -> dict[str, Any]:
+    fate = heard.result() if heard.done() else Fate(SUBMITTED.lower())
+    name = fate.lk0 or f"{PREFIX}{number}"
+    told = {"submission": number, "state": fate.state, "name": short_name(name) or name, "lk0": fate.lk0}
+    return told | ({"reason": list(fate.reason)} if fate.reason else {})
 
 
 def record_id(name: Any) -> int:

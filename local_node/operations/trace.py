@@ -17,12 +17,14 @@ from semq.errors import SemqError
 from semq.service import story
 from semq.service.operations.messages import Reading
 from semq.store.rows import Event
+from semq.store.views import submissions
 
 if TYPE_CHECKING:
     from local_node.node import LocalNode
 
 EXCHANGE = "semq.ask"
 PATIENCE_S = 6.0  # less than a command waits for its answer
+BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, submissions.SUBMITTED, submissions.WAITS})
 Events = list[dict[str, Any]]
 
 
@@ -38,7 +40,7 @@ class Traces:
         told = await self._reading.trace(arguments)
         if not arguments.get("parties"):
             return told
-        if all((line["side"], line["event"]) == ("sender", Event.REFUSED.name) for line in told["events"]):
+        if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in told["events"]):
             return told | {"unheard": []}  # a submission that was never accepted: nobody else can know it
         own: Events = [{"node": str(self._node.address), **event} for event in told["events"]]
         others, unheard = await self._others(told["lk0"], told["events"])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_node.registry import node_in
 from semq.engine.errors import UnknownTarget
+from semq.moments import utc_text
 from semq.pki.errors import NoAuthority
 from semq.service.admin import BadArguments, Handler
 from semq.service.identity import NodeIdentity, days_left
@@ -59,7 +60,7 @@ class RegistryOperations:
         return {
             "node": str(address),
             "token": token,
-            "expires_at": ticket.expires_at.isoformat(),
+            "expires_at": utc_text(ticket.expires_at),
             "fingerprint": authority.fingerprint,
         }
 
@@ -81,10 +82,10 @@ class RegistryOperations:
             "serial": one.serial,
             "key_id": one.key_id,
             "state": state,
-            "issued_at": one.issued_at.isoformat(),
-            "not_after": one.not_after.isoformat(),
+            "issued_at": utc_text(one.issued_at),
+            "not_after": utc_text(one.not_after),
             "days_left": days_left(one.not_after, now),
-            "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
+            "revoked_at": utc_text(one.revoked_at) if one.revoked_at else None,
             "why": one.why,
         }
 

@@ -170,18 +170,20 @@ class Client:
             )
         )
 
-    async def wait_for_delivery(self, lk0: str, timeout_s: float | None = None) -> Fate:
-        """Wait until the receiving node has committed a document (SS_ACK2).
+    async def wait_for_delivery(self, name: str, timeout_s: float | None = None) -> Fate:
+        """Wait until the receiving node has committed a document (SS_ACK2), named as in ``look``.
 
         Raises NotDelivered(fate) if it ended otherwise, NotYetKnown if the time is over first (it has not failed),
-        RefusedByNode if the node knows no such document, NodeUnreachable, NodeBusy, NoAnswer.
+        NeverTold where no receipt is asked for (class 1 or 2 without ``ack2``), RefusedByNode if the node knows no such
+        document, NodeUnreachable, NodeBusy, NoAnswer.
         """
-        return await self._watch.wait(lk0, self._limit(timeout_s))
+        return await self._watch.wait(name, self._limit(timeout_s))
 
     # Asking.
 
     async def look(self, name: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """What the node knows of a message by short name, locator, number or key; of one that has ended and was cleaned
+        """What the node knows of a message by short name, locator, ``sql-NUMBER``, number or key; of one that has ended
+        and was cleaned
         what the ledger tells (``cleaned``).
 
         Raises RefusedByNode (SEMQ-1207: never heard of), NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.

@@ -3,7 +3,8 @@ node's code.
 
 SemqError
 ├── BadInput
-│   └── RefusedByNode    the node says no: ``code``, ``text`` and ``remedy`` are the node's
+│   ├── RefusedByNode    the node says no: ``code``, ``text`` and ``remedy`` are the node's
+│   └── NeverTold        nobody tells this node whether the document is delivered
 ├── Unavailable
 │   ├── NodeUnreachable  no connection came about in the time given
 │   ├── NoAnswer         asked, and not answered in the time given
@@ -102,6 +103,16 @@ class NodeBusy(_Theirs, Unavailable):
 
     code = "SEMQ-1314"
     remedy = "Repeat later; the same token makes a repeat safe."
+
+
+class NeverTold(BadInput):
+    """Nobody tells this node whether the document is delivered: it asks for no receipt, or another node has sent it."""
+
+    code = "SEMQ-1304"
+    remedy = (
+        "Send it with @SaveFwd=3, or with @Ack2=1 (`--ack2`), where its delivery has to be known. `semq msg trace` at "
+        "its sender asks the platform and the receiver what they know of it now."
+    )
 
 
 def theirs(error: Mapping[str, Any]) -> RefusedByNode | NodeBusy:

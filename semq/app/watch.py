@@ -6,10 +6,10 @@ is asked for at the beginning, after every new connection, and now and then.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from semq.app.errors import NotDelivered, NotYetKnown
+from semq.app.errors import NeverTold, NotDelivered, NotYetKnown
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
 from semq.app.values import Event, Fate, reason_text
@@ -17,6 +17,7 @@ from semq.clock import Clock
 from semq.errors import SemqError
 
 LOOK_S = 5.0  # at most so long between two looks
+SUBMISSION_S = 0.5  # the same at a submission of SQL, of which no event tells that it was accepted
 
 
 class Watch:
@@ -31,20 +32,15 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
-    async def wait(self, lk0: str, timeout_s: float) -> Fate:
-        """The end of one document. Raises NotDelivered, NotYetKnown, and what asking the node raises."""
+    async def wait(self, name: str, timeout_s: float) -> Fate:
+        """The end of one document. Raises NotDelivered, NotYetKnown, NeverTold, and what asking the node raises."""
         until = self._clock.monotonic() + timeout_s
-        known: asyncio.Future[Fate] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(lk0, []).append(known)
-        try:
-            await self._listen()
-            fate = await self._until_known(lk0, known, until)
-        finally:
-            self._forget(lk0, known)
+        await self._listen()
+        fate, lk0 = await self._until_known(name, until)
         if fate is None:
             raise NotYetKnown(lk0=lk0, waited_s=timeout_s)
         if not fate.is_delivered:
-            raise NotDelivered(lk0=lk0, outcome=fate.outcome, reason=fate.reason)
+            raise NotDelivered(lk0=fate.lk0, outcome=fate.outcome, reason=fate.reason)
         return fate
 
     async def close(self) -> None:
@@ -53,17 +49,38 @@ class Watch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _until_known(self, lk0: str, known: "asyncio.Future[Fate]", until: float) -> Fate | None:
-        while True:
-            left = until - self._clock.monotonic()
-            if left <= 0:
-                return None
-            fate = read_fate(lk0, await self._requests.operate("msg.show", {"id": lk0}, max(left, 1.0)))
-            if fate is not None:
-                return fate
-            done, _ = await asyncio.wait((known,), timeout=min(left, LOOK_S))
-            if done:
-                return known.result()
+    async def _until_known(self, name: str, until: float) -> tuple[Fate | None, str]:
+        """The end, if there is one in time, and the name under which events tell of it.
+
+        A submission of SQL becomes a document with a name of its own; a short name or a key stands for one.
+        """
+        lk0 = name
+        known = self._expect(lk0)
+        try:
+            while (left := until - self._clock.monotonic()) > 0:
+                shown = await self._requests.operate("msg.show", {"id": lk0}, max(left, 1.0))
+                fate = read_fate(shown)
+                if fate is not None:
+                    return fate, lk0
+                if is_never_told(shown):
+                    raise NeverTold(name=shown.get("name"), lk0=shown["lk0"])
+                is_submission = "submission" in shown
+                if shown["lk0"] != lk0:
+                    self._forget(lk0, known)
+                    lk0 = shown["lk0"]
+                    known = self._expect(lk0)
+                    continue  # it may have ended before we listened
+                done, _ = await asyncio.wait((known,), timeout=min(left, SUBMISSION_S if is_submission else LOOK_S))
+                if done:
+                    return known.result(), lk0
+            return None, lk0
+        finally:
+            self._forget(lk0, known)
+
+    def _expect(self, lk0: str) -> asyncio.Future[Fate]:
+        known: asyncio.Future[Fate] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(lk0, []).append(known)
+        return known
 
     async def _listen(self) -> None:
         async with self._starting:
@@ -88,7 +105,23 @@ class Watch:
             del self._waiting[lk0]
 
 
-def read_fate(lk0: str, shown: dict[str, Any]) -> Fate | None:
-    """How a document ended, from what its node knows of it; None while it has not."""
+# What this node has recorded of a document that it received | how it has ended
+RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
+
+
+def read_fate(shown: Mapping[str, Any]) -> Fate | None:
+    """How a document ended, from what a node knows of it; None while it has not."""
     outcome = shown.get("outcome")
-    return Fate(lk0, str(outcome), reason_text(shown.get("reason"))) if outcome else None
+    if not outcome and shown.get("side") == "inbound":
+        outcome = RECEIVED.get(str(shown.get("status") or shown.get("last_event")))
+    return Fate(str(shown["lk0"]), str(outcome), reason_text(shown.get("reason"))) if outcome else None
+
+
+def is_never_told(shown: Mapping[str, Any]) -> bool:
+    """Whether nobody will tell the node how a document ended: it only passed it on, or no receipt is asked for.
+
+    What no queue holds and has no end in the ledger left without a row, which is kept only for a receipt.
+    """
+    if shown.get("direction") == "RELAYED" or shown.get("cleaned"):
+        return True
+    return shown.get("save_fwd") in (1, 2) and not shown.get("ack2")

@@ -14,8 +14,12 @@ Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for
 @group.command()
 @on_node
 async def cancel(desk: Desk, id: Id, why: Why = "") -> None:
-    """Keep a message from being delivered, if it still can be; the outcome tells who was first."""
-    await act(desk, "msg.cancel", id, why, "is being cancelled")
+    """Keep a message from being delivered, if it still can be; the outcome tells who was first. A document that SQL
+    handed over and that waits (sql-NUMBER) is withdrawn.
+    """
+    result: Any = await desk.ask("msg.cancel", repeat=False, id=id, why=why)
+    done = "is withdrawn; it was never accepted" if result.get("withdrawn") else "is being cancelled"
+    desk.out.say(result, f"{name_of(result)}  {done}")
 
 
 @group.command()

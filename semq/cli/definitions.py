@@ -10,6 +10,7 @@ import typer
 
 from semq.cli.desk import Desk, on_node
 from semq.cli.errors import PairsStop, UnreadableFile
+from semq.cli.values import counted
 
 group = typer.Typer()
 SHOWN_MAX = 20
@@ -69,7 +70,7 @@ def _stops(compared: dict[str, Any]) -> list[str]:
     if not pairs:
         return []
     more = "" if compared["stops_whole"] else "at least "
-    lines = [f"! {more}{len(pairs)} pairs that may send now would not be allowed to any more:"]
+    lines = [f"! {more}{counted(len(pairs), 'pair')} that may send now would not be allowed to any more:"]
     lines += [f"!   {pair}" for pair in pairs[:SHOWN_MAX]]
     return lines + ([f"!   and {len(pairs) - SHOWN_MAX} more"] if len(pairs) > SHOWN_MAX else [])
 

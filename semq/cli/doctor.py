@@ -12,6 +12,7 @@ import typer
 
 from semq.cli.desk import FileOption, JsonOption, read_config
 from semq.cli.output import Output
+from semq.moments import in_local
 
 if TYPE_CHECKING:
     from semq.cli.checkup.finding import Finding
@@ -43,7 +44,7 @@ async def _told(settings: "Settings", patience_s: float, out: Output) -> list["F
     async for one in _findings(settings, patience_s, out):
         found.append(one)
         if not out.as_json:
-            out.line(f"{MARK[one.verdict]:<6} {one.check:<15} {one.detail}".rstrip())
+            out.line(f"{MARK[one.verdict]:<6} {one.check:<15} {in_local(one.detail)}".rstrip())
             if one.advice:
                 out.line(f"{'':<22} → {one.advice}")
     return found

@@ -10,6 +10,7 @@ import typer
 from semq.cli.desk import JsonOption, read_config
 from semq.cli.node import group
 from semq.cli.output import Output
+from semq.moments import local_text, utc_text
 
 
 @group.command()
@@ -42,9 +43,9 @@ def enroll(
     made = asyncio.run(enrol(ring, where, fingerprint, secret, SystemClock()))
     out = Output(as_json=json)
     if json:
-        out.data({"node": str(made.node), "serial": made.serial_text, "not_after": made.not_after.isoformat()})
+        out.data({"node": str(made.node), "serial": made.serial_text, "not_after": utc_text(made.not_after)})
         return
-    out.line(f"{made.node}  enrolled, certificate valid until {made.not_after.isoformat()}, keys in {ring.folder}")
+    out.line(f"{made.node}  enrolled, certificate valid until {local_text(made.not_after)}, keys in {ring.folder}")
     if settings.hub is not None and not settings.hub.is_tls:
         out.talk(f'Set hub.url = "amqps://{where.host}:{where.port}" in {config}, and take hub.password out;')
         out.talk("then start the node, or start it again if it runs.")

@@ -14,6 +14,8 @@ from semq.cli.errors import NothingNamed
 from semq.cli.msg import Id
 from semq.cli.shown import document, facts_of, name_of
 from semq.cli.values import brief, node_name
+from semq.foreign_text import shortened
+from semq.umx_t.short_name import short_name
 
 group = typer.Typer()
 BATCH = 500
@@ -68,7 +70,10 @@ async def requeue(
     desk: Desk, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
     key: Key = None, why: Why = "",
 ) -> None:  # fmt: skip
-    """Give parked documents to their application, and submissions of SQL to the node, again; none is copied."""
+    """Give parked documents to their application, and submissions of SQL to the node, again; none is copied.
+
+    A submission that is accepted then has a new name, which is printed; the old one leads to it.
+    """
     await _act(desk, "failed.requeue", ids, everything, {"partner": partner, "type": type, "key": key}, why)
 
 
@@ -87,28 +92,52 @@ async def _act(
 ) -> None:
     # What the hub or a receiver has refused cannot be given to anybody again; a refused submission is tried again.
     sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
-    done: dict[str, str] = {}  # name | LK0
+    done = Done(desk, operation, why)
     if ids:
-        await _act_on(desk, operation, [await desk.ask("failed.show", id=name) for name in ids], why, done)
+        await done.act_on([await desk.ask("failed.show", id=name) for name in ids])
     elif everything or any(wanted.values()):
         for side in sides:
             while rows := await desk.ask("failed.list", side=side, limit=PAGE, **wanted):
-                if not await _act_on(desk, operation, rows, why, done):
+                if not await done.act_on(rows):
                     break  # what is left has failed again meanwhile
     else:
         raise NothingNamed
     word = operation.partition(".")[2]
-    desk.out.say({word: list(done.values())}, f"{word}: {len(done)}")
+    told: dict[str, Any] = {word: list(done.lk0s.values())}
+    if done.became:
+        told["became"] = done.became
+    desk.out.say(told, *(became_line(old, new) for old, new in done.became.items()), f"{word}: {len(done.lk0s)}")
 
 
-async def _act_on(desk: Desk, operation: str, rows: list[dict[str, Any]], why: str, done: dict[str, str]) -> bool:
-    """Act on the rows that were not acted on before, and note them; whether there were any."""
-    fresh = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
-    names = [name for name in fresh if name not in done]
-    for start in range(0, len(names), BATCH):
-        await desk.ask(operation, repeat=False, ids=names[start : start + BATCH], why=why)
-    done |= {name: fresh[name] for name in names}
-    return bool(names)
+class Done:
+    """What one command has acted on."""
+
+    def __init__(self, desk: Desk, operation: str, why: str) -> None:
+        self._desk = desk
+        self._operation = operation
+        self._why = why
+        self.lk0s: dict[str, str] = {}  #: by the name that was given to the node
+        self.became: dict[str, dict[str, Any]] = {}  #: submissions that were tried again, by the name they had
+
+    async def act_on(self, rows: list[dict[str, Any]]) -> bool:
+        """Act on the rows that were not acted on before, and note them; whether there were any."""
+        fresh = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
+        # What was refused again under a new name is not tried again by the same command.
+        known = {new["lk0"] for new in self.became.values()}
+        names = [name for name in fresh if name not in self.lk0s and name not in known]
+        for start in range(0, len(names), BATCH):
+            batch = names[start : start + BATCH]
+            told = await self._desk.ask(self._operation, repeat=False, ids=batch, why=self._why)
+            self.became |= told.get("became") or {}
+        self.lk0s |= {name: fresh[name] for name in names}
+        return bool(names)
+
+
+def became_line(old: str, new: dict[str, Any]) -> str:
+    """What became of a submission that was tried again, by its old and its new name."""
+    state = {"accepted": "is accepted as", "refused": "is refused again as", "waits": "waits as"}
+    reason = ": " + " ".join(new["reason"]) if new.get("reason") else ""
+    return f"{short_name(old) or old}  {state.get(new['state'], 'is tried again soon as')} {new['name']}{reason}"
 
 
 def _other(row: dict[str, Any]) -> str:
@@ -117,4 +146,4 @@ def _other(row: dict[str, Any]) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    return str(row["error"]).partition("\n")[0][:100]
+    return shortened(str(row["error"]).partition("\n")[0], 100)

@@ -13,7 +13,7 @@ from semq.cli.desk import Desk, on_node
 from semq.cli.errors import NothingNamed
 from semq.cli.shown import document, name_of
 from semq.cli.times import milliseconds_ago
-from semq.cli.values import brief, size
+from semq.cli.values import brief, counted, size
 from semq.errors import BadInput
 
 group = typer.Typer()
@@ -141,7 +141,9 @@ async def _count(desk: Desk, wanted: dict[str, Any]) -> None:
         desk.out.data(rows)
         return
     desk.out.table(COUNTED, map(_counted, rows))
-    desk.out.line(f"{sum(row['rows'] for row in rows)} copies, {size(sum(row['bytes'] for row in rows))}")
+    desk.out.line(
+        f"{counted(sum(row['rows'] for row in rows), 'copy', 'copies')}, {size(sum(row['bytes'] for row in rows))}"
+    )
 
 
 def _counted(row: dict[str, Any]) -> tuple[object, ...]:

@@ -1,13 +1,14 @@
 """``semq hub``: what the operator of a hub does about its authority and the institutions that enrol."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from semq.cli.desk import Desk, JsonOption, on_node, read_config
 from semq.cli.errors import NotAHub
 from semq.cli.output import Output
+from semq.cli.values import counted
 
 group = typer.Typer()
 nodes = typer.Typer()
@@ -70,12 +71,19 @@ async def rebind(desk: Desk, institution: Institution) -> None:
 async def list_stores(desk: Desk) -> None:
     """The store the hub works with, those that are retired, and those that nodes ask for in vain since its start."""
     rows = await desk.ask("stores.list")
-    said = {"in use": "{held} copies", "retired": "by {by}: {why}", "not here": "asked for {asked} times"}
-    table = [(row["store"], row["state"], said[row["state"]].format(**row)) for row in rows]
+    table = [(row["store"], row["state"], _what(row)) for row in rows]
     if desk.out.as_json:
         desk.out.data(rows)
     else:
         desk.out.table((("store", "<"), ("state", "<"), ("what", "<")), table)
+
+
+def _what(row: dict[str, Any]) -> str:
+    if row["state"] == "in use":
+        return counted(row["held"], "copy", "copies")
+    return (
+        f"by {row['by']}: {row['why']}" if row["state"] == "retired" else f"asked for {counted(row['asked'], 'time')}"
+    )
 
 
 @stores.command()

@@ -15,6 +15,8 @@ from semq.cli.desk import Desk, on_node
 from semq.cli.errors import NotWritten, UnreadableFile
 from semq.cli.files import write_body
 from semq.cli.msg import group
+from semq.cli.values import counted
+from semq.moments import utc_text
 from semq.umx_t.short_name import short_name
 
 PREFETCH = 16
@@ -98,7 +100,7 @@ def show_document(desk: Desk, document: Document, path: Path | None) -> None:
                 "redelivered": document.redelivered,
                 "deliveries": document.deliveries,
                 "origin_proved": document.origin_proved,
-                "submitted_at": document.submitted_at.isoformat(),
+                "submitted_at": utc_text(document.submitted_at, exact=True),
                 "file": str(path) if path else None,
                 "body_base64": None if path else b64encode(document.payload).decode(),
             }
@@ -106,5 +108,5 @@ def show_document(desk: Desk, document: Document, path: Path | None) -> None:
     elif path is not None:
         desk.out.line(f"{name}  {document.source}  {document.app_key}  {path}")
     else:
-        desk.out.talk(f"{name}  from {document.source}  {document.app_key}  {len(document.payload)} bytes")
+        desk.out.talk(f"{name}  from {document.source}  {document.app_key}  {counted(len(document.payload), 'byte')}")
         desk.out.octets(document.payload)

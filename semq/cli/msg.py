@@ -1,6 +1,7 @@
 """``semq msg``: hand a document over, take documents, look at messages. Looking never changes anything.
 
-A message is named by the short name that lists show, its locator (LK0), its row's number, or the key of its AppKey.
+A message is named by the short name that lists show, its locator (LK0), its row's number, the number of its submission
+by SQL (sql-NUMBER), or the key of its AppKey.
 """
 
 from base64 import b64decode
@@ -12,15 +13,17 @@ import typer
 
 from semq.app import AppKey
 from semq.app.content_type import content_type_of
+from semq.app.errors import NeverTold
 from semq.cli.desk import Desk, on_node
 from semq.cli.errors import UnreadableFile
 from semq.cli.files import STDIN, read_bodies
 from semq.cli.shown import LIST_COLUMNS, facts_of, list_row, name_of, print_trace, stuck_lines
 from semq.cli.times import milliseconds_ago, milliseconds_ahead
+from semq.umx_t.short_name import short_name
 
 group = typer.Typer()
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0), or key.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0), sql-NUMBER, or key.")]
 
 
 class Side(StrEnum):
@@ -66,9 +69,14 @@ async def send(
         str, typer.Option("--expires", "--expires-at", metavar="TIME", help="In 30m, 2h, 7d, or at a date; else never.")
     ] = "",
     token: Annotated[str | None, typer.Option(help="Makes a repeat of this very command safe.")] = None,
-    wait: Annotated[WaitFor, typer.Option(help="Return when the node has it, or the receiver.")] = WaitFor.accepted,
+    wait: Annotated[
+        WaitFor, typer.Option(help="Return when the node has it, or the receiver (needs --ack2 or --save-fwd 3).")
+    ] = WaitFor.accepted,
 ) -> None:
     """Hand documents over: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
+    asks_for_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd != 1)
+    if wait is WaitFor.delivered and not asks_for_receipt:
+        raise NeverTold("Nothing was sent: without a receipt nobody tells whether it is delivered.", save_fwd=save_fwd)
     for name, body in read_bodies(file, allow_empty=allow_empty):
         own_key = key if key is not None else ("" if name == STDIN else Path(name).name)
         sent = await desk.client.send(
@@ -96,6 +104,16 @@ async def send(
             fate = await desk.client.wait_for_delivery(sent.lk0, desk.timeout_s)
             told["outcome"] = fate.outcome
         desk.out.say(told, f"{told['name']}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
+
+
+@group.command()
+@on_node
+async def wait(desk: Desk, id: Id) -> None:
+    """Wait up to --timeout seconds until the receiver has a message; exit status 1 if it ended otherwise, or if nobody
+    will tell."""
+    fate = await desk.client.wait_for_delivery(id, desk.timeout_s)
+    told = {"name": short_name(fate.lk0) or fate.lk0, "lk0": fate.lk0, "outcome": fate.outcome}
+    desk.out.say(told, f"{told['name']}  delivered")
 
 
 @group.command("list")

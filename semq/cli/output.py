@@ -15,6 +15,7 @@ from typing import Any
 from semq.cli.table import Column, lines_of
 from semq.cli.values import lines, plain
 from semq.foreign_text import json_text, shown, shown_lines
+from semq.moments import in_local
 
 WIDTH = 80  # where the output is no terminal
 
@@ -116,4 +117,4 @@ def log_to_terminal() -> None:
 
 def complain(text: str) -> None:
     """Why a command has failed, on one line of standard error."""
-    print(f"semq: {shown(' '.join(text.split()))}", file=sys.stderr, flush=True)
+    print(f"semq: {shown(in_local(' '.join(text.split())))}", file=sys.stderr, flush=True)

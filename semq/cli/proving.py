@@ -9,7 +9,9 @@ import typer
 from semq.cli.desk import Desk, JsonOption, on_node
 from semq.cli.errors import UnreadableFile
 from semq.cli.output import Output
+from semq.cli.values import counted
 from semq.errors import BadInput
+from semq.moments import local_text, utc_text
 from semq.pki import TrustStore, read_certificate
 from semq.seal.errors import ProofWrong
 from semq.seal.proof import check_document, check_proof, read_proof
@@ -52,14 +54,14 @@ def verify(
         check_document(proof, _read(document))
     told = {
         "proved": True, "receiver": proof.receiver, "sender": proof.sender, "lk0": proof.lk0, "status": proof.status,
-        "stated_at": stated.isoformat(), "document": document is not None, "sealed": proof.salt is not None,
+        "stated_at": utc_text(stated, exact=True), "document": document is not None, "sealed": proof.salt is not None,
         "certificate": certificate.fingerprint, "authority_checked": trust is not None,
     }  # fmt: skip
     out = Output(as_json=json)
     if json:
         out.data(told)
     else:
-        out.line(f"{proof.receiver} has stated at {stated:%Y-%m-%d %H:%M:%S} UTC that it has recorded {proof.lk0}.")
+        out.line(f"{proof.receiver} has stated at {local_text(stated)} that it has recorded {proof.lk0}.")
         out.line("The document is the one." if document is not None else "Give --document to compare the document.")
 
 
@@ -67,8 +69,10 @@ def verify(
 @on_node
 async def verify_ledger(
     desk: Desk,
-    since: Annotated[str | None, typer.Option("--from", metavar="DATE", help="First day; the oldest kept.")] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="DATE", help="First day (UTC); the oldest kept.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day (UTC).")] = None,
     head: Annotated[
         str | None, typer.Option(metavar="NUMBER:HASH", help="What an earlier check printed: it must still hold.")
     ] = None,
@@ -76,9 +80,9 @@ async def verify_ledger(
     """Read the node's ledger and its chain of hashes: any line that was changed, removed, added or moved is found."""
     days: dict[str, Any] = {"from": since, "to": until}
     told = await desk.ask("ledger.verify", head=head, **days)
-    desk.out.say(
-        told, f"{told['lines']} lines since {told['from']} are as they were written; the chain ends with", told["head"]
-    )
+    dates = f" of the days {told['from']} to {told['to']} (UTC)" if told.get("to") else ""
+    lines = counted(told["lines"], "line")
+    desk.out.say(told, f"{lines}{dates}: as they were written; the chain ends with", told["head"])
 
 
 def _read(path: Path) -> bytes:

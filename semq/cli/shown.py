@@ -7,7 +7,8 @@ from typing import Any
 
 from semq.cli.output import Output
 from semq.cli.table import Column
-from semq.cli.values import brief, moment, node_name, plain, size
+from semq.cli.values import brief, counted, moment, node_name, plain, size
+from semq.moments import in_local
 from semq.umx_t.short_name import short_name
 
 LIST_COLUMNS: tuple[Column, ...] = (
@@ -19,7 +20,7 @@ LIST_COLUMNS: tuple[Column, ...] = (
     ("status", "<"),
 )
 # Facts that say the same as others, or only something to programs.
-LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction")
+LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction", "proved")
 FIRST = (
     "name",
     "lk0",
@@ -29,6 +30,8 @@ FIRST = (
     "app_key",
     "outcome",
     "ended_at",
+    "state",
+    "waits_since",
     "ss_status",
     "app_status",
     "reason",
@@ -94,8 +97,8 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
 
 def trace_line(line: Mapping[str, Any]) -> str:
     """One event of the ledger; of a detail of several lines, such as a traceback, the first."""
-    first, _, rest = str(line.get("detail") or "").partition("\n")
-    folded = f" … {rest.count(chr(10)) + 1} more lines: --full" if rest else ""
+    first, _, rest = in_local(str(line.get("detail") or "")).partition("\n")
+    folded = f" … {counted(rest.count(chr(10)) + 1, 'more line')}: --full" if rest else ""
     detail = f"{line.get('words', '')} ({first}){folded}" if first else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
     teller = f"{line['node']}{'' if line.get('proved', True) else '*'}" if line.get("node") else ""
@@ -117,5 +120,7 @@ def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -
             break
     for one in traced.get("unheard") or ():
         out.talk(f"without the lines of {one['node']}: {one['why']}")
+    if traced.get("before"):
+        out.talk(f"before that it was refused as {', '.join(map(short_name, traced['before']))}")
     if traced.get("others"):
         out.talk(f"the newest with this key; older ones: {', '.join(traced['others'])}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from semq.cli.output import Output
 from semq.cli.table import Column
-from semq.cli.values import ago, local, moment, node_name, plain, size
+from semq.cli.values import ago, counted, local, moment, node_name, plain, size
 
 Status = Mapping[str, Any]
 KINDS = {"local": "an institution's node", "platform": "the hub"}
@@ -60,7 +60,7 @@ def _node(told: Status) -> Iterator[tuple[str, str]]:
 def _work(told: Status) -> Iterator[tuple[str, str]]:
     yield "store", "open" if told.get("store_open") else "being opened: nothing is accepted meanwhile"
     if int(told.get("engine_lives") or 1) > 1:
-        yield "opened", f"{told['engine_lives']} times since the start"
+        yield "opened", f"{counted(told['engine_lives'], 'time')} since the start"
     platform = told.get("platform")
     if platform is not None:
         is_up = platform.get("link") == "up"
@@ -68,9 +68,9 @@ def _work(told: Status) -> Iterator[tuple[str, str]]:
         yield "link to hub", f"up, {platform.get('node')}" if is_up else f"DOWN: {why}"
     yield "publishers", f"WAIT: {told['shortage']}" if told.get("shortage") else "may send"
     amqp = told.get("amqp") or {}
-    yield "connections", f"{amqp.get('connections', 0)}, with {amqp.get('channels', 0)} channels"
+    yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"
     ready, unacked = amqp.get("messages_ready", 0), amqp.get("messages_unacked", 0)
-    yield "broker queues", f"{amqp.get('queues', 0)}: {ready} messages ready, {unacked} with consumers"
+    yield "broker queues", f"{amqp.get('queues', 0)}: {counted(ready, 'message')} ready, {unacked} with consumers"
     yield "broker memory", size(amqp.get("memory_bytes", 0))
 
 
@@ -97,7 +97,7 @@ def _certificate(told: Status) -> Iterator[tuple[str, str]]:
 
 def _violations(told: Status) -> Iterator[tuple[str, str]]:
     for seen in told.get("violations") or ():
-        how_often = f"{seen['what']} {seen['count']} times, last {moment(seen['last'])}"
+        how_often = f"{seen['what']} {counted(seen['count'], 'time')}, last {moment(seen['last'])}"
         yield node_name(seen["who"]), f"{how_often}: {plain(seen['text'])}"
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from semq.moments import in_local, local_text
+
 # The statuses of the design | in words.
 WORDS = {
     "SS_INIT": "waits to be sent",
@@ -30,15 +32,19 @@ WORDS = {
     "AS_INIT": "not known to be noted",
     "AS_ACK": "noted",
     "MUST": "must get there",
+    "SUBMITTED": "handed over by SQL, to be looked at",
+    "WAITS": "handed over by SQL, cannot be accepted yet",
+    "REFUSED": "handed over by SQL, refused",
 }
 SIZES = ("size", "bytes")
+TOLD_BY_NODES = frozenset({"detail", "error", "last_error", "said", "text"})  # words in which times are in UTC
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def moment(milliseconds: object) -> str:
     """A time: 2026-03-31T14:00:05+02:00; empty if there is none."""
     found = _datetime(milliseconds)
-    return "" if found is None else found.isoformat(timespec="seconds")
+    return "" if found is None else local_text(found)
 
 
 def brief(milliseconds: object) -> str:
@@ -53,7 +59,7 @@ def brief(milliseconds: object) -> str:
 def local(text: object) -> str:
     """A time that a node has written as a text, as ``moment`` writes it; another text as it is."""
     try:
-        return datetime.fromisoformat(str(text)).astimezone().isoformat(timespec="seconds")
+        return local_text(str(text))
     except (ValueError, OverflowError, OSError):
         return str(text)
 
@@ -83,6 +89,11 @@ def size(octets: object) -> str:
     return f"{octets:.1f} GiB"
 
 
+def counted(number: object, one: str, many: str = "") -> str:
+    """A number of things: 1 line, 2 lines."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def node_name(address: object) -> str:
     """An institution as people write it: without the type of its node."""
     return str(address).removeprefix("1.")
@@ -103,17 +114,17 @@ def plain(value: Any, name: str = "") -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name == "at" or name.endswith(("_at", "not_after")):
+    if name == "at" or name.endswith(("_at", "not_after", "_since")):
         return moment(value) if isinstance(value, int | float) else local(value)
     if isinstance(value, int | float) and name.endswith(SIZES):
-        return size(value) if value < 1024 else f"{size(value)} ({value} bytes)"
+        return size(value) if value < 1024 else f"{size(value)} ({counted(value, 'byte')})"
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {text}" for key, text in lines(value))
     if isinstance(value, list | tuple):
-        return (" " if name == "reason" else ", ").join(map(plain, value))
-    text = str(value)
+        return in_local(" ".join(map(plain, value))) if name == "reason" else ", ".join(map(plain, value))
+    text = in_local(str(value)) if name in TOLD_BY_NODES else str(value)
     return f"{text} ({WORDS[text]})" if text in WORDS else text
 
 

@@ -28,6 +28,7 @@ from semq.demo.process import NodeProcess, enrol_node
 from semq.demo.reconciliation import Reconciliation, reconcile
 from semq.demo.tracker import TrackedDocument, Tracker
 from semq.errors import BadInput, SemqError
+from semq.moments import local_text
 
 EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_UNAVAILABLE, EXIT_INTERRUPTED = 0, 1, 2, 69, 130
 POLL_S = 0.1
@@ -119,7 +120,7 @@ class Scenario:
             await self._start(HUB)
             for name in names:
                 certificate = await enrol_node(self._client(HUB), self._places[HUB], self._places[name])
-                until = certificate.not_after.isoformat(sep=" ")
+                until = local_text(certificate.not_after)
                 say(f"{name} has a certificate of the hub's authority, valid until {until}")
         await self._start(*names)
         for name, place in self._places.items():

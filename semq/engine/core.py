@@ -13,7 +13,8 @@ from semq.engine.ports import AppEvent, Counters, Events
 from semq.engine.settings import EngineSettings
 from semq.engine.violations import WINDOW_S, Violations
 from semq.errors import SemqError
-from semq.store.rows import Event, LedgerLine, Outbound, Side
+from semq.foreign_text import shortened
+from semq.store.rows import MARKER, Event, LedgerLine, Outbound, Side
 from semq.store.unit import Needs, Recovered, Unit, Work, WorkStore
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Store
@@ -97,7 +98,9 @@ class Core:
 
     def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
         """Note in the ledger what a peer sent and must not, within the bound of ``violations``; the link lives on."""
-        line = LedgerLine(self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=str(error)[:500])
+        line = LedgerLine(
+            self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=shortened(str(error), 500)
+        )
         self.note_violation(unit.ledger, peer, line, error)
 
     def note_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine, error: SemqError) -> None:
@@ -165,3 +168,13 @@ class Lines(Step):
 
     def decide(self, unit: Unit) -> None:
         unit.ledger.extend(self._lines)
+
+
+def with_why(what: str, why: str) -> str:
+    """An act for the ledger, with its reason where one was given."""
+    return f"{what}: {why}" if why else what
+
+
+def of_marker(detail: str, is_marker: bool) -> str:
+    """A detail of the ledger; it says so where the line is about a void marker."""
+    return (f"{detail}; {MARKER}" if detail else MARKER) if is_marker else detail

@@ -56,8 +56,10 @@ class NotThere(BadInput):
 
     code = "SEMQ-1207"
     remedy = (
-        "Compare the name: `semq msg list` shows short names. What ended longer ago than database.ledger_days is known "
-        "nowhere; at another node, ask there."
+        "Compare the name: `semq msg list` shows short names. A node knows only what it sent, received or passed on: "
+        "ask at the other end, too. The platform knows an AppKey only while it holds a copy: ask sender or receiver by "
+        "it, and the platform by the short name that they show. What ended longer ago than database.ledger_days is "
+        "known nowhere."
     )
 
 
@@ -87,9 +89,16 @@ class NotAccepted(BadInput):
 
     code = "SEMQ-1224"
     remedy = (
-        "`semq msg show` says what it waits for, or why it was refused; `semq failed requeue` and `semq failed remove` "
-        "act on a refused one."
+        "`semq msg show` says what it waits for, or why it was refused; `semq msg cancel` withdraws one that waits, "
+        "`semq failed requeue` and `semq failed remove` act on a refused one."
     )
+
+
+class WaitsBehind(Unavailable):
+    """The document was handed over by SQL and waits behind another one to the same target, which cannot go yet."""
+
+    code = "SEMQ-1229"
+    remedy = "The one that is named says why: `semq_status(NUMBER)`, `semq msg show sql-NUMBER`."
 
 
 class PayloadGone(BadInput):

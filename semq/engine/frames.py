@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.errors import SemqError
+from semq.foreign_text import shortened
 from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.errors import BadAttribute
@@ -79,7 +80,9 @@ def check_carried(attributes: Attributes) -> None:
     try:
         ContentHeader.build(0, properties)
     except (SemqError, TypeError, ValueError, OverflowError) as error:
-        raise BadAttribute("AMQP cannot carry these properties or headers.", fault=str(error)[:200]) from error
+        raise BadAttribute(
+            "AMQP cannot carry these properties or headers.", fault=shortened(str(error), 200)
+        ) from error
 
 
 def by_role(packet: Packet) -> list[Packet]:

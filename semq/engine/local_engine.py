@@ -27,6 +27,7 @@ from semq.engine.time.cleanup import Cleaner
 from semq.engine.time.inquiry import OutboundAsker
 from semq.engine.time.owed_acks import PendingAsker
 from semq.errors import SemqError
+from semq.foreign_text import shortened
 from semq.seal.errors import CertificateUnvouched
 from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
 from semq.store.unit import Recovered, WorkStore
@@ -202,7 +203,12 @@ class LocalEngine:
     def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
         """Note in the ledger what cannot be read or believed of what was heard in a node's name."""
         line = LedgerLine(
-            self.core.now_ms(), Side.SENDER, Event.VIOLATION, ident[:200], str(source), detail=str(error)[:500]
+            self.core.now_ms(),
+            Side.SENDER,
+            Event.VIOLATION,
+            ident[:200],
+            str(source),
+            detail=shortened(str(error), 500),
         )
         lines: list[LedgerLine] = []
         self.core.note_violation(lines, str(source), line, error)

@@ -6,6 +6,8 @@ and by kind; beyond so many pairs, all others count as one.
 
 from dataclasses import dataclass
 
+from semq.foreign_text import shortened
+
 KEPT_MAX = 100
 OTHERS = ("others", "")
 NAME_MAX = 140  # characters
@@ -35,9 +37,9 @@ class Misconduct:
             key = OTHERS
         seen = self._seen.get(key)
         if seen is None:
-            self._seen[key] = Seen(1, at, at, text[:200])
+            self._seen[key] = Seen(1, at, at, shortened(text, 200))
         else:
-            seen.count, seen.last, seen.text = seen.count + 1, at, text[:200]
+            seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
     def told(self, since: int = 0) -> list[dict[str, str | int]]:
         """Those that went on after a moment, the most frequent first."""

@@ -22,6 +22,7 @@ import msgspec
 from cryptography import x509
 from msgspec.structs import replace
 
+from semq.foreign_text import shortened
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRefused, NoIdentity, WrongName
 from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, read_key, write_key
@@ -87,7 +88,7 @@ class KeyRing:
         except FileNotFoundError:
             return Slots()
         except (OSError, msgspec.DecodeError) as error:
-            raise KeyRefused("The slots cannot be read.", file=str(path), fault=str(error)[:200]) from error
+            raise KeyRefused("The slots cannot be read.", file=str(path), fault=shortened(str(error), 200)) from error
 
     def key_path(self, name: str) -> Path:
         """Return the path of a key."""

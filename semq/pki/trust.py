@@ -19,6 +19,8 @@ from cryptography.x509.verification import (
     VerificationError,
 )
 
+from semq.foreign_text import shortened
+from semq.moments import utc_text
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import OutOfDate, TrustUnreadable, Untrusted, WrongAuthority, WrongName
 from semq.umx_t.address import Address
@@ -49,7 +51,9 @@ class TrustStore:
         try:
             return cls(x509.load_pem_x509_certificates(octets))
         except ValueError as error:
-            raise TrustUnreadable("The authorities are not PEM certificates.", fault=str(error)[:200]) from error
+            raise TrustUnreadable(
+                "The authorities are not PEM certificates.", fault=shortened(str(error), 200)
+            ) from error
 
     def change(self, authorities: Sequence[x509.Certificate]) -> None:
         """Replace the authorities, for all holders of this object. Raises TrustUnreadable."""
@@ -92,11 +96,9 @@ class TrustStore:
         """
         found = certificate if isinstance(certificate, NodeCertificate) else read_certificate(certificate)
         if now < found.not_before:
-            raise OutOfDate(
-                "The certificate is not yet valid.", node=str(found.node), from_=found.not_before.isoformat()
-            )
+            raise OutOfDate("The certificate is not yet valid.", node=str(found.node), from_=utc_text(found.not_before))
         if now > found.not_after:
-            raise OutOfDate("The certificate has expired.", node=str(found.node), until=found.not_after.isoformat())
+            raise OutOfDate("The certificate has expired.", node=str(found.node), until=utc_text(found.not_after))
         if node is not None and found.node != node.node:
             raise WrongName(expected=str(node.node), found=str(found.node))
         verifier = (
@@ -110,7 +112,7 @@ class TrustStore:
         try:
             verifier.verify(found.x509, list(chain))
         except VerificationError as error:
-            raise WrongAuthority(node=str(found.node), fault=str(error)[:300]) from error
+            raise WrongAuthority(node=str(found.node), fault=shortened(str(error), 300)) from error
         except Exception as error:  # a hostile chain raises exceptions that the library does not document
             raise Untrusted("The certificate chain cannot be read.", fault=type(error).__name__) from error
         return found

@@ -10,6 +10,7 @@ from hashlib import sha256
 
 import msgspec
 
+from semq.foreign_text import shortened
 from semq.seal.errors import ProofWrong, SignatureWrong
 from semq.seal.keys import PublicKey, key_id, verify
 from semq.seal.receipts import HASH_LENGTH, Statement, climb, leaf, tree_message
@@ -57,7 +58,7 @@ def read_proof(octets: bytes) -> Proof:
     try:
         proof = msgspec.json.decode(octets, type=Proof)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProofWrong("The file is not a proof of delivery.", fault=str(error)[:200]) from error
+        raise ProofWrong("The file is not a proof of delivery.", fault=shortened(str(error), 200)) from error
     if proof.format != FORMAT or not proof.certificates:
         raise ProofWrong("The file is not a proof of delivery of this version.", format=proof.format[:40])
     return proof

@@ -21,7 +21,8 @@ import structlog
 
 from semq.clock import Clock
 from semq.config.sections import Alerts as AlertSettings
-from semq.foreign_text import shown
+from semq.foreign_text import shortened, shown
+from semq.moments import utc_text
 from semq.service.clockwork import Job
 from semq.service.health import OK, Check
 from semq.umx_t import retry
@@ -102,8 +103,8 @@ class Alerts:
             "verdict": one.verdict,
             "before": before,
             "detail": shown(one.detail),  # a program may print it, or mail it
-            "since": change.since.isoformat(),
-            "at": self._clock.wall().isoformat(),
+            "since": utc_text(change.since),
+            "at": utc_text(self._clock.wall()),
         }
         try:
             fault = await self._run(msgspec.json.encode(said) + b"\n")
@@ -135,7 +136,9 @@ class Alerts:
                 self._process = None
             errors.seek(max(errors.seek(0, SEEK_END) - ERRORS_MAX, 0))
             lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-        return f"status {process.returncode}: {lines[-1][:200] if lines else ''}" if process.returncode else ""
+        return (
+            f"status {process.returncode}: {shortened(lines[-1], 200) if lines else ''}" if process.returncode else ""
+        )
 
     async def stop(self) -> None:
         """The node stops: what is being told comes to its end now."""

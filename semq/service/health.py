@@ -7,8 +7,9 @@ them; a timer that writes ``semq node metrics`` into the folder of a textfile co
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
+
+from semq.moments import utc_text
 
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
@@ -70,15 +71,15 @@ def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[st
 def _violations(seen: Sequence[Mapping[str, Any]]) -> str:
     """Who has sent what must not be sent in the last day, and how often."""
     told = [
-        f"{one['who']}: {one['what']} {one['count']} times, last {_moment(one['last'])} ({one['text']})"
+        f"{one['who']}: {one['what']} {_times(one['count'])}, last {utc_text(one['last'])} ({one['text']})"
         for one in seen[:SHOWN_MAX]
     ]
     more = [f"{len(seen) - SHOWN_MAX} more in node.status"] if len(seen) > SHOWN_MAX else []
     return "; ".join(told + more)
 
 
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+def _times(count: int) -> str:
+    return "1 time" if count == 1 else f"{count} times"
 
 
 def health(node: str, found: Sequence[Check]) -> dict[str, Any]:

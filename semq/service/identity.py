@@ -14,6 +14,7 @@ from cryptography import x509
 
 from semq.clock import Clock
 from semq.config.settings import Settings
+from semq.moments import utc_text
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import TrustNeeded, Untrusted, WrongName
 from semq.pki.keys import Passphrase
@@ -76,7 +77,7 @@ class NodeIdentity:
         for context in self._contexts:
             load_active(context, self.ring)
         self._jitter, self._warned = self._clock.random(), None
-        log.info("certificate_active", serial=made.serial_text, key_id=made.key_id, until=made.not_after.isoformat())
+        log.info("certificate_active", serial=made.serial_text, key_id=made.key_id, until=utc_text(made.not_after))
         return made
 
     def is_outdated(self) -> bool:
@@ -167,9 +168,9 @@ class NodeIdentity:
             "serial": certificate.serial_text,
             "fingerprint": certificate.fingerprint,
             "key_id": certificate.key_id,
-            "not_after": certificate.not_after.isoformat(),
+            "not_after": utc_text(certificate.not_after),
             "days_left": days_left(certificate.not_after, self._clock.wall()),
-            "renew_at": self.renew_at.isoformat(),
+            "renew_at": utc_text(self.renew_at),
         }
 
 
@@ -188,7 +189,7 @@ def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
                 "slot": slot,
                 "key_id": name,
                 "serial": found.serial_text if found else None,
-                "not_after": found.not_after.isoformat() if found else None,
+                "not_after": utc_text(found.not_after) if found else None,
                 "days_left": days_left(found.not_after, now) if found else None,
             }
         )

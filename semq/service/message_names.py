@@ -1,26 +1,25 @@
 """The message that a name means, and how a message has ended that no queue holds any more.
 
-Operations of ``semq.admin`` take a short name, a full LK0, the number of a row or an AppKey
-(``semq.store.views.names``). Queues forget what has ended, the ledger does not: an act that comes too late is told the
-end and its time.
+Operations of ``semq.admin`` take every name that ``semq.store.views.names`` knows.
+Queues forget what has ended, the ledger does not: an act that comes too late is told the end and its time.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from semq.engine.errors import NotAccepted, NotThere, TooLate
+from semq.engine.errors import Cancelled, NotAccepted, NotThere, TooLate
+from semq.moments import utc_text
 from semq.service.admin import BadArguments
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event
 from semq.store.views import messages, names
 from semq.umx_t.short_name import read_short_name, short_name
-from semq.umx_t.status import Direction
+from semq.umx_t.status import Direction, Outcome
 
 # As whom a node wrote a line | the lines with which a message ends for it
 ENDS: dict[str, frozenset[str]] = {
     "sender": frozenset({"DELIVERED", "REJECTED", "CANCELLED", "LOST", "UNKNOWN", "DROPPED"}),
-    "hub": frozenset({"RELEASED", "FORWARDED", "DROPPED", "REFUSED"}),
+    "hub": frozenset({"RELEASED", "FORWARDED", "DROPPED"}),
     "receiver": frozenset({"DONE", "REJECTED", "CANCELLED"}),
 }
 SIDES = {"sender": "outbound", "hub": "relayed", "receiver": "inbound"}
@@ -71,16 +70,22 @@ def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     """A message out of the lines about it: ``outcome`` and ``ended_at`` of its sender, ``last_event`` of any node."""
     facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])
+    is_accepted = False
     for line in events:
         for name in OF_ANY_LINE:
             if line.get(name) and name not in facts:
                 facts[name] = line[name]
         side, event = str(line["side"]), str(line["event"])
-        if event in ENDS.get(side, ()):
+        is_accepted = is_accepted or event == Event.ACCEPTED.name
+        # A submission of SQL ends with its refusal; a document that was accepted lives on if a copy of it is refused.
+        is_refusal = side == "sender" and event == Event.REFUSED.name and not is_accepted
+        if is_refusal or event in ENDS.get(side, ()):
             facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
             detail = str(line.get("detail") or "")  # the reason, or else the news that ended it
             facts["reason"] = detail if detail.startswith("SEMQ-") else None
-            if side == "sender":
+            if is_refusal:
+                facts["outcome"] = (Outcome.CANCELLED if detail.startswith(Cancelled.code) else Outcome.REJECTED).name
+            elif side == "sender":
                 facts["outcome"] = event
     return facts
 
@@ -90,7 +95,7 @@ def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     event, told = facts.get("last_event"), _names(facts["lk0"])
     if event is None:
         return NotThere("The ledger names it, and no queue of this node holds it.", **told)
-    at = datetime.fromtimestamp(facts["ended_at"] / 1000, UTC).isoformat(timespec="seconds")
+    at = utc_text(facts["ended_at"])
     words = messages.WORDS[Event[event]]
     return TooLate(f"It has ended here: {event} ({words}) at {at}.", **told, outcome=event, ended_at=at)
 

@@ -19,6 +19,7 @@ import structlog
 
 from semq.clock import Clock
 from semq.config.settings import Settings
+from semq.moments import utc_text
 from semq.service.clockwork import Job
 
 log = structlog.get_logger("semq.nightly")
@@ -89,6 +90,6 @@ class Nightly:
         _, said = await process.communicate()
         lines = said.decode("utf-8", "replace").strip().splitlines()
         status = await process.wait()
-        self.last = {"at": self._clock.wall().isoformat(), "exit_status": status, "said": lines[-1] if lines else ""}
+        self.last = {"at": utc_text(self._clock.wall()), "exit_status": status, "said": lines[-1] if lines else ""}
         (log.info if status == 0 or self._is_stopping else log.error)("extract", exit_status=status, said=lines[-5:])
         return status

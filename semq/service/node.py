@@ -25,6 +25,7 @@ from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.settings import EngineSettings
 from semq.errors import Misconfigured, SemqError, Unavailable
+from semq.moments import utc_text
 from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
@@ -408,7 +409,7 @@ class Node(Generic[E]):
         return {
             "kind": self.settings.node.kind,
             "node": str(self.address),
-            "started_at": self.started_at.isoformat(),
+            "started_at": utc_text(self.started_at),
             "store_uuid": self.recovered.store_uuid,
             "boot": self.recovered.boot,
             "incarnation": f"{self.recovered.inc:x}",

@@ -101,9 +101,8 @@ def spare_the_collector() -> None:
     gc.set_threshold(*COLLECTOR)
 
 
-async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format) -> None:
-    """Start a node, print the line that ``announce`` makes of its endpoint, serve until a signal or a failure, stop
-    it."""
+async def run(node: Runnable) -> None:
+    """Start a node, print ``ready`` with its endpoint, serve until a signal or a failure, stop it."""
     stop = asyncio.Event()
     started = False
     starting = asyncio.ensure_future(node.start())
@@ -128,7 +127,7 @@ async def run(node: Runnable, announce: Callable[[str], str] = "ready {}".format
             return
         started = True
         spare_the_collector()
-        print(announce(node.endpoint), flush=True)
+        print(f"ready {node.endpoint}", flush=True)
         log.info("ready", endpoint=node.endpoint)
         stopped = asyncio.create_task(stop.wait())
         failed = asyncio.create_task(node.wait_failed())

@@ -15,6 +15,7 @@ import msgspec
 
 from semq.engine.errors import NotThere
 from semq.engine.secrecy.sealing import KeyHolder
+from semq.foreign_text import shortened
 from semq.seal.canonical import canonical
 from semq.seal.errors import ReceiptForged
 from semq.seal.keys import verify
@@ -59,7 +60,7 @@ def node_of(line: Mapping[str, Any]) -> str:
 
 def _line(line: Mapping[str, Any]) -> Line:
     detail = str(line["detail"]) if Event[line["event"]] in WITH_REASON else ""
-    return Line(**{name: line[name] for name in FIELDS}, detail=detail[:200])
+    return Line(**{name: line[name] for name in FIELDS}, detail=shortened(detail, 200))
 
 
 def signed(keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:

@@ -7,12 +7,13 @@ refuses: compare-and-set, primary keys, checks, and a writer whose store was tak
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from operator import attrgetter
 from typing import Any, TypeVar, assert_never
 
 from semq.errors import SemqError
+from semq.store import memory_submissions as submissions
 from semq.store import unit as u
 from semq.store.broker.operations import StoreOp
 from semq.store.ended import Row as AnyRow
@@ -30,7 +31,6 @@ from semq.store.rows import (
     OutStreamKey,
     Pending,
     Rare,
-    Reason,
     Recorded,
     Refusal,
     RetiredStore,
@@ -38,6 +38,7 @@ from semq.store.rows import (
     Stored,
     Submitted,
     Token,
+    Wait,
 )
 from semq.store.unit import Needs, Recovered, StreamState, Unit, Work, first_id, need
 from semq.umx_t.locator import LK0, Pos
@@ -89,7 +90,10 @@ class Tables:
     submitted: dict[int, Submitted] = field(default_factory=dict)
     refused: dict[int, Refusal] = field(default_factory=dict)
     taken: dict[int, LK0] = field(default_factory=dict)  #: what submissions have become
-    waits: dict[str, Reason] = field(default_factory=dict)  #: why submissions wait, by target
+    waits: dict[str, Wait] = field(default_factory=dict)  #: why submissions wait, by target
+    renamed: dict[str, int] = field(
+        default_factory=dict
+    )  #: names of refusals, and the submissions that were tried again
     #: What applications finished in their own transaction, or set aside: brefs to None, or why.
     done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)
@@ -321,8 +325,8 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_pending(min(new, key=lambda r: r.lk0.object_id))] if new else []
         case u.StreamsTo(dest):
             return [copy_out_stream(stream) for key, stream in tables.out_streams.items() if key.dest == dest]
-        case u.SubmittedRows() | u.RefusedSubmissions():
-            return _submitted(tables, query)
+        case u.SubmittedRows() | u.RefusedSubmissions() | u.OpenSubmission():
+            return list(submissions.find(tables, query))
         case u.DoneRows(limit):
             return list(tables.done.items())[:limit]
         case u.RefusedBy(dest, code, after, limit):
@@ -334,19 +338,6 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return kept[::-1][:limit]
         case _:
             assert_never(query)
-
-
-def _submitted(tables: Tables, query: u.SubmittedRows | u.RefusedSubmissions) -> list[Submitted]:
-    if isinstance(query, u.RefusedSubmissions):
-        named = {i: str(refusal.lk0) for i, refusal in sorted(tables.refused.items())}
-        return [replace(tables.submitted[i], payload=b"", lk0=lk0) for i, lk0 in named.items() if lk0 in query.lk0s]
-    open_ = [row for i, row in sorted(tables.submitted.items()) if i not in tables.refused]
-    return [_sized(row, query.bytes_max) for row in open_ if row.target not in query.without][: query.limit]
-
-
-def _sized(row: Submitted, bytes_max: int) -> Submitted:
-    size = len(row.payload)
-    return replace(row, size=size, payload=row.payload if size <= bytes_max else b"")
 
 
 def _outbound(tables: Tables, wanted: Callable[[Outbound], bool]) -> Iterator[Outbound]:
@@ -412,16 +403,7 @@ def apply(tables: Tables, unit: Unit) -> None:
     tables.out_streams.update((key, copy_out_stream(unit.out_streams[key])) for key in unit.changed_out_streams)
     tables.last_pos.update((key, unit.last_pos[key]) for key in unit.changed_last_pos)
     _apply_receipts(tables, unit)
-    for row_id in unit.taken_submissions:
-        tables.submitted.pop(row_id, None)
-    tables.taken.update(unit.taken_submissions)
-    tables.refused.update(unit.refused_submissions)
-    for row_id in unit.requeued_submissions | unit.removed_submissions:
-        tables.refused.pop(row_id, None)
-    for row_id in unit.removed_submissions:
-        tables.submitted.pop(row_id, None)
-    if unit.submissions_wait is not None:
-        tables.waits = dict(unit.submissions_wait)
+    submissions.change(tables, unit)
     for bref in unit.taken_done:
         tables.done.pop(bref, None)
     tables.ledger += unit.ledger

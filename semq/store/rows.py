@@ -188,6 +188,16 @@ class Submitted:
     priority: int = 0
     size: int = 0  #: of the payload, which is left out where it is larger than the query asked for
     lk0: str = ""  #: the name of its refusal
+    wait_code: str | None = None  #: why it waits, as was noted last
+    wait_text: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Wait:
+    """Why the submissions to a target are passed over: the first that waits, and its reason."""
+
+    number: int
+    reason: Reason
 
 
 @dataclass(slots=True, frozen=True)
@@ -291,6 +301,9 @@ class Event(IntEnum):
     MISMATCH = 27  #: receiver or hub: the same identity with other bytes (row B7): an alarm
     VIOLATION = 28  #: a peer sent what cannot be true; refused
     OPERATOR = 29  #: a person acted, or a rule of this node in one's stead: resend, hold, release, requeue
+
+
+MARKER = "void marker"  # the end of the detail of a line about a marker instead of the document
 
 
 @dataclass(slots=True, frozen=True)

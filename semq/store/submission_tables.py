@@ -1,9 +1,23 @@
 """What applications handed over through SQL (SQL.md): submissions, what they have become, why they wait."""
 
-from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, SmallInteger, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from semq.store.tables import col, metadata, moment, reason
+
+LAST_OF_KEY = "regexp_replace(app_key, '^([^/]*/){3}', '')"  # all that follows the third slash of an AppKey
 
 tb_0031_submit = Table(
     "tb_0031_submit",
@@ -24,9 +38,16 @@ tb_0031_submit = Table(
     col("priority", SmallInteger, "0"),
     col("lk0", Text, null=True),  # the name under which its refusal stands in the ledger
     moment("refused_at", null=True),
+    col("wait_code", Text, null=True),  # why it waits, and since when; null where it waits behind another
+    col("wait_text", Text, null=True),
+    moment("waits_since", null=True),
+    CheckConstraint(
+        "(wait_code IS NULL) = (wait_text IS NULL) AND (wait_code IS NULL) = (waits_since IS NULL)", name="whole_wait"
+    ),
     Index("tb_0031_submit_open", "number", postgresql_where=text("reason_code IS NULL")),
     Index("tb_0031_submit_refused", "lk0", postgresql_where=text("reason_code IS NOT NULL")),
     Index("tb_0031_submit_token", "token", postgresql_where=text("token IS NOT NULL")),
+    Index("tb_0031_submit_key", text(LAST_OF_KEY), postgresql_where=text("app_key <> ''")),
 )
 # Which message a submission has become, for whoever handed it over; kept as long as tokens.
 tb_0031_taken = Table(
@@ -36,8 +57,19 @@ tb_0031_taken = Table(
     col("lk0", Text),
     moment("at", "now()"),
     Index("tb_0031_taken_at", "at"),
+    Index("tb_0031_taken_lk0", "lk0"),
 )
-# Why submissions wait, by target as they name it.
+# Names under which a submission was refused before it was tried again; kept as long as tokens.
+tb_0031_renamed = Table(
+    "tb_0031_renamed",
+    metadata,
+    col("lk0", Text, key=True),
+    col("number", BigInteger),
+    moment("at", "now()"),
+    Index("tb_0031_renamed_number", "number"),
+    Index("tb_0031_renamed_at", "at"),
+)
+# The targets whose submissions are passed over, as they name them, and the first that waits for a reason of its own.
 tb_0031_wait = Table(
     "tb_0031_wait",
     metadata,
@@ -45,4 +77,5 @@ tb_0031_wait = Table(
     col("reason_code", Text),
     col("reason_text", Text),
     moment("since", "now()"),
+    col("number", BigInteger, null=True),
 )

@@ -216,6 +216,11 @@ tb_0031 = Table(
         postgresql_where=text(f"sid >= 0 AND direction = {Direction.OWN:d}"),
     ),
     Index("tb_0031_relayed", "lk0", unique=True, postgresql_where=text(f"direction = {Direction.RELAYED:d}")),
+    Index(
+        "tb_0031_relayed_key",
+        "app_key",
+        postgresql_where=text(f"direction = {Direction.RELAYED:d} AND app_key <> ''"),
+    ),
     Index("tb_0031_expiry", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
 )
 tb_0031_body = Table(
@@ -347,6 +352,7 @@ FIRST_HEARD = (
     f"event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"
     f" OR side = {Side.HUB:d} AND event IN ({', '.join(str(int(event)) for event in _AT_HUB)})"
 )
+REFUSAL = f"event = {Event.REFUSED:d} AND side = {Side.SENDER:d}"  # of a submission, at its node
 semq_ledger = Table(
     "semq_ledger",
     metadata,
@@ -371,6 +377,7 @@ semq_ledger = Table(
         postgresql_where=text(f"app_key <> '' AND event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"),
     ),
     Index("semq_ledger_record", text(RECORD_ID), postgresql_where=text(FIRST_HEARD)),
+    Index("semq_ledger_refusal", text(RECORD_ID), postgresql_where=text(REFUSAL)),
     Index("semq_ledger_refused", "app_key", postgresql_where=text(f"app_key <> '' AND event = {Event.REFUSED:d}")),
     postgresql_partition_by="RANGE (at)",
 )

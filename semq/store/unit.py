@@ -28,6 +28,7 @@ from semq.store.rows import (
     Slot,
     Stored,
     Token,
+    Wait,
 )
 from semq.umx_t.locator import LK0, Pos
 from semq.umx_t.status import AppStatus, Direction, SendStatus
@@ -135,6 +136,13 @@ class RefusedSubmissions:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSubmission:
+    """The row of tb_0031_submit of this number, if it was not refused, as rows.Submitted without payload."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class DoneRows:
     """What applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction, as pairs.
 
@@ -178,6 +186,7 @@ Query = (
     | Expired
     | SubmittedRows
     | RefusedSubmissions
+    | OpenSubmission
     | DoneRows
     | RefusedBy
     | KeptKeys
@@ -257,7 +266,8 @@ class Unit:
     refused_submissions: dict[int, Refusal] = field(default_factory=dict)
     requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused ones, to be tried again
     removed_submissions: set[int] = field(default_factory=set)  #: numbers of refused ones
-    submissions_wait: dict[str, Reason] | None = None  #: why, by target: replaces all that was said before
+    waiting_submissions: dict[int, Reason] = field(default_factory=dict)  #: numbers, and each its own reason
+    submissions_wait: dict[str, Wait] | None = None  #: by target: replaces all that was said before
     taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)

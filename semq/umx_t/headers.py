@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from semq.foreign_text import shortened
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import AppKey, check_app_key, parse_app_key
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
@@ -153,7 +154,7 @@ def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], rou
     try:
         return _read_envelope(properties, headers, parse_address(routing_key))
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise BadEnvelope("The attributes of the message cannot be read.", fault=str(error)[:200]) from error
+        raise BadEnvelope("The attributes of the message cannot be read.", fault=shortened(str(error), 200)) from error
 
 
 def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address) -> Envelope:

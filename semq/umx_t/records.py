@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from semq.foreign_text import shortened
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord, PacketTooLarge
@@ -192,7 +193,7 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
     try:
         records: list[Any] = _DECODERS[function].decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        fault = str(error)[:200]
+        fault = shortened(str(error), 200)
         raise BadRecord("The records of the packet cannot be read.", function=function.value, fault=fault) from error
     floors = sum(len(record.floors) for record in records if record.floors) if function is Function.RECEIPTS else 0
     if floors > FLOORS_MAX:

@@ -101,6 +101,26 @@ def test_a_payload_that_was_given_to_the_hub_is_not_an_empty_one(network: Networ
     assert "SEMQ-1225" in said.err
 
 
+def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> None:
+    words = ["msg", "send", "--to", "56001", "--type", "order", "--file", str(order), "--json"]
+    sent = semq(*words, "--node", network.sender.url).data
+    for node in (network.sender, network.receiver):
+        for name in (sent["name"], sent["lk0"], order.name, f"/order//{order.name}"):
+            said = semq("msg", "wait", name, "--timeout", "60", "--node", node.url)
+            assert (said.status, said.out) == (0, f"{sent['name']}  delivered\n")
+
+
+@pytest.mark.parametrize("attributes", [["--save-fwd", "1"], ["--save-fwd", "2", "--no-ack2"]])
+def test_nobody_waits_for_what_is_never_told(network: Network, order: Path, attributes: list[str]) -> None:
+    words = ["msg", "send", "--to", "56001", "--file", str(order), *attributes, "--node", network.sender.url]
+    said = semq(*words, "--wait", "delivered")
+    assert (said.status, "SEMQ-1304 Nothing was sent" in said.err, "--ack2" in said.err) == (1, True, True)
+    assert semq("msg", "show", order.name, "--node", network.sender.url).err.startswith("semq: SEMQ-1207")
+    assert semq(*words).status == 0
+    said = semq("msg", "wait", order.name, "--timeout", "60", "--node", network.sender.url)
+    assert (said.status, "SEMQ-1304" in said.err) == (1, True)
+
+
 def test_no_outcome_in_time_is_not_now(network: Network) -> None:
     words = ["--to", ABSENT, "--wait", "delivered", "--timeout", "1", "--node", network.sender.url]
     semq("msg", "send", *words, stdin=b"x").fails(69, "SEMQ-1313")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from semq.app import AppKey, Document, Sent
+from semq.app import AppKey, Document, Fate, Sent
 from semq.app.errors import RefusedByNode
 from semq.cli import desk
 from semq.cli.groups import GROUPS
@@ -81,7 +81,9 @@ ANSWERS: dict[str, Any] = {
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
     "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
     "stores.list": [{"store": BAD, "state": "retired", "by": BAD, "why": BAD}],
-    "stores.retire": {"was_retired": True, "store": BAD}, "ledger.verify": {"lines": BAD, "from": BAD, "head": BAD},
+    "stores.retire": {"was_retired": True, "store": BAD},
+    "ledger.verify": {"lines": BAD, "from": BAD, "to": BAD, "head": BAD},
+    "failed.requeue": {"became": {BAD: {"lk0": BAD, "name": BAD, "state": BAD, "reason": [BAD, BAD]}}},
     **dict.fromkeys(
         ("broker.queues", "broker.consumers", "broker.connections", "broker.channels", "broker.exchanges",
          "broker.bindings", "worker.list"), PAGE,
@@ -90,7 +92,7 @@ ANSWERS: dict[str, Any] = {
 # Command | its arguments
 COMMANDS: dict[str, tuple[str, ...]] = {
     "msg send": ("--to", "1", "--file", "-"), "msg receive": (), "msg list": (), "msg show": ("1",),
-    "msg trace": ("1", "--full"),
+    "msg trace": ("1", "--full"), "msg wait": ("1",),
     "msg body": ("1",), "msg prove": ("1",), "msg cancel": ("1",), "msg hold": ("1",), "msg release": ("1",),
     "msg resend": ("1",), "msg inquire": ("1",), "queue list": (), "queue partners": (), "stuck list": (),
     "stuck explain": ("1",), "failed list": (), "failed show": ("1",), "failed park": ("1",), "failed requeue": ("1",),
@@ -153,6 +155,10 @@ class Played:
     async def send(self, *_: Any, **__: Any) -> Sent:
         await self.request("msg.submit")
         return Sent(LK0, BAD, False, BAD)
+
+    async def wait_for_delivery(self, *_: Any, **__: Any) -> Fate:
+        await self.request("msg.show")
+        return Fate(BAD, BAD, BAD)
 
     def receive(self, *_: Any, **__: Any) -> Documents:
         return Documents()

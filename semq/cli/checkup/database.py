@@ -10,6 +10,7 @@ from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.cli.checkup.ground import is_there
 from semq.config.settings import Settings
 from semq.errors import SemqError
+from semq.foreign_text import shortened
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import migration, roles
 from semq.store.postgres.durability import verify_settings
@@ -33,7 +34,7 @@ def look(settings: Settings) -> Iterator[Finding]:
             yield from _looked_at(connection)
     except psycopg.Error as error:
         advice = "Start the server, or mend database.url; a firewall may be in between."
-        yield Finding("database", FAILING, " ".join(str(error).split())[:300], advice)
+        yield Finding("database", FAILING, shortened(" ".join(str(error).split()), 300), advice)
         return
     yield _tables(url, settings)
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
-from semq.engine.core import Core
+from semq.engine.core import Core, of_marker
 from semq.engine.errors import Mismatch, Returned
 from semq.engine.sender.refused_copies import says_returned
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
+from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
@@ -194,7 +195,7 @@ def _insert(holding: "Holding", unit: Unit, row: None, after: After, message: Da
         accepted_at=core.now_ms(), expires_at=a.expires_at, priority=level(a.priority),
     )  # fmt: skip
     unit.insert_outbound(new, Stored(encode_envelope(envelope), bytes(message.body)))
-    _line(core, unit, Event.STORED, new, digest=new.digest, size=new.size)
+    _line(core, unit, Event.STORED, new, of_marker("", new.void), digest=new.digest, size=new.size)
     after.new.append(new)
     after.mail.append(ack_save(core, new))
 
@@ -210,7 +211,7 @@ def _again(holding: "Holding", unit: Unit, row: Outbound, after: After, message:
     if has_other:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
         facts: dict[str, Any] = {"lk1": str(core.lk1(row.object_id)), "digest": envelope.digest}
-        line = core.line(Side.HUB, Event.MISMATCH, row, str(error)[:500], **facts)
+        line = core.line(Side.HUB, Event.MISMATCH, row, shortened(str(error), 500), **facts)
         core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
     else:
         _line(core, unit, Event.DUPLICATE, row, digest=envelope.digest)
@@ -231,7 +232,7 @@ def _send(holding: "Holding", unit: Unit, row: Outbound, after: After, stored: S
     core = holding.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
-    _line(core, unit, Event.SENT, row, "late" if late else "")
+    _line(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
     # What is late ends as any copy does, by its receiver's ledger, which may know it; only its payload stays here.
     envelope = replace(decode_envelope(stored), lk1=core.lk1(row.object_id), source=core.address, late=late)
     after.frames.append(Data(envelope, b"" if late else stored.payload))

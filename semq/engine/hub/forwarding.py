@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from semq.engine.bodies import document_size
-from semq.engine.core import Core, Lines
+from semq.engine.core import Core, Lines, of_marker
 from semq.engine.errors import DocumentTooLarge, Expired, NotYours, QuotaReached
 from semq.engine.hub.custody import Holding
 from semq.engine.ports import Link
 from semq.engine.time.expiry import is_expired
 from semq.errors import SemqError
+from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Reason, Side
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
@@ -148,7 +149,7 @@ class Relay:
         session.link.send(message)
         if envelope.is_class3 or envelope.attributes.ack2:
             self._note(envelope, Note.FORWARDED)
-        self._line(envelope, Event.FORWARDED)
+        self._line(envelope, Event.FORWARDED, of_marker("", envelope.void))
         return True
 
     def _has_credit(self, session: Session) -> bool:
@@ -197,7 +198,7 @@ class Relay:
     def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None, ident: str = "") -> None:
         """A peer sent what it must not; refused, noted, and the link lives on."""
         lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
-        line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=str(error)[:500])
+        line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=shortened(str(error), 500))
         lines: list[LedgerLine] = []
         self.core.note_violation(lines, peer, line, error)
         self._add(*lines)

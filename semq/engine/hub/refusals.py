@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from semq.engine.hub.copies import OnCopies
 from semq.engine.hub.deeds import Verdict, standing_of
+from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Unit
 from semq.umx_t.grids import Held, HubHeard
@@ -37,7 +38,7 @@ class Act:
 
     def says(self, what: str, more: str = "") -> str:
         """For the ledger, and for the sender."""
-        return f"{what} by {self.by}: {self.why}"[: REASON_MAX - len(more)] + more
+        return shortened(f"{what} by {self.by}: {self.why}", REASON_MAX - len(more)) + more
 
 
 class Refusing:

@@ -5,7 +5,7 @@ See PROTOCOL.md sections 11 and 12.
 
 from collections.abc import Callable, Sequence
 
-from semq.engine.core import Core, Step
+from semq.engine.core import Core, Step, with_why
 from semq.engine.errors import AlreadySent, Cancelled, Expired, NotEnded, NotThere, PayloadGone, TooLate
 from semq.engine.sender.outbound import Effects, OutboundRows
 from semq.store.rows import Event, Outbound, Side
@@ -176,7 +176,7 @@ class _OnOne(Step):
         return row
 
     def _note(self, unit: Unit, row: Outbound, what: str) -> None:
-        unit.ledger.append(self._operating.core.line(Side.SENDER, Event.OPERATOR, row, f"{what}: {self._why}"))
+        unit.ledger.append(self._operating.core.line(Side.SENDER, Event.OPERATOR, row, with_why(what, self._why)))
 
     def failed(self, error: Exception) -> None:
         self._failed(error)

@@ -4,6 +4,7 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
 from semq.engine.ports import Delivery
+from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.grids import HANDLING, HandlingHeard
@@ -19,7 +20,7 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
         envelope = decode_envelope(stored)
     except BodyUnreadable as error:
         line = LedgerLine(core.now_ms(), Side.RECEIVER, Event.PARKED, str(row.lk0), str(row.target), row.deliveries,
-                          detail=str(error)[:DETAIL_MAX])  # fmt: skip
+                          detail=shortened(str(error), DETAIL_MAX))  # fmt: skip
         unit.handle(row, AppStatus.PARKED)
         unit.ledger.append(line)
         core.count("unreadable")

@@ -8,13 +8,14 @@ a time (``order``); unordered ones are never held back. A delivery is counted in
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from semq.engine.core import Core, Step
+from semq.engine.core import Core, Step, with_why
 from semq.engine.ports import Inbox
 from semq.engine.receiver.delivery import DETAIL_MAX
 from semq.engine.receiver.order import Blocked, FindNext, Order, OrderId
 from semq.engine.receiver.recording import Given
 from semq.engine.receiver.user_queue import Feed, ReadTracks, Shelf
 from semq.errors import Unavailable
+from semq.foreign_text import shortened
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Envelope
@@ -172,11 +173,13 @@ class Handing:
 
     def requeue(self, brefs: Sequence[int], why: str = "", told: Told | None = None) -> None:
         """A person gives parked documents another chance; it moves them, nothing is copied."""
-        self.core.post(Handled(self, list(brefs), HandlingHeard.requeue, f"requeued: {why}", AppStatus.PARKED, told))
+        self.core.post(
+            Handled(self, list(brefs), HandlingHeard.requeue, with_why("requeued", why), AppStatus.PARKED, told)
+        )
 
     def remove(self, brefs: Sequence[int], why: str, told: Told | None = None) -> None:
         """A person has dealt with parked documents, and with no others: they go; the ledger keeps their story."""
-        self.core.post(Handled(self, list(brefs), HandlingHeard.done, f"removed: {why}", AppStatus.PARKED, told))
+        self.core.post(Handled(self, list(brefs), HandlingHeard.done, with_why("removed", why), AppStatus.PARKED, told))
 
     def give_back(self, brefs: Sequence[int]) -> None:
         """The application gave these back, or its connection was lost: they are given again, flagged."""
@@ -233,7 +236,7 @@ class Handled(Step):
         self._handing = handing
         self._brefs = brefs
         self._news = news
-        self._detail = detail.replace("\0", "\N{REPLACEMENT CHARACTER}")[:DETAIL_MAX]
+        self._detail = shortened(detail.replace("\0", "\N{REPLACEMENT CHARACTER}"), DETAIL_MAX)
         self._only = only
         self._told = told
         self.needs.pending.update(brefs)

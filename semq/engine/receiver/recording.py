@@ -18,6 +18,7 @@ from semq.engine.receiver.reacks import AnswerInquiries, HearReAcks
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
 from semq.errors import ProtocolViolation, SemqError, Unavailable
+from semq.foreign_text import shortened
 from semq.seal.errors import OriginUnproved, SignerGone
 from semq.store.rows import (
     Event,
@@ -205,7 +206,7 @@ class _Record(Step):
         Of class 3 nothing is recorded: its sender signs it anew. Classes 1 and 2 are never sent again, so they are
         refused by their name, which takes no place of another message; otherwise a stored copy would never end.
         """
-        envelope, reason = message.envelope, (error.code, error.text[:300])
+        envelope, reason = message.envelope, (error.code, shortened(error.text, 300))
         entry = self._receiver.known(unit, envelope.lk0, envelope.sid)
         if entry.status is Arrival.NOT and envelope.is_class3:
             self._disbelieved.append((envelope, reason))
@@ -316,7 +317,7 @@ class _Record(Step):
         except (ProtocolViolation, Unavailable, SignerGone):
             raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
         except SemqError as error:
-            return self._refused(message, (error.code, error.text[:300]), message.body)
+            return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
         if not opened.is_proved:
             is_own = self._peer == self._core.address
             opened = opened._replace(is_proved=opener.check_origin(message) or is_own)

@@ -13,6 +13,7 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BodyUnreadable
 from semq.engine.tracks import Pick, Tracks, interleaved
+from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Unit, Unsent
 from semq.umx_t.envelope import Data
@@ -194,7 +195,7 @@ class _Claim(Step):
         row.held, row.reason = True, (error.code, error.text)
         unit.change_outbound(row, row.ss_status)
         side = Side.HUB if row.direction is Direction.RELAYED else Side.SENDER
-        unit.ledger.append(self._pump._core.line(side, Event.PARKED, row, str(error)[:500]))
+        unit.ledger.append(self._pump._core.line(side, Event.PARKED, row, shortened(str(error), 500)))
         self._pump._core.count("unreadable")
 
     def committed(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
-from semq.engine.core import Core
+from semq.engine.core import Core, of_marker
 from semq.engine.errors import BodyUnreadable
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.refused_copies import is_kept, says_returned
@@ -49,6 +49,7 @@ STANDING = {
     SendStatus.SS_ACK: Standing.SS_ACK,
     SendStatus.SS_ACK2: Standing.FINAL,
 }
+MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse})
 UNKEPT_MAX = 10_000  # of classes 1 and 2, in memory
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
 # A marker comes from a cancellation, a refusal, an expiry or a loss; a row that was put back does not know from which.
@@ -138,7 +139,8 @@ class OutboundRows:
         elif after is Standing.CANCELLED and ((row.void and row.has_payload) or is_refused(row.reason)):
             after = Standing.REJECTED  # the marker of a document that was refused, by the platform or by its time
         if after is not standing:
-            self._move(unit, row, after, effects, detail or news.name, reason)
+            detail = of_marker(detail or news.name, after in STEPS and (row.void or rule.deed in MAKE_MARKER))
+            self._move(unit, row, after, effects, detail, reason)
             if row.ss_status is not before or row.outcome is not None:
                 unit.change_outbound(row, before)
                 if before in UNDER_WAY and (row.ss_status not in UNDER_WAY or row.outcome is not None):

@@ -15,6 +15,7 @@ from semq.engine.sender.outbound import NEWS, Effects, OutboundRows, is_open
 from semq.engine.sender.refused_copies import news_of, says_returned
 from semq.engine.sender.resealing import REFUSALS
 from semq.errors import SemqError
+from semq.moments import moment_text
 from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
 from semq.store.unit import StreamsTo, Unit
 from semq.umx_t.address import Address
@@ -296,7 +297,7 @@ class _HearReceipts(_ReAck2):
             self._receipts = KeptReceipts(self._core.new_id(), str(self._source), believed.signature, believed.leaves)
             unit.rare.append(self._receipts)
         bound = f" sid {record.sid}" if self._believed.binds_place else ""
-        return f"receipt {self._receipts.number} place {place}{bound} stated at {record.at}"
+        return f"receipt {self._receipts.number} place {place}{bound} stated at {moment_text(record.at, exact=True)}"
 
     def _note(self, unit: Unit, row: Outbound, record: Receipt) -> None:
         if not self._is_platform(unit, row):

@@ -25,9 +25,11 @@ from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import take_position
 from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
+from semq.moments import moment_text
 from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
+from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
@@ -85,22 +87,26 @@ class Accepting:
     def _check_now(self, submission: Submission) -> None:
         settings = self.core.settings
         if submission.attributes.expires_at and submission.attributes.expires_at <= self.core.now_ms():
-            raise errors.Expired(expires_at=submission.attributes.expires_at)
+            raise errors.Expired(expires_at=moment_text(submission.attributes.expires_at))
         dest = str(submission.target.node)
+        terms = None
         if submission.target.node != self.core.address:
             self.partners.check(dest)
-            self._check_agreement(submission, dest)
+            terms = self._check_agreement(submission, dest)
         if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
         submission.seal = self.sealing.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:
             submission.attributes = replace(submission.attributes, encrypt=True)  # the policy asks for it
+        # Last: what cannot go for another reason takes nothing of the rate, however often it is tried.
+        if terms is not None and not self.partners.meter.take(dest, terms, self.core.now()):
+            raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
-    def _check_agreement(self, submission: Submission, dest: str) -> None:
+    def _check_agreement(self, submission: Submission, dest: str) -> Terms | None:
         """What the two institutions have agreed, as far as the platform has told us; it looks again itself."""
         agreed = self.partners.terms.get(dest)
         if agreed is None:
-            return
+            return None
         terms = check(agreed, dest, submission.attributes.app_key, len(submission.body))
         waiting = self.rows.unsettled.get(dest, 0)
         if terms.waiting_max and waiting >= terms.waiting_max:
@@ -110,8 +116,7 @@ class Accepting:
             )
         if terms.encrypt and not submission.attributes.encrypt:
             submission.attributes = replace(submission.attributes, encrypt=True)
-        if not self.partners.meter.take(dest, terms, self.core.now()):
-            raise errors.TooFast(target=dest, per_minute=terms.per_minute)
+        return terms
 
 
 @dataclass(slots=True, eq=False)

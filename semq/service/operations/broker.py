@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from semq.broker.queues.queue import Queue
 from semq.broker.server import AmqpServer
+from semq.foreign_text import shortened
 from semq.service.admin import BadArguments, Handler
 
 PAGE_MAX = 1000
@@ -78,7 +79,7 @@ def _queue(key: Key, queue: Any, consumers: list[Any]) -> Row:
     return row | {
         "kind": "queue", "durable": queue.durable, "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None, "ready": len(queue.ready), "unacked": queue.unacked,
-        "arguments": {str(name): str(value)[:200] for name, value in queue.arguments.items()},
+        "arguments": {str(name): shortened(str(value), 200) for name, value in queue.arguments.items()},
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from semq.engine.people.stuck import Cause, Surroundings, is_overdue, why
 from semq.service.admin import BadArguments, Handler
 from semq.service.message_names import find_one, newest, past
 from semq.store.postgres.store import PostgresStore
-from semq.store.views import messages, names
+from semq.store.views import messages, names, submissions
 from semq.umx_t.address import Address
 from semq.umx_t.short_name import short_name
 
@@ -87,12 +87,18 @@ class Reading:
         return {name: known[name] for name in ("outcome", "ended_at", "reason") if known.get(name)}
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Every line of the ledger about one message; of several with one key the newest, the ``others`` named."""
-        name = str(arguments["id"])
-        lk0s = [row["lk0"] for row in await self._node.store.read(names.find_messages, name)]
-        lk0, *others = newest(name, lk0s + await self._node.store.read(names.find_in_ledger, name))
-        events = await self._node.store.read(messages.trace, lk0)
-        return {"name": short_name(lk0), "lk0": lk0, "events": events, "others": others}
+        """Every line of the ledger about one message; of several with one key the newest, the ``others`` named.
+
+        Of a document that was refused when it came by SQL, and tried again, also the lines under its names ``before``.
+        """
+        store, name = self._node.store, str(arguments["id"])
+        rows = await store.read(names.find_messages, name)
+        lk0, *others = newest(name, [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name))
+        before = await store.read(submissions.names_before, lk0)
+        events = [line for one in (*before, lk0) for line in await store.read(messages.trace, one)]
+        events += [line for row in rows if row["lk0"] == lk0 and _waits(row) for line in submissions.events(row)]
+        others = [one for one in others if one not in before]
+        return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 
     async def body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The payload of a message that is still in a queue."""
@@ -144,13 +150,18 @@ class Reading:
     async def explain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """One message: whether it is stuck, why, what to do, and what happened to it last."""
         row = await self.show(arguments)
-        events = await self._node.store.read(messages.trace, row["lk0"])
+        events = submissions.events(row) if _waits(row) else await self._node.store.read(messages.trace, row["lk0"])
         return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
         found = await self._node.store.read(names.find_messages, name)
         lk0 = newest(name, [row["lk0"] for row in found])[0] if found else ""
         return [row for row in found if row["lk0"] == lk0]
+
+
+def _waits(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a submission of SQL that no queue has taken, and that was not refused."""
+    return "submission" in row and row["outcome"] is None
 
 
 def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:

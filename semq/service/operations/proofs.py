@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from semq.engine.secrecy.sealing import Sealing
 from semq.errors import BadInput
+from semq.moments import milliseconds
 from semq.seal.chain import Link
 from semq.seal.proof import Proof, check_proof, write_proof
 from semq.seal.receipts import HASH_LENGTH, path, read_signature
@@ -24,7 +25,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names
 from semq.umx_t.address import parse_address
 
-RECEIPT = re.compile(r"receipt (\d+) place (\d+)(?: sid (-?\d+))? stated at (\d+)")  # older receivers sign no sid
+RECEIPT = re.compile(r"receipt (\d+) place (\d+)(?: sid (-?\d+))? stated at (\S+)")  # older receivers sign no sid
 SEALED = re.compile(r"sealed ([A-Za-z0-9_-]{22})")
 ORIGIN = re.compile(r"the document of (\S+), sealed for key")
 ORIGINS_MAX = 100  # how often one document may have been sealed again
@@ -70,7 +71,8 @@ async def verified(store: PostgresStore, arguments: Mapping[str, Any]) -> dict[s
         raw.rollback()
         last = _day(arguments, "to") or date(9999, 12, 30)
         found = chain.verify(raw, first, last, head, _known(arguments))
-        return {"from": first.isoformat(), "lines": found.lines, "links": found.links, "head": _head(found.head)}
+        told = {"from": found.first_day, "to": found.last_day, "lines": found.lines, "links": found.links}
+        return told | {"head": _head(found.head)}
 
     return await store.read(check)
 
@@ -121,7 +123,7 @@ class Operations:
         said = RECEIPT.fullmatch((_line(lines, "DELIVERED") or {}).get("detail", ""))
         if accepted is None or said is None:
             raise NoReceipt(id=lk0s[0])
-        number, place, at = (int(said[group]) for group in (1, 2, 4))
+        number, place, at = int(said[1]), int(said[2]), milliseconds(said[4])
         sid = None if said[3] is None else int(said[3])
         kept = await read(messages.receipts, number)
         receiver = str(parse_address(accepted["target"]).node)

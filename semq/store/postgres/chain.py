@@ -118,6 +118,8 @@ class Verified:
     lines: int
     links: int
     head: Link | None
+    first_day: str = ""  #: of the links, in UTC; empty if there are none
+    last_day: str = ""
 
 
 def oldest(connection: psycopg.Connection[Any]) -> date | None:
@@ -150,7 +152,8 @@ def verify(
     end = None if newest_row is None else _link(newest_row)
     if head is not None and (end is None or end.last < head.last or (end.last == head.last and end.hash != head.hash)):
         raise LedgerChanged("The end of the ledger is missing.", known_to=head.last, found_to=end.last if end else 0)
-    return Verified(total, len(links), end)
+    days = (min(link.day for link in links), max(link.day for link in links)) if links else ("", "")
+    return Verified(total, len(links), end, *days)
 
 
 def _compare(

@@ -30,7 +30,7 @@ STAGED = (
     "new_outbound changed_outbound deleted_outbound new_bodies dropped_bodies new_tokens changed_out_streams"
     " changed_last_pos changed_in_streams raised_floors given_way new_recorded new_seen new_pending platform_acked"
     " sender_acked given handled deleted_pending taken_submissions refused_submissions requeued_submissions"
-    " removed_submissions taken_done ledger broker rare"
+    " removed_submissions waiting_submissions taken_done ledger broker rare"
 ).split()
 
 
@@ -154,14 +154,19 @@ def _submission_changes(unit: Unit, batch: Batch) -> None:
         code, words = refusal.reason
         told = [code.encode(), words.encode(), str(refusal.lk0).encode(), moment(refusal.at)]
         batch.append(("refused_submission", [int8(number), *told]))
-    for name in ("requeued_submissions", "removed_submissions"):
-        if getattr(unit, name):
-            batch.append((name, [int8s(getattr(unit, name))]))
+    for number, (code, words) in unit.waiting_submissions.items():
+        batch.append(("submission_waits", [int8(number), code.encode(), words.encode()]))
+    if unit.requeued_submissions:
+        batch.append(("renamed_submissions", [int8s(unit.requeued_submissions)]))
+        batch.append(("requeued_submissions", [int8s(unit.requeued_submissions)]))
+    if unit.removed_submissions:
+        batch.append(("removed_submissions", [int8s(unit.removed_submissions)]))
     if unit.submissions_wait is not None:
         waits = unit.submissions_wait
         batch.append(("submissions_wait_no_more", [texts(waits)]))
-        codes, words_ = zip(*waits.values(), strict=True) if waits else ((), ())
-        batch.append(("submissions_wait", [texts(waits), texts(codes), texts(words_)]))
+        codes, words_ = zip(*(wait.reason for wait in waits.values()), strict=True) if waits else ((), ())
+        numbers = int8s([wait.number for wait in waits.values()])
+        batch.append(("submissions_wait", [texts(waits), numbers, texts(codes), texts(words_)]))
     if unit.taken_done:
         batch.append(("taken_done", [int8s(unit.taken_done)]))
 

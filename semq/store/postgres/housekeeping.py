@@ -7,6 +7,7 @@ that the writer never waits for one of them.
 | what                             | is kept                                                                      |
 |----------------------------------|------------------------------------------------------------------------------|
 | client tokens, taken submissions | ``token_days``                                                               |
+| names of refused submissions     | the same, once the submission is taken or removed                            |
 | idents of class 1 and 2          | the last 100,000 of each source, and ``seen_days`` (PROTOCOL.md section 3)   |
 | streams we receive               | until their incarnation is closed and they were idle for ``stream_days``     |
 | streams we send                  | while they have rows, or belong to one of the last incarnations              |
@@ -39,6 +40,11 @@ FORGET: dict[str, str] = {
     "taken": """
         DELETE FROM tb_0031_taken WHERE number IN (
             SELECT number FROM tb_0031_taken WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(bite)s
+            FOR UPDATE SKIP LOCKED)""",
+    "renamed": """
+        DELETE FROM tb_0031_renamed r WHERE lk0 IN (
+            SELECT lk0 FROM tb_0031_renamed WHERE at < now() - %(token_days)s * interval '1 day'
+                AND NOT EXISTS (SELECT FROM tb_0031_submit s WHERE s.number = tb_0031_renamed.number) LIMIT %(bite)s
             FOR UPDATE SKIP LOCKED)""",
     "seen": """
         DELETE FROM tb_0030_seen WHERE ident IN (

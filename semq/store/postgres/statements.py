@@ -161,7 +161,8 @@ QUERY: dict[str, str] = {
         ORDER BY expires_at LIMIT $2::bigint""",
     "SubmittedRows": """
         SELECT number, target, CASE WHEN size <= $3::bigint THEN payload ELSE '' END, app_key, save_fwd, ack2,
-            order_key, coalesce(token, ''), content_type, headers, content_encoding, priority, size, coalesce(lk0, '')
+            order_key, coalesce(token, ''), content_type, headers, content_encoding, priority, size, coalesce(lk0, ''),
+            wait_code, wait_text
         FROM (
             SELECT s.*, coalesce(
                 sum(CASE WHEN size <= $3::bigint THEN size ELSE 0 END)
@@ -179,6 +180,10 @@ QUERY: dict[str, str] = {
         SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type,
             headers, content_encoding, priority, octet_length(payload)::bigint, lk0
         FROM tb_0031_submit WHERE reason_code IS NOT NULL AND lk0 = ANY($1::text[])""",
+    "OpenSubmission": """
+        SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type,
+            headers, content_encoding, priority, octet_length(payload)::bigint
+        FROM tb_0031_submit WHERE reason_code IS NULL AND number = $1::bigint""",
     "RefusedBy": f"""
         SELECT {OUT} FROM tb_0031
         WHERE dest = $1::text AND outcome = {int(Outcome.REJECTED)} AND reason_code = $2::text AND has_payload
@@ -286,17 +291,26 @@ WRITE: dict[str, str] = {
         ON CONFLICT (number) DO NOTHING""",
     "refused_submission": """
         UPDATE tb_0031_submit
-        SET reason_code = $2::text, reason_text = $3::text, lk0 = $4::text, refused_at = $5::timestamptz
+        SET reason_code = $2::text, reason_text = $3::text, lk0 = $4::text, refused_at = $5::timestamptz,
+            wait_code = NULL, wait_text = NULL, waits_since = NULL
         WHERE number = $1::bigint""",
+    "renamed_submissions": """
+        INSERT INTO tb_0031_renamed (lk0, number)
+        SELECT lk0, number FROM tb_0031_submit WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL
+        ON CONFLICT (lk0) DO NOTHING""",
     "requeued_submissions": """
         UPDATE tb_0031_submit SET reason_code = NULL, reason_text = NULL, refused_at = NULL
         WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL""",
     "removed_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL",
     "submissions_wait_no_more": "DELETE FROM tb_0031_wait WHERE target > '' AND target <> ALL($1::text[])",
     "submissions_wait": """
-        INSERT INTO tb_0031_wait AS w (target, reason_code, reason_text)
-        SELECT * FROM unnest($1::text[], $2::text[], $3::text[])
-        ON CONFLICT (target) DO UPDATE SET reason_code = excluded.reason_code, reason_text = excluded.reason_text""",
+        INSERT INTO tb_0031_wait AS w (target, number, reason_code, reason_text)
+        SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])
+        ON CONFLICT (target) DO UPDATE
+        SET number = excluded.number, reason_code = excluded.reason_code, reason_text = excluded.reason_text""",
+    "submission_waits": """
+        UPDATE tb_0031_submit SET wait_code = $2::text, wait_text = $3::text, waits_since = coalesce(waits_since, now())
+        WHERE number = $1::bigint AND reason_code IS NULL""",
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
     # The link that grows is replaced in place, as long as it is as this writer has left it; others are new.
     "chain": _expect(

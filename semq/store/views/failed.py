@@ -14,6 +14,7 @@ from semq.store.rows import Event
 from semq.store.tables import semq_ledger
 from semq.store.views.messages import RETURNED, Filter, list_messages
 from semq.store.views.names import find_messages
+from semq.store.views.submissions import REFUSED
 
 # side | column | what it says | code of the reason that it needs
 FAILED = (
@@ -33,7 +34,7 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
     else:
         rows = []
         if wanted.side == "submitted":
-            rows += list_messages(connection, wanted)
+            rows += list_messages(connection, replace(wanted, state=REFUSED))
         for side, _, state, code in FAILED:
             if wanted.side in ("all", side):
                 rows += list_messages(connection, replace(wanted, side=side, state=state, code=code or None))

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
-from semq.store.rows import Event, KeptKey, KeptReceipts, Side
+from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
 from semq.store.views import submissions
 from semq.umx_t.headers import MOMENT_MAX
@@ -40,7 +40,7 @@ TRACE_MAX = 10_000  # lines of one trace
 class Filter:
     """Which messages to list; what is None does not matter."""
 
-    side: str = "all"  #: outbound, inbound or all; submitted: refused submissions alone
+    side: str = "all"  #: outbound, inbound or all; submitted: submissions of SQL alone
     state: str | None = None  #: name of a status or an outcome
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
@@ -51,7 +51,7 @@ class Filter:
 
 
 def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    """Rows of tb_0031 and tb_0030, and submissions that were refused, the newest first."""
+    """Rows of tb_0031 and tb_0030, and submissions that were refused or wait, the newest first."""
     rows: list[dict[str, Any]] = []
     if wanted.side in ("all", "outbound"):
         query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
@@ -203,12 +203,16 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    if wanted.state is not None and wanted.state.upper() != submissions.REJECTED:
-        return []
-    return submissions.listed(
-        connection, wanted.limit, refused=True, partner=wanted.partner, type_=wanted.type, key_=wanted.key,
+    refused, state = None, (wanted.state or "").upper()
+    if state:
+        if state not in (submissions.REJECTED, submissions.REFUSED, submissions.WAITS, submissions.SUBMITTED):
+            return []
+        refused = state in (submissions.REJECTED, submissions.REFUSED)
+    rows = submissions.listed(
+        connection, wanted.limit, refused=refused, partner=wanted.partner, type_=wanted.type, key_=wanted.key,
         code=wanted.code, since_ms=wanted.since_ms,
     )  # fmt: skip
+    return [row for row in rows if refused is not False or row["state"] == state]
 
 
 def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
@@ -287,18 +291,22 @@ def _facts(row: Row[Any], side: str) -> dict[str, Any]:
 
 def _line(row: Row[Any]) -> dict[str, Any]:
     key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
+    event, detail = Event(row.event), row.detail.strip()
+    words = WORDS[event]
+    if detail.endswith(MARKER) and event in MARKER_WORDS:
+        words, detail = MARKER_WORDS[event], detail.removesuffix(MARKER).removesuffix("; ")
     return {
         "at": _ms(row.at),
         "side": Side(row.side).name.lower(),
-        "event": Event(row.event).name,
-        "words": WORDS[Event(row.event)],
+        "event": event.name,
+        "words": words,
         "att": row.att,
         "target": row.target,
         "lk1": row.lk1,
         "app_key": "/".join(key) if any(key) else "",
         "digest": bytes(row.digest).hex(),
         "size": row.size,
-        "detail": row.detail.strip(),
+        "detail": detail,
     }
 
 
@@ -330,4 +338,11 @@ WORDS: dict[Event, str] = {
     Event.MISMATCH: "the same message came with other bytes: an alarm",
     Event.VIOLATION: "a peer sent what cannot be true; refused",
     Event.OPERATOR: "a person acted, or a rule in one's stead",
+}
+# The same of a void marker, which is not the document once more.
+MARKER_WORDS: dict[Event, str] = {
+    Event.AGAIN: "its void marker is to be sent",
+    Event.SENT: "its void marker was sent",
+    Event.FORWARDED: "its void marker was forwarded to the target, which is online",
+    Event.STORED: "its void marker is stored by the platform",
 }

@@ -1,18 +1,20 @@
-"""Which messages a name may mean: a short name, a full LK0, the number of a row, or an AppKey. Read-only.
+"""Which messages a name may mean: short name, full LK0, ``sql-NUMBER``, the number of a row, or an AppKey. Read-only.
 
-Used by every operation that takes a name. A short name and an LK0 are found by indexes, in the queues by the record id,
-in the ledger by its first line; the cost does not grow with the tables. Several messages may have one name: of those
-with one AppKey people mean the newest, of everything else ``semq.service.message_names`` asks for a longer name.
+Used by every operation that takes a name. Each kind is found by an index: a short name and an LK0 in the queues by the
+record id, in the ledger by its first line; a submission by its number; an AppKey in the ledger, and at a hub among its
+copies. A submission that was refused and tried again keeps its old names, which lead to what it has become. Several
+messages may have one name: of those with one AppKey people mean the newest, of everything else
+``semq.service.message_names`` asks for a longer name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, or_, select, text
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.rows import Event
-from semq.store.tables import FIRST_HEARD, RECORD_ID, semq_ledger, tb_0030, tb_0031
+from semq.store.tables import FIRST_HEARD, RECORD_ID, REFUSAL, semq_ledger, tb_0030, tb_0031
 from semq.store.views import submissions
 from semq.store.views.messages import IN, OUT, inbound_facts, outbound_facts
 from semq.umx_t.errors import BadLocator
@@ -21,24 +23,50 @@ from semq.umx_t.short_name import ShortName, read_short_name
 from semq.umx_t.status import Direction
 
 ORIGINS_MAX = 10_000  # messages of one record id, of different origins, that are looked through
+OLDEST_MAX = 10_000  # rows of a queue that may be older than the ledger, and are looked through for a key
 NUMBER_DIGITS_MAX = 18
 
 
 def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
     """The rows that a name may mean, the newest first."""
-    found = [*_rows(connection, _conditions(connection, name), limit), *submissions.named(connection, name, limit)]
+    lk0s = _known(connection, name, limit)
+    conditions = [_are_messages(lk0s)] if lk0s else []
+    if name.isascii() and name.isdigit() and len(name) <= NUMBER_DIGITS_MAX:
+        conditions.append((OUT.object_id == int(name), IN.bref == int(name)))
+    found = [*_rows(connection, conditions, limit), *submissions.named(connection, name, lk0s, limit)]
+    if not (found or lk0s) and is_key(name):
+        found = _oldest_with_key(connection, name, limit)
     rows = {(row["side"], row["id"]): row for row in found}
     return sorted(rows.values(), key=lambda row: row["at"], reverse=True)
 
 
 def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
-    """The LK0 of messages that the ledger knows by a short name, an LK0 or an AppKey, also those that were cleaned long
-    ago; the newest first."""
+    """The LK0 of messages that the ledger knows by any of their names, also those that were cleaned long ago; the
+    newest first. Of a submission that was refused and has become a document, the document's."""
+    known = _known(connection, name, limit)
     c = semq_ledger.c
-    found = connection.execute(select(c.lk0).where(c.lk0 == name).limit(1)).scalars().all()
-    if not found:
-        found = [*_called(connection, name), *_with_key(connection, name, limit)]
-    return list(dict.fromkeys(found))
+    told = set(connection.execute(select(c.lk0).where(c.lk0.in_(known)).distinct()).scalars()) if known else set()
+    return [lk0 for lk0 in known if lk0 in told]
+
+
+def is_key(name: str) -> bool:
+    """Whether a name may be an AppKey: it is neither an LK0 nor the number of a submission."""
+    return not _is_lk0(name) and submissions.number_of(name) is None
+
+
+def _known(connection: Connection, name: str, limit: int) -> list[str]:
+    """The LK0 of what may be meant, those with a short name before those with a key, the newest first."""
+    number = submissions.number_of(name)
+    if number is not None:
+        return submissions.became(connection, number)
+    if _is_lk0(name):
+        found = [name]
+    else:
+        short = read_short_name(name)
+        found = [*_called(connection, short)] if short is not None else []
+        found += _with_key(connection, name, limit)
+        found += _refused(connection, name) if name.isdecimal() else []
+    return list(dict.fromkeys(lk0 for old in found for lk0 in submissions.led_to(connection, old)))
 
 
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
@@ -49,50 +77,43 @@ def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
         newest = select(c.lk0, at).where(_has_key(name, c), begins).group_by(c.lk0).order_by(at.desc()).limit(limit)
         for lk0, moment in connection.execute(newest):
             found[lk0] = max(moment, found.get(lk0, moment))
+    held = select(OUT.lk0, OUT.accepted_at).where(_has_key(name, OUT), OUT.direction == Direction.RELAYED)
+    for lk0, moment in connection.execute(held.order_by(OUT.accepted_at.desc()).limit(limit)):
+        found[lk0] = max(moment, found.get(lk0, moment))
     return sorted(found, key=lambda lk0: found[lk0], reverse=True)[:limit]
 
 
-def _called(connection: Connection, name: str) -> list[str]:
-    """The LK0 of messages with this short name that the ledger knows."""
-    short = read_short_name(name)
-    if short is None:
-        return []
-    line = text(f"SELECT DISTINCT lk0 FROM semq_ledger WHERE {RECORD_ID} = :number AND ({FIRST_HEARD}) LIMIT :most")
-    lk0s = connection.execute(line, {"number": str(short.object_id), "most": ORIGINS_MAX}).scalars()
-    return sorted(filter(short.fits, lk0s))
+def _called(connection: Connection, short: ShortName) -> list[str]:
+    """The LK0 of messages with this short name: by the ledger, and by rows that are older than what it has kept."""
+    asked = {"number": str(short.object_id), "most": ORIGINS_MAX}
+    found: set[str] = set()
+    for lines in (FIRST_HEARD, REFUSAL):
+        line = text(f"SELECT DISTINCT lk0 FROM semq_ledger WHERE {RECORD_ID} = :number AND ({lines}) LIMIT :most")
+        found.update(connection.execute(line, asked).scalars())
+    own = select(OUT.lk0).where(OUT.object_id == short.object_id)
+    received = select(IN.lk0).where(IN.src_object_id == short.object_id).limit(ORIGINS_MAX)
+    found.update(connection.execute(own).scalars(), connection.execute(received).scalars())
+    return sorted(filter(short.fits, found))
+
+
+def _refused(connection: Connection, number: str) -> list[str]:
+    """The LK0 of refusals of submissions with this record id."""
+    line = text(f"SELECT DISTINCT lk0 FROM semq_ledger WHERE {RECORD_ID} = :number AND {REFUSAL} LIMIT :most")
+    return list(connection.execute(line, {"number": number, "most": ORIGINS_MAX}).scalars())
 
 
 Conditions = tuple[ColumnElement[bool], ColumnElement[bool]]  # of tb_0031 and of tb_0030
 
 
-def _conditions(connection: Connection, name: str) -> list[Conditions]:
-    """What a row must fulfil; each alone has an index, but that of keys."""
-    conditions = [(_has_key(name, OUT), _has_key(name, IN))]
-    lk0s = [name] if _is_lk0(name) else _called(connection, name)
-    conditions += map(_is_message, lk0s)
-    short = read_short_name(name)
-    if short is not None:  # of rows that are older than what the ledger has kept
-        conditions += map(_is_message, _of_rows(connection, short))
-    if name.isascii() and name.isdigit() and len(name) <= NUMBER_DIGITS_MAX:
-        conditions.append((OUT.object_id == int(name), IN.bref == int(name)))
-    return conditions
+def _are_messages(lk0s: Sequence[str]) -> Conditions:
+    """Rows of these messages, by indexes: an own row and a received one by the record id, a copy by its LK0."""
+    numbers = [int(lk0.rpartition(".")[2]) for lk0 in lk0s]
+    own = and_(OUT.direction == Direction.OWN, OUT.object_id.in_(numbers), OUT.lk0.in_(lk0s))
+    relayed = and_(OUT.direction == Direction.RELAYED, OUT.lk0.in_(lk0s))
+    return or_(own, relayed), and_(IN.src_object_id.in_(numbers), IN.lk0.in_(lk0s))
 
 
-def _is_message(lk0: str) -> Conditions:
-    number = int(lk0.rpartition(".")[2])
-    own = and_(OUT.direction == Direction.OWN, OUT.object_id == number, OUT.lk0 == lk0)
-    relayed = and_(OUT.direction == Direction.RELAYED, OUT.lk0 == lk0)
-    return or_(own, relayed), and_(IN.src_object_id == number, IN.lk0 == lk0)
-
-
-def _of_rows(connection: Connection, short: ShortName) -> list[str]:
-    own = select(OUT.lk0).where(OUT.object_id == short.object_id)
-    received = select(IN.lk0).where(IN.src_object_id == short.object_id).limit(ORIGINS_MAX)
-    found = [*connection.execute(own).scalars(), *connection.execute(received).scalars()]
-    return sorted(set(filter(short.fits, found)))
-
-
-def _rows(connection: Connection, conditions: Sequence[Conditions], limit: int) -> list[dict[str, Any]]:
+def _rows(connection: Connection, conditions: Iterable[Conditions], limit: int) -> list[dict[str, Any]]:
     rows = []
     for own, received in conditions:
         out = select(tb_0031).where(own).order_by(OUT.object_id.desc()).limit(limit)
@@ -102,13 +123,22 @@ def _rows(connection: Connection, conditions: Sequence[Conditions], limit: int) 
     return rows
 
 
+def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[dict[str, Any]]:
+    """Rows with a key of which the ledger has forgotten the beginning: they are among the oldest of their queue."""
+    out = select(tb_0031).order_by(OUT.object_id).limit(OLDEST_MAX).subquery()
+    inbound = select(tb_0030).order_by(IN.bref).limit(OLDEST_MAX).subquery()
+    sent = connection.execute(select(out).where(_has_key(name, out.c)).limit(limit))
+    received = connection.execute(select(inbound).where(_has_key(name, inbound.c)).limit(limit))
+    return [*map(outbound_facts, sent), *map(inbound_facts, received)]
+
+
 def _has_key(name: str, c: Any) -> ColumnElement[bool]:
-    """An AppKey, whole or its last part."""
-    parts = name.split("/", 3)
-    by_key = and_(c.app_key == parts[-1], c.app_key != "")
+    """An AppKey, whole or its last part, which may have slashes, too."""
+    by_key, parts = c.app_key == name, name.split("/", 3)
     if len(parts) == 4:
-        by_key = and_(by_key, c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])
-    return by_key
+        first = and_(c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])
+        by_key = or_(by_key, and_(first, c.app_key == parts[3]))
+    return and_(by_key, c.app_key != "")
 
 
 def _is_lk0(name: str) -> bool:

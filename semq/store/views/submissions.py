@@ -1,39 +1,86 @@
 """Looking at what applications handed over through SQL and the node has not accepted: refused, or waiting. Read-only.
 
-Rows are shown as ``messages`` shows those of tb_0031, with ``submission``, their number in tb_0031_submit. A refused
-one is named by the locator of its refusal, one that waits by ``sql-NUMBER``. Called by ``messages`` and ``failed``.
+Rows are shown as ``messages`` shows those of tb_0031, with ``submission``, their number in tb_0031_submit, and
+``state`` as ``semq_status`` says it. A refused one is named by the locator of its refusal, one that waits by
+``sql-NUMBER``. One that was tried again keeps its old names (tb_0031_renamed). Called by ``messages``, ``names`` and
+``failed``.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, and_, func, literal_column, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from semq.store.submission_tables import tb_0031_submit, tb_0031_wait
+from semq.store.submission_tables import LAST_OF_KEY, tb_0031_renamed, tb_0031_submit, tb_0031_taken, tb_0031_wait
 from semq.umx_t.locator import parse_lk0
-from semq.umx_t.short_name import read_short_name, short_name
-from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
+from semq.umx_t.short_name import short_name
+from semq.umx_t.status import Direction, Outcome, SaveFwd
 
-C, W = tb_0031_submit.c, tb_0031_wait.c
+C, W, TAKEN, RENAMED = tb_0031_submit.c, tb_0031_wait.c, tb_0031_taken.c, tb_0031_renamed.c
 PREFIX = "sql-"
+BEHIND = "SEMQ-1229"  # ``semq.engine.errors.WaitsBehind``
 REJECTED = Outcome.REJECTED.name
+REFUSED, WAITS, SUBMITTED = "REFUSED", "WAITS", "SUBMITTED"
 IS_REFUSED = C.reason_code.is_not(None)
+key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "tb_0031_submit.app_key"))
 
 
-def named(connection: Connection, name: str, limit: int) -> list[dict[str, Any]]:
-    """Those that a name may mean, newest first: ``sql-NUMBER``, locator, its number, or AppKey as in ``messages``."""
+def number_of(name: str) -> int | None:
+    """The number in ``sql-NUMBER``; None for another name."""
     digits = name.removeprefix(PREFIX)
-    is_number = digits.isascii() and digits.isdigit() and len(digits) < 19
-    conditions: list[ColumnElement[bool]] = [and_(C.lk0 == name, IS_REFUSED)]
-    if name.startswith(PREFIX) and is_number:
-        conditions.append(C.number == int(digits))
-    elif is_number:
-        conditions.append(and_(func.split_part(C.lk0, ".", 6) == digits, IS_REFUSED))
-    if (short := read_short_name(name)) is not None:
-        conditions.append(and_(func.split_part(C.lk0, ".", 6) == str(short.object_id), IS_REFUSED))
-    parts = name.split("/", 3)
-    conditions.append(and_(C.app_key != "", C.app_key == name if len(parts) == 4 else key() == name))
-    return _shown(connection, or_(*conditions), limit)
+    is_number = name.startswith(PREFIX) and digits.isascii() and digits.isdigit() and len(digits) < 19
+    return int(digits) if is_number else None
+
+
+def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """Those that a name may mean, newest first: ``sql-NUMBER``, AppKey as in ``names``, or one of these locators, of
+    which they have or had one."""
+    number = number_of(name)
+    if number is not None:
+        return _shown(connection, C.number == number, limit)
+    conditions = [and_(C.lk0.in_(lk0s), IS_REFUSED), C.number.in_(_renamed(connection, lk0s))]
+    conditions.append(and_(C.app_key != "", key_column == name))
+    if len(parts := name.split("/", 3)) == 4:
+        conditions.append(and_(C.app_key == name, key_column == parts[3]))
+    numbers = {one for condition in conditions for one in _newest(connection, condition, limit)}
+    return _shown(connection, C.number.in_(numbers), limit) if numbers else []
+
+
+def became(connection: Connection, number: int) -> list[str]:
+    """The LK0 of what a submission has become, or of its refusal; none while it waits."""
+    taken = connection.execute(select(TAKEN.lk0).where(TAKEN.number == number)).scalar()
+    refused = connection.execute(select(C.lk0).where(C.number == number, IS_REFUSED)).scalar()
+    return [lk0 for lk0 in (taken, refused) if lk0]
+
+
+def led_to(connection: Connection, lk0: str) -> list[str]:
+    """What the name of a refusal leads to since the submission was tried again; any other name to itself."""
+    return [new for number in _renamed(connection, [lk0]) for new in became(connection, number)] or [lk0]
+
+
+def names_before(connection: Connection, name: str) -> list[str]:
+    """The names of refusals that a submission or document had before this one, the oldest first."""
+    number = number_of(name)
+    if number is None:
+        number = connection.execute(select(TAKEN.number).where(TAKEN.lk0 == name).limit(1)).scalar()
+    if number is None:
+        number = connection.execute(select(C.number).where(C.lk0 == name, IS_REFUSED)).scalar()
+    if number is None:
+        return []
+    found = select(RENAMED.lk0).where(RENAMED.number == number, RENAMED.lk0 != name).order_by(RENAMED.at, RENAMED.lk0)
+    return list(connection.execute(found).scalars())
+
+
+def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is known of a submission that waits, in the form of lines of the ledger, which has none of it."""
+    facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
+    facts |= {"digest": "", "size": row["size"]}
+    lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over by SQL", "detail": ""}]
+    if row["state"] == WAITS:
+        why = " ".join(row["reason"])
+        lines.append({"at": row["waits_since"], "event": WAITS, "words": "cannot be accepted yet", "detail": why})
+    return [facts | line for line in lines]
 
 
 def listed(
@@ -51,7 +98,7 @@ def listed(
     if type_:
         conditions.append(func.split_part(C.app_key, "/", 2) == type_)
     if key_:
-        conditions.append(key().startswith(key_, autoescape=True))
+        conditions.append(key_column.startswith(key_, autoescape=True))
     if code:
         conditions.append(C.reason_code == code)
     if since_ms is not None:
@@ -77,20 +124,32 @@ def body(connection: Connection, number: int) -> bytes | None:
     return None if payload is None else bytes(payload)
 
 
-def key() -> ColumnElement[str]:
-    """The last part of the AppKey: all that follows the third slash."""
-    return func.regexp_replace(C.app_key, "^([^/]*/){3}", "")
+def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
+    """The numbers of submissions that were refused under these names and tried again."""
+    if not lk0s:
+        return []
+    return list(connection.execute(select(RENAMED.number).where(RENAMED.lk0.in_(lk0s))).scalars())
+
+
+def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[int]:
+    """The numbers of those that fit, looked for before they are put in order: else Postgres walks down the numbers
+    until enough fit, and passes over the index."""
+    fit = select(C.number).where(condition).cte("fit").prefix_with("MATERIALIZED")
+    return list(connection.execute(select(fit.c.number).order_by(fit.c.number.desc()).limit(limit)).scalars())
 
 
 def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[dict[str, Any]]:
     narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers")]
-    waits = and_(W.target == C.target, ~IS_REFUSED)
+    behind = or_(W.number.is_(None), W.number < C.number)
+    waits = and_(W.target == C.target, ~IS_REFUSED, C.wait_code.is_(None), behind)
     query = (
         select(
             *narrow,
             func.octet_length(C.payload).label("size"),
-            W.reason_code.label("wait_code"),
-            W.reason_text.label("wait_text"),
+            W.number.label("before"),
+            W.reason_code.label("before_code"),
+            W.reason_text.label("before_text"),
+            W.since.label("before_since"),
         )
         .select_from(tb_0031_submit.outerjoin(tb_0031_wait, waits))
         .where(condition)
@@ -104,9 +163,10 @@ def _facts(row: Any) -> dict[str, Any]:
     is_refused = row.reason_code is not None
     node, _, user = row.target.partition("/")
     target = node if "." in node else f"1.{node}"
-    code, words = (row.reason_code, row.reason_text) if is_refused else (row.wait_code, row.wait_text)
+    reason = _reason(row)
     at = _ms(row.submitted_at)
     lk0 = row.lk0 if is_refused and row.lk0 else f"{PREFIX}{row.number}"
+    since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
     return {
         "side": "outbound",
         "name": short_name(lk0) or lk0,
@@ -114,13 +174,14 @@ def _facts(row: Any) -> dict[str, Any]:
         "id": parse_lk0(lk0).object_id if lk0 == row.lk0 else lk0,
         "lk0": lk0,
         "submission": row.number,
+        "state": REFUSED if is_refused else WAITS if reason else SUBMITTED,
         "source": ".".join(lk0.split(".")[:2]) if lk0 == row.lk0 else "",
         "target": f"{target}/{user}" if user else target,
         "save_fwd": SaveFwd(row.save_fwd).value,
         "ack2": bool(row.ack2),
-        "ss_status": SendStatus.SS_INIT.name,
+        "ss_status": None,
         "outcome": REJECTED if is_refused else None,
-        "reason": [code, words] if code else None,
+        "reason": reason,
         "order_key": row.order_key,
         "app_key": row.app_key,
         "token": row.token,
@@ -133,8 +194,25 @@ def _facts(row: Any) -> dict[str, Any]:
         "has_payload": True,
         "accepted_at": at,
         "at": at,
+        "waits_since": None if is_refused else _ms(since),
         "failed_at": _ms(row.refused_at),
     }
+
+
+def _reason(row: Any) -> list[str] | None:
+    """Why it was refused, or why it waits: its own reason, or that of the one before it, as ``semq_status`` has it."""
+    if row.reason_code is not None:
+        return [row.reason_code, row.reason_text]
+    if row.wait_code is not None:
+        return [row.wait_code, row.wait_text]
+    if row.before_code is None:
+        return None
+    if row.before is None:  # a node of an older version has noted it
+        return [row.before_code, row.before_text]
+    behind = (
+        f"It waits behind {PREFIX}{row.before} to the same target, which waits: {row.before_code} {row.before_text}"
+    )
+    return [BEHIND, behind]
 
 
 def _ms(moment: Any) -> int | None:

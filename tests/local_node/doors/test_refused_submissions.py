@@ -2,10 +2,26 @@
 
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
+from local_node.node import LocalNode
+from semq.umx_t.short_name import short_name
+from tests.local_node.doors.test_sql_submissions import status_of
 from tests.service.inprocess import InProcess, ask, linked, until
+
+
+async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
+    """The events of a node, as they come."""
+    heard: list[dict[str, Any]] = []
+    channel = await (await inprocess.client(node)).open_channel()
+    queue = (await channel.declare_queue(exclusive=True)).queue
+    await channel.bind_queue(queue, "semq.events", "#")
+    await channel.consume(
+        queue, lambda batch: heard.extend(msgspec.json.decode(one.body) for one in batch), no_ack=True
+    )
+    return heard
 
 
 @pytest.fixture
@@ -53,11 +69,66 @@ async def test_acts_on_messages_say_that_it_was_not_accepted(refused: Any) -> No
     with psycopg.connect(a.store.url) as connection:
         statement = "SELECT semq_send('56001', 'x'::bytea, app_key => '/order//WAITS', encrypt => true)"
         (number,) = connection.execute(statement).fetchone() or ()
-    names = {f"sql-{row['submission']}", "S9", row["lk0"], row["name"], f"sql-{number}", "WAITS"}
+    refused, waiting = {f"sql-{row['submission']}", "S9", row["lk0"], row["name"]}, {f"sql-{number}", "WAITS"}
     for operation in ("msg.inquire", "msg.cancel", "msg.hold", "msg.release", "msg.resend"):
-        for name in names:
+        for name in refused if operation == "msg.cancel" else refused | waiting:  # what waits can be withdrawn
             answer = await ask(admin, operation, {"id": name, "why": "because"})
             assert (name, answer["error"]["code"]) == (name, "SEMQ-1224")
+
+
+@pytest.fixture
+async def waiting(inprocess: InProcess) -> Any:
+    """A node with a submission that waits for a certificate, its administrator, and its number."""
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    admin = await inprocess.client(a)
+    with psycopg.connect(a.store.url) as connection:
+        sent = "SELECT semq_send('56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW')"
+        (number,) = connection.execute(sent).fetchone() or (0,)
+    await until(lambda: status_of(a, [number])[0][0] == "WAITS")
+    return a, admin, number
+
+
+async def test_what_waits_is_known_by_each_of_its_names(waiting: Any) -> None:
+    _, admin, number = waiting
+    for name in (f"sql-{number}", "W1", "a/b//W1"):
+        shown = (await ask(admin, "msg.show", {"id": name}))["result"]
+        assert (shown["name"], shown["state"], shown["reason"][0]) == (f"sql-{number}", "WAITS", "SEMQ-5207")
+        told = (await ask(admin, "msg.trace", {"id": name, "parties": True}))["result"]
+        assert [(line["event"], line["detail"][:9]) for line in told["events"]] == [
+            ("SUBMITTED", ""), ("WAITS", "SEMQ-5207"),
+        ]  # fmt: skip
+        assert (told["unheard"], told["events"][1]["at"]) == ([], shown["waits_since"])
+        explained = (await ask(admin, "stuck.explain", {"id": name}))["result"]
+        assert [line["event"] for line in explained["last_events"]] == ["SUBMITTED", "WAITS"]
+        assert (await ask(admin, "msg.body", {"id": name}))["result"]["body_base64"] == "eA=="
+        assert (await ask(admin, "failed.show", {"id": name}))["error"]["code"] == "SEMQ-1224"
+    assert [row["state"] for row in (await ask(admin, "msg.list"))["result"]] == ["WAITS"]
+    assert (await ask(admin, "msg.list", {"state": "SUBMITTED"}))["result"] == []
+    assert (await ask(admin, "failed.list"))["result"] == []
+
+
+async def test_what_waits_can_be_withdrawn_and_keeps_its_name(waiting: Any, inprocess: InProcess) -> None:
+    a, admin, number = waiting
+    heard = await events_of(inprocess, a)
+    told = (await ask(admin, "msg.cancel", {"id": f"sql-{number}", "why": "ordered twice"}))["result"]
+    assert (told["withdrawn"], told["name"]) == (True, f"sql-{number}")
+    ((state, code, text, _),) = status_of(a, [number])
+    assert (state, code, text) == ("CANCELLED", "SEMQ-1210", "Withdrawn before it was accepted: ordered twice")
+    (event,) = await until(lambda: heard)
+    assert (event["event"], event["outcome"], event["submission"], event["token"]) == (
+        "failed", "CANCELLED", number, "TW",
+    )  # fmt: skip
+    for name in (f"sql-{number}", told["lk0"], short_name(told["lk0"]), "W1"):
+        (line,) = (await ask(admin, "msg.trace", {"id": name, "parties": True}))["result"]["events"]
+        assert (line["event"], line["detail"]) == ("REFUSED", f"{code} {text}")
+        shown = (await ask(admin, "msg.show", {"id": name}))["result"]
+        assert (shown["outcome"], shown["reason"]) == ("CANCELLED", f"{code} {text}")
+        assert (await ask(admin, "msg.cancel", {"id": name}))["error"]["code"] == "SEMQ-1208"
+    assert (await ask(admin, "stuck.list"))["result"] == []
+    with psycopg.connect(a.store.url) as connection:
+        assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
 
 
 async def test_the_application_reads_its_fate_by_number_and_by_token(refused: Any) -> None:
@@ -74,21 +145,33 @@ async def test_the_application_reads_its_fate_by_number_and_by_token(refused: An
 async def test_it_is_sent_after_the_mend_and_told_to_its_end(inprocess: InProcess, refused: Any) -> None:
     a, admin, row = refused
     a.engine.partners.allowed["1.99999"] = True  # as if the hub had named it
-    assert (await ask(admin, "failed.requeue", {"ids": [row["lk0"]], "why": "it exists now"}))["result"] == {
-        "requeued": 1
-    }
+    told = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]], "why": "it exists now"}))["result"]
+    new = told["became"][row["lk0"]]
+    assert (told["requeued"], new["state"], new["submission"]) == (1, "accepted", row["submission"])
+    assert new["lk0"] != row["lk0"]
+    assert new["name"] == short_name(new["lk0"])
+    with psycopg.connect(a.store.url) as connection:
+        found = connection.execute("SELECT lk0 FROM semq_status(%s)", (row["submission"],)).fetchall()
+    assert found == [(new["lk0"],)]
+    for name in (row["lk0"], row["name"], f"sql-{row['submission']}", new["name"], "S9"):  # all lead to the document
+        assert (await ask(admin, "msg.show", {"id": name}))["result"]["lk0"] == new["lk0"]
+        traced = (await ask(admin, "msg.trace", {"id": name}))["result"]
+        assert (traced["lk0"], traced["before"], traced["others"]) == (new["lk0"], [row["lk0"]], [])
+        assert [line["event"] for line in traced["events"]][:3] == ["REFUSED", "OPERATOR", "ACCEPTED"]
+        assert traced["events"][1]["detail"] == "to be tried again: it exists now"
 
-    def status() -> Any:
-        with psycopg.connect(a.store.url) as connection:
-            found = connection.execute("SELECT lk0, state FROM semq_status(%s)", (row["submission"],)).fetchall()
-        return found if found and found[0][1] not in ("REFUSED", "SUBMITTED") else None
 
-    ((lk0, _),) = await until(status)
-    assert lk0 != row["lk0"]
-    assert (await ask(admin, "failed.show", {"id": row["lk0"]}))["error"]["code"] == "SEMQ-1207"
-    events = (await ask(admin, "msg.trace", {"id": row["lk0"]}))["result"]["events"]
-    assert [line["event"] for line in events] == ["REFUSED", "OPERATOR"]
-    assert events[1]["detail"] == "to be tried again: it exists now"
+async def test_what_is_refused_again_says_so_under_its_new_name(refused: Any) -> None:
+    _, admin, row = refused
+    told = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["result"]
+    new = told["became"][row["lk0"]]
+    assert (new["state"], new["reason"][0]) == ("refused", "SEMQ-1201")
+    assert new["lk0"] != row["lk0"]
+    assert (await ask(admin, "failed.show", {"id": row["name"]}))["result"]["lk0"] == new["lk0"]
+    events = (await ask(admin, "msg.trace", {"id": row["name"]}))["result"]["events"]
+    assert [(line["event"], line["detail"][:18]) for line in events] == [
+        ("REFUSED", "SEMQ-1201 The plat"), ("OPERATOR", "to be tried again"), ("REFUSED", "SEMQ-1201 The plat"),
+    ]  # fmt: skip
 
 
 async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(refused: Any) -> None:

@@ -12,7 +12,7 @@ from semq.store.rows import Event, Submitted
 from semq.umx_t.agreement import Terms
 from semq.umx_t.records import Presence
 from tests.flows.trio import SETTINGS, Trio
-from tests.service.inprocess import InProcess, linked, until
+from tests.service.inprocess import InProcess, ask, linked, until
 
 
 def written(trio: Trio, *targets: str) -> None:
@@ -72,7 +72,7 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
     assert not tables.refused
     assert submissions.waiting.keys() == {"56001"}
     assert submissions.waiting["56001"].code == "SEMQ-1204"
-    assert tables.waits["56001"][0] == "SEMQ-1204"
+    assert tables.waits["56001"].reason[0] == "SEMQ-1204"
     trio.connect(trio.a)
     trio.connect(trio.b)
     trio.settle()
@@ -174,14 +174,15 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     said: list[object] = []
     trio.a.engine.core.post(Mended(trio.a.engine.core, [str(refusal.lk0)], True, "mended", said.append, said.append))
     trio.settle()
-    assert (said, tables.refused) == ([1], {})
+    assert (said, tables.refused) == ([{str(refusal.lk0): row.row_id}], {})
     submissions.poll()
     trio.settle()
     assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a name of its own
     lk0 = str(tables.refused[row.row_id].lk0)
     trio.a.engine.core.post(Mended(trio.a.engine.core, [lk0], False, "not wanted", said.append, said.append))
     trio.settle()
-    assert (said, tables.submitted) == ([1, 1], {})
+    assert (said[1:], tables.submitted) == ([{lk0: row.row_id}], {})
+    assert tables.renamed == {str(refusal.lk0): row.row_id}
 
 
 async def test_the_same_in_postgres(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +201,57 @@ async def test_the_same_in_postgres(inprocess: InProcess, monkeypatch: pytest.Mo
             connection.execute("SELECT semq_send(%s, 'x'::bytea)", (target,))
     await until(lambda: "10008" not in left())
     assert left() == ["56001"] * 3
+
+
+Status = tuple[str, str | None, str | None, Any]
+
+
+def status_of(a: Any, numbers: list[int]) -> list[Status]:
+    """State, code and text of the reason, and since when, of submissions."""
+    with psycopg.connect(a.store.url) as connection:
+        return [
+            connection.execute(
+                "SELECT state, reason_code, reason_text, changed_at FROM semq_status(%s::bigint)", (number,)
+            ).fetchone()
+            or ("", None, None, None)
+            for number in numbers
+        ]
+
+
+async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_moment(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 3)
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
+    looks, look = list[None](), a.submissions._look
+
+    def counted() -> None:
+        looks.append(None)
+        look()
+
+    monkeypatch.setattr(a.submissions, "_look", counted)
+    sealed = [True, False, False, False, False]  # the first needs a key that nobody has, the second goes
+    with psycopg.connect(a.store.url) as connection:
+        sent = "SELECT semq_send('56001', 'x'::bytea, encrypt => %s)"
+        numbers = [(connection.execute(sent, (one,)).fetchone() or (0,))[0] for one in sealed]
+
+    def told() -> list[str | None]:
+        return [code for _, code, *_ in status_of(a, numbers)]
+
+    await until(lambda: told() == ["SEMQ-5207", None, "SEMQ-1213", "SEMQ-1213", "SEMQ-1229"])
+    before = status_of(a, numbers)
+    behind = before[4][2] or ""
+    assert behind.startswith(f"It waits behind submission {numbers[0]} to the same target, which waits: SEMQ-5207 ")
+    admin = await inprocess.client(a)
+    rows = {row["submission"]: row for row in (await ask(admin, "stuck.list"))["result"]}
+    assert [rows[number]["reason"][0] for number in numbers if number in rows] == [code for code in told() if code]
+    assert rows[numbers[4]]["reason"][1].startswith(f"It waits behind sql-{numbers[0]} to the same target")
+    seen = len(looks)
+    await until(lambda: len(looks) > seen + 3)  # looked at again and again
+    assert [one for one in status_of(a, numbers) if one[0] == "WAITS"] == [one for one in before if one[0] == "WAITS"]
 
 
 def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:

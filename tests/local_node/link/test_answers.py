@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from local_node.link.answers import IN_A_SECOND, Answers
-from platform_node.questions import AT_ONCE, NotAsked, Questions
+from platform_node.questions import NotAsked, Questions
 from semq.amqp.errors import ConnectionForced
 from semq.clock import SystemClock
 from semq.umx_t.address import parse_address
@@ -63,25 +63,20 @@ async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypat
 
 @pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
 async def test_an_answer_that_cannot_be_read_is_named(body: bytes) -> None:
-    questions = Questions()
+    questions = Questions(SystemClock())
 
     class Reader:
         def deliver(self, *_: Any) -> None:
             questions.answered("1.56001", "1", body)
 
-    questions._readers["1.56001"] = Reader()  # type: ignore[assignment]
+    questions.attach("1.56001", Reader())  # type: ignore[arg-type]
     with pytest.raises(NotAsked, match="cannot be read"):
         await questions.ask("1.56001", {})
 
 
-async def test_nobody_is_asked_too_much() -> None:
-    questions = Questions()
-    questions._readers["1.56001"] = None  # type: ignore[assignment]
-    for number in range(AT_ONCE):
-        questions._open[str(number)] = ("1.56001", None)  # type: ignore[assignment]
-    for node in ("1.56001", "1.77001"):
-        with pytest.raises(NotAsked, match=node):
-            await questions.ask(node, {})
+async def test_who_is_not_there_is_not_asked() -> None:
+    with pytest.raises(NotAsked, match=r"1\.77001"):
+        await Questions(SystemClock()).ask("1.77001", {})
 
 
 async def test_a_hub_that_never_takes_the_reader_of_questions_does_not_hold_the_link(

@@ -1,6 +1,7 @@
 """Names of messages: found by every name, told apart between origins, at a cost that does not grow with the tables."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from sqlalchemy import Connection, event, text
 
 from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event, Side
-from semq.store.views import names
+from semq.store.views import names, submissions
 from semq.store.views.names import find_in_ledger, find_messages
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Arrival, Direction
@@ -42,19 +43,28 @@ def tables(database: str) -> Iterator[Connection]:
         connection.execute(
             text(
                 "INSERT INTO tb_0030"
-                " (bref, lk0, store, inc, src_object_id, sid, target, save_fwd, ack2, status, received_at)"
-                " SELECT n, :front || n, '1.10000.1.1', 1, n, n, '1.2', 3, true, :received, now()"
+                " (bref, lk0, store, inc, src_object_id, sid, target, save_fwd, ack2, status, received_at, app_key)"
+                " SELECT n, :front || n, '1.10000.1.1', 1, n, n, '1.2', 3, true, :received, now(), 'k' || n"
                 " FROM generate_series(:first, :last) n"
             ),
             {**many, "first": NUMBER, "received": int(Arrival.RECV)},
         )
         connection.execute(
             text(
-                "INSERT INTO tb_0031 (object_id, direction, lk0, inc, dest, save_fwd, ack2, accepted_at)"
-                " SELECT n + 1000000, :relayed, :front || n, 1, '1.2', 3, true, now()"
+                "INSERT INTO tb_0031 (object_id, direction, lk0, inc, dest, save_fwd, ack2, accepted_at, app_key)"
+                " SELECT n + 1000000, :relayed, :front || n, 1, '1.2', 3, true, now(), 'h' || n"
                 " FROM generate_series(:first, :last) n"
             ),
             {**many, "front": lk0(2, 0)[:-1], "first": NUMBER, "relayed": int(Direction.RELAYED)},
+        )
+        connection.execute(
+            text(
+                "INSERT INTO tb_0031_submit (target, payload, app_key, reason_code, reason_text, lk0)"
+                " SELECT '56001', '', 'a/b/c/s/' || n, CASE WHEN n % 2 = 0 THEN 'SEMQ-1201' END,"
+                "  CASE WHEN n % 2 = 0 THEN 'no' END, CASE WHEN n % 2 = 0 THEN :front || n END"
+                " FROM generate_series(1, :others) n"
+            ),
+            {"others": OTHERS, "front": lk0(9, 0)[:-1]},
         )
         connection.execute(text("ANALYZE"))
         yield connection
@@ -113,9 +123,75 @@ def test_a_row_is_found_though_the_ledger_has_forgotten_it(tables: Connection) -
     assert row["lk0"] == lk0(0)
 
 
+NAMES = (
+    short_name(lk0(1)),
+    short_name(lk0(2)),
+    lk0(0),
+    lk0(2),
+    f"k{NUMBER}",
+    f"h{NUMBER + 5}",
+    "s/40",
+    "a/b/c/s/41",
+    "sql-41",
+    "sql-40",
+    str(NUMBER + 1000000),
+    lk0(9, 40),
+)
+
+
 def test_the_cost_does_not_grow_with_the_tables(tables: Connection) -> None:
-    for name in (short_name(lk0(2)), short_name(lk0(1))):
-        assert touched(tables, lambda name=name: find_in_ledger(tables, name)) <= READ_MAX
-    for known in (lk0(0), lk0(2)):
-        conditions = [names._is_message(known)]
-        assert touched(tables, lambda conditions=conditions: names._rows(tables, conditions, 20)) <= READ_MAX
+    for name in NAMES:
+        assert (name, find_messages(tables, name) or find_in_ledger(tables, name)) != (name, [])
+        for look in (find_in_ledger, find_messages):
+            cost = touched(tables, partial(look, tables, name))
+            assert cost <= READ_MAX, (name, look)
+
+
+def test_rows_that_may_be_older_than_the_ledger_are_looked_through_up_to_a_bound(
+    tables: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "OLDEST_MAX", 100)
+    assert touched(tables, lambda: find_messages(tables, "nothing has this key")) <= 2 * 2 * 100 + READ_MAX
+
+
+def test_a_key_that_the_ledger_has_forgotten_is_looked_for_among_the_oldest(
+    tables: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "OLDEST_MAX", 10)
+    tables.execute(text("DELETE FROM semq_ledger"))
+    [row] = find_messages(tables, f"k{NUMBER + 9}")
+    assert row["lk0"] == lk0(0, NUMBER + 9)
+    assert find_messages(tables, f"k{NUMBER + 10}") == []
+
+
+def test_a_locator_is_no_key(tables: Connection) -> None:
+    tables.execute(text("UPDATE tb_0030 SET app_key = :name WHERE bref = :number"), {"name": lk0(7), "number": NUMBER})
+    assert find_messages(tables, lk0(7)) == []
+
+
+def test_a_submission_is_found_by_each_of_its_names(tables: Connection) -> None:
+    for name in ("s/40", "a/b/c/s/40", "sql-40", lk0(9, 40)):
+        [row] = find_messages(tables, name)
+        assert (row["submission"], row["state"], row["lk0"]) == (40, "REFUSED", lk0(9, 40))
+    for name in ("s/41", "a/b/c/s/41", "sql-41"):
+        [row] = find_messages(tables, name)
+        assert (row["submission"], row["state"], row["lk0"]) == (41, "SUBMITTED", "sql-41")
+    assert find_messages(tables, "a/b/x/s/41") == find_messages(tables, "sql-x") == []
+
+
+def test_old_names_of_a_submission_lead_to_what_it_has_become(tables: Connection) -> None:
+    old, new = lk0(9, 40), lk0(0)
+    line = "INSERT INTO semq_ledger SELECT 1, now(), 1, 16, :lk0, '1.2', 0, '', 'a', 'b', 'c', 's/40', '', 0, 'no'"
+    tables.execute(text(line), {"lk0": old})
+    tables.execute(text("INSERT INTO tb_0031_renamed VALUES (:lk0, 40)"), {"lk0": old})
+    tables.execute(text("UPDATE tb_0031_submit SET reason_code = NULL, reason_text = NULL WHERE number = 40"))
+    for name in (old, short_name(old)):
+        [row] = find_messages(tables, name)
+        assert (row["submission"], row["state"]) == (40, "SUBMITTED")
+    tables.execute(text("DELETE FROM tb_0031_submit WHERE number = 40"))
+    tables.execute(text("INSERT INTO tb_0031_taken VALUES (40, :lk0)"), {"lk0": new})
+    for name in (old, short_name(old), "sql-40", new):
+        [row] = find_messages(tables, name)
+        assert (row["side"], row["lk0"]) == ("inbound", new)
+        assert find_in_ledger(tables, name) == [new]
+    assert submissions.names_before(tables, new) == submissions.names_before(tables, "sql-40") == [old]

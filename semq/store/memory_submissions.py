@@ -1,0 +1,49 @@
+"""Submissions through SQL in the store in memory: the table tb_0031_submit and those beside it, found and changed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from semq.store.rows import Submitted
+from semq.store.unit import OpenSubmission, RefusedSubmissions, SubmittedRows, Unit
+
+if TYPE_CHECKING:
+    from semq.store.memory import Tables
+
+
+def find(tables: "Tables", query: SubmittedRows | RefusedSubmissions | OpenSubmission) -> Iterator[Submitted]:
+    """The rows that a query asks for, oldest first."""
+    rows = sorted(tables.submitted.items())
+    match query:
+        case RefusedSubmissions(lk0s):
+            named = {number: str(refusal.lk0) for number, refusal in tables.refused.items()}
+            yield from (replace(row, payload=b"", lk0=named[n]) for n, row in rows if named.get(n) in lk0s)
+        case OpenSubmission(number):
+            yield from (replace(row, payload=b"") for n, row in rows if n == number and n not in tables.refused)
+        case SubmittedRows(limit, without, bytes_max):
+            open_ = [row for n, row in rows if n not in tables.refused and row.target not in without]
+            yield from (_sized(row, bytes_max) for row in open_[:limit])
+
+
+def change(tables: "Tables", unit: Unit) -> None:
+    """Apply what a unit has staged."""
+    for number in unit.taken_submissions:
+        tables.submitted.pop(number, None)
+    tables.taken.update(unit.taken_submissions)
+    tables.refused.update(unit.refused_submissions)
+    for number, (code, words) in unit.waiting_submissions.items():
+        if number in tables.submitted and number not in tables.refused:
+            tables.submitted[number] = replace(tables.submitted[number], wait_code=code, wait_text=words)
+    for number in unit.requeued_submissions & tables.refused.keys():
+        tables.renamed[str(tables.refused[number].lk0)] = number
+    for number in unit.requeued_submissions | unit.removed_submissions:
+        tables.refused.pop(number, None)
+    for number in unit.removed_submissions:
+        tables.submitted.pop(number, None)
+    if unit.submissions_wait is not None:
+        tables.waits = dict(unit.submissions_wait)
+
+
+def _sized(row: Submitted, bytes_max: int) -> Submitted:
+    size = len(row.payload)
+    return replace(row, size=size, payload=row.payload if size <= bytes_max else b"")

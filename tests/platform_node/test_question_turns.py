@@ -1,0 +1,155 @@
+"""Turns of askers: nobody's flood keeps another one waiting, and nobody waits without a bound."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from local_node.link.answers import AT_ONCE as ANSWERED_AT_ONCE
+from local_node.link.answers import IN_A_SECOND as ANSWERED_IN_A_SECOND
+from platform_node import question_turns, questions
+from platform_node.question_turns import WAITING_MAX, ShareUsed, Turns
+from platform_node.questions import Questions
+from semq.clock import SystemClock
+
+
+class Clock(SystemClock):
+    """Time that stands still until it is set."""
+
+    now = 5.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Asking:
+    """Askers whose turns end when they are told to."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._ends: dict[str, asyncio.Event] = {}
+        self.begun: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def ask(self, *names: str) -> None:
+        """Questions such as A1: the first letter names the asker."""
+        for name in names:
+            self._ends[name] = asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._one(name))
+        await settled()
+
+    async def _one(self, name: str) -> None:
+        async with self._turns.turn(name[0]):
+            self.begun.append(name)
+            await self._ends[name].wait()
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await settled()
+
+    async def close(self) -> None:
+        for task in self.tasks.values():
+            task.cancel()
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_askers_take_turns_however_many_questions_one_of_them_has() -> None:
+    asking = Asking(Turns(Clock(), at_once=1))
+    await asking.ask("A1", "A2", "A3", "A4", "B1", "C1", "C2")
+    while len(asking.begun) < 7:
+        await asking.end(asking.begun[-1])
+    assert asking.begun == ["A1", "A2", "B1", "C1", "A3", "C2", "A4"]
+    await asking.close()
+
+
+async def test_beyond_its_share_an_asker_is_refused_and_the_others_are_not() -> None:
+    asking = Asking(Turns(Clock(), at_once=1))
+    await asking.ask("A0", *(f"A{n}" for n in range(1, WAITING_MAX + 1)))
+    with pytest.raises(ShareUsed) as refused:
+        async with asking._turns.turn("A"):
+            pass
+    assert refused.value.facts == {"asker": "A", "waiting": WAITING_MAX}
+    await asking.ask("B1")
+    await asking.end("A0")
+    await asking.end("A1")
+    assert "B1" in asking.begun
+    await asking.close()
+
+
+async def test_so_many_at_once_and_who_gives_up_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(question_turns, "WAIT_S", 0.01)
+    asking = Asking(Turns(Clock(), at_once=2))
+    await asking.ask("A1", "A2", "B1", "B2")
+    assert asking.begun == ["A1", "A2"]
+    with pytest.raises(ShareUsed):
+        await asking.tasks["B1"]
+    with pytest.raises(ShareUsed):
+        await asking.tasks["B2"]
+    await asking.end("A1")
+    await asking.ask("C1")
+    assert asking.begun == ["A1", "A2", "C1"]
+    await asking.close()
+    assert (asking._turns._under_way, asking._turns._waiting) == (0, {})
+
+
+async def test_turns_of_a_second_are_bounded() -> None:
+    clock = Clock()
+    turns = Turns(clock, at_once=2, a_second=4)
+    asking = Asking(turns)
+    for name in ("A1", "A2", "A3"):
+        await asking.ask(name)
+        await asking.end(name)
+    assert asking.begun == ["A1", "A2"]
+    clock.now += 0.25
+    turns._give_again()
+    await settled()
+    assert asking.begun == ["A1", "A2", "A3"]
+    await asking.close()
+
+
+def test_a_node_answers_all_that_its_hub_lets_through() -> None:
+    assert questions.AT_ONCE <= ANSWERED_AT_ONCE
+    assert questions.IN_A_SECOND + questions.AT_ONCE <= ANSWERED_IN_A_SECOND
+
+
+async def test_a_flood_of_one_institution_leaves_the_others_their_answers() -> None:
+    """One asks as fast as it is answered, and more than it may; each of nine others asks once and is answered."""
+    asked: list[str] = []
+    known = Questions(SystemClock())
+
+    class Reader:
+        def deliver(self, _tag: str, _key: str, header: Any, body: bytes, *_: Any) -> None:
+            asker = msgspec.json.decode(body)["asker"]
+            asked.append(asker)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(known.answered, "1.56001", header.correlation_id, b'{"ok": true}')
+
+    known.attach("1.56001", Reader())  # type: ignore[arg-type]
+    refused = 0
+
+    async def flood() -> None:
+        nonlocal refused
+        while True:
+            try:
+                await known.ask("1.56001", {"asker": "1.66666"})
+            except ShareUsed:
+                refused += 1
+                await asyncio.sleep(0)
+
+    floods = [asyncio.create_task(flood()) for _ in range(WAITING_MAX * 3)]
+    await settled()
+    others = [f"1.1000{n}" for n in range(9)]
+    answers = await asyncio.gather(*(known.ask("1.56001", {"asker": one}) for one in others))
+    assert [one["ok"] for one in answers] == [True] * 9
+    before = asked[: max(map(asked.index, others)) + 1]
+    assert before.count("1.66666") <= len(others) + questions.AT_ONCE + 1  # a turn of its own between theirs, no more
+    assert refused
+    for task in floods:
+        task.cancel()
+    await asyncio.gather(*floods, return_exceptions=True)
