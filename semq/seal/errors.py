@@ -33,6 +33,17 @@ class SignerUnknown(Unavailable):
     remedy = "The hub's directory delivers it; `semq cert list` shows the certificates that this node knows."
 
 
+class SignerAwaited(SignerUnknown):
+    """The certificate that signed a document has not come yet; the copy is not taken, and comes again."""
+
+    code = "SEMQ-5217"
+    remedy = (
+        "Nothing: a certificate can be overtaken by what it signed. One that has not come after four inquiry intervals "
+        "is told to the sender (SEMQ-5214)."
+    )
+    is_first = True  #: the first copy of its document for which the certificate is awaited
+
+
 class SignerGone(BadInput):
     """The certificate that signed the session key no longer belongs to its institution: it was revoked."""
 

@@ -218,6 +218,7 @@ class Harm:
     async def _renew(self, fault: Fault) -> None:
         """A roll-over: another key, at once; what was sealed for the old one is on its way."""
         world, where = self._world, fault.where
+        world.changes.renewed[where] += 1
         await certificates.insist(world.hub_url if where == HUB else lambda: world.node_url(where), "cert.renew")
 
     async def _revoke(self, fault: Fault) -> None:
@@ -227,6 +228,7 @@ class Harm:
         """
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
+            world.changes.revoked[fault.where] += 1
             lived_s = await certificates.revoked(world.hub_url, ADDRESS[fault.where])
             if lived_s > certificates.REVOKED_S_MAX:
                 world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")

@@ -5,17 +5,17 @@ counts what a node must have forgotten once everything is settled.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from semq.seal.errors import CertificateUnvouched, SignerGone, SignerUnknown
+from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
 from tests.crash.book import Book, Entry
 from tests.crash.documents import MUST, Document, Stream
+from tests.crash.excuses import Line
 from tests.crash.world import NODES, OTHER, SIDES, World
 
 # Empty as soon as everything is settled. What stays: ledgers of events, streams, tokens, the window of class 1 and 2.
@@ -28,20 +28,7 @@ CLEAN = (
     "tb_0030_ledger",
     "tb_0030_done",
 )
-# What was refused for want of a key stays for a person to see; its document has come again as another message.
-# A document of class 2 in clear, which is never sent again, stays so at its sender.
-STAYS = {
-    "tb_0031": f" WHERE save_fwd <> 2 OR reason_code IS DISTINCT FROM '{SignerGone.code}'",
-    "tb_0031_body": " WHERE object_id NOT IN ("
-    f"SELECT object_id FROM tb_0031 WHERE save_fwd = 2 AND reason_code = '{SignerGone.code}')",
-    "tb_0030": f" WHERE reason_code IS DISTINCT FROM '{SignerGone.code}'",
-    "tb_0030_body": f" WHERE bref NOT IN (SELECT bref FROM tb_0030 WHERE reason_code = '{SignerGone.code}')",
-}
-# A new certificate can be overtaken by what it signed; after a revocation there is nobody to vouch for the next one,
-# and a document that was signed with the revoked key is refused aloud and comes again as another message.
-EXPECTED = [f"{error.code} %" for error in (SignerUnknown, SignerGone, CertificateUnvouched)]
-EXPECTED += ["% more violations of this peer within %"]  # of those above: any other has a line of its own first
-# Lines that no fault of this campaign may bring about.
+# Lines that no fault of this campaign may bring about, but for what ``excuses`` explains.
 NEVER = (Event.REFUSED, Event.MISMATCH, Event.VIOLATION, Event.PARKED, Event.VOIDED)
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
 SHOWN_MAX = 20
@@ -81,12 +68,13 @@ def judge(world: World) -> Findings:
     """Everything but cleanliness; only after the applications and nodes have come to rest."""
     found = Findings()
     for side in SIDES:
-        again = _judge_own_ledger(side, world.streams[side], _url(world, side), found)
+        resealing = world.changes.resealing(side)
+        again = _judge_own_ledger(side, world.streams[side], _url(world, side), resealing, found)
         _judge_book(world.streams[side], world.books[OTHER[side]], again, found)
-    # A document refused for want of a key ends by a marker; the sender's own ledger judges its end.
-    never = [event for event in NEVER if not (world.secure and event is Event.VOIDED)]
+    given_up = {lk0 for side in SIDES if world.changes.revoked[side] for lk0 in _given_up(_url(world, side))}
     for node in NODES:
-        _judge_any_ledger(node, _url(world, node), found, never)
+        lines = _judge_any_ledger(node, _url(world, node), found)
+        found.violations += map(str, world.changes.unexplained(lines, given_up))
         _judge_log(node, world.nodes[node].log, found)
     found.violations += world.complaints
     return found
@@ -96,9 +84,10 @@ def leftovers(world: World) -> dict[str, int]:
     """Rows in tables that should be empty."""
     found = {}
     for node in NODES:
+        stays = world.changes.staying(node)
         with psycopg.connect(_url(world, node)) as connection:
             for table in CLEAN:
-                rows = _one(connection, f"SELECT count(*) FROM {table}{STAYS.get(table, '')}")
+                rows = _one(connection, f"SELECT count(*) FROM {table} WHERE ({stays.get(table, 'false')}) IS NOT TRUE")
                 if rows:
                     found[f"{node}.{table}"] = rows
     return found
@@ -180,9 +169,10 @@ def _named(document: Document) -> str:
 # ------------------------------------------------------------ the nodes' own ledgers
 
 
-def _judge_own_ledger(side: str, stream: Stream, url: str, found: Findings) -> set[int]:
-    """Each document accepted once, each of class 3 delivered once and nothing else; or refused for want of a key, and
-    accepted again by the node itself. The numbers of the latter."""
+def _judge_own_ledger(side: str, stream: Stream, url: str, resealing: set[str], found: Findings) -> set[int]:
+    """Each document accepted once, each of class 3 delivered once and nothing else; or refused for want of a key
+    (``resealing``: codes that changes of keys explain), and accepted again by the node itself. The numbers of the
+    latter."""
     again: set[int] = set()
     with psycopg.connect(url) as connection:
         accepted = connection.execute(
@@ -190,16 +180,16 @@ def _judge_own_ledger(side: str, stream: Stream, url: str, found: Findings) -> s
             (Side.SENDER, Event.ACCEPTED),
         ).fetchall()
         ended = connection.execute(
-            "SELECT lk0, event FROM semq_ledger WHERE side = %s AND event = ANY(%s)",
+            "SELECT lk0, event, detail FROM semq_ledger WHERE side = %s AND event = ANY(%s) ORDER BY number",
             (Side.SENDER, [int(event) for event in ENDS]),
         ).fetchall()
     numbers: dict[int, list[str]] = {}
     sealed_again = {lk0 for lk0, _, detail in accepted if ", sealed for key " in detail}
     for lk0, app_key, _ in accepted:
         numbers.setdefault(int(app_key), []).append(lk0)
-    ends: dict[str, list[Event]] = {}
-    for lk0, event in ended:
-        ends.setdefault(lk0, []).append(Event(event))
+    ends: dict[str, list[tuple[Event, str]]] = {}
+    for lk0, event, detail in ended:
+        ends.setdefault(lk0, []).append((Event(event), detail.partition(" ")[0]))
     for document in stream.accepted:
         lk0s = numbers.get(document.number, [])
         *before, last = lk0s or [""]
@@ -208,25 +198,38 @@ def _judge_own_ledger(side: str, stream: Stream, url: str, found: Findings) -> s
         elif len(lk0s) != 1:
             found.violations.append(f"{_named(document)} was accepted as {lk0s} at {side}")
             continue
-        names = [event.name for lk0 in lk0s for event in ends.get(lk0, [])]
-        if document.save_fwd == MUST and names != ["REJECTED"] * len(before) + ["DELIVERED"]:
-            found.violations.append(f"{_named(document)} ({last}) ended as {names} at {side}")
+        if document.save_fwd != MUST:
+            continue
+        told = [ends.get(lk0, []) for lk0 in lk0s]
+        refused = all(len(end) == 1 and end[0][0] is Event.REJECTED and end[0][1] in resealing for end in told[:-1])
+        if not refused or [event for event, _ in told[-1]] != [Event.DELIVERED]:
+            found.violations.append(f"{_named(document)} ({last}) ended as {told} at {side}")
     return again
 
 
-def _judge_any_ledger(node: str, url: str, found: Findings, never: Sequence[Event]) -> None:
-    """Nothing recorded twice, no alarm raised."""
+def _given_up(url: str) -> set[str]:
+    """Own messages whose receiver has a marker, because it believes their signer no more."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT lk0 FROM semq_ledger WHERE side = %s AND event = %s AND detail LIKE %s",
+            (Side.SENDER, Event.REJECTED, f"{SignerGone.code} %"),
+        ).fetchall()
+    return {lk0 for (lk0,) in rows}
+
+
+def _judge_any_ledger(node: str, url: str, found: Findings) -> list[Line]:
+    """Nothing recorded twice; the alarms that were raised."""
     with psycopg.connect(url) as connection:
         twice = connection.execute(
             "SELECT lk0, count(*) FROM semq_ledger WHERE side = %s AND event = %s GROUP BY lk0 HAVING count(*) > 1",
             (Side.RECEIVER, Event.RECEIVED),
         ).fetchall()
         alarms = connection.execute(
-            "SELECT event, lk0, detail FROM semq_ledger WHERE event = ANY(%s) AND NOT detail LIKE ANY(%s)",
-            ([int(event) for event in never], EXPECTED),
+            "SELECT side, event, lk0, target, detail FROM semq_ledger WHERE event = ANY(%s) ORDER BY number",
+            ([int(event) for event in NEVER],),
         ).fetchall()
     found.violations += [f"{lk0} was recorded {count} times at {node}" for lk0, count in twice]
-    found.violations += [f"{node} noted {Event(event).name} of {lk0}: {detail}" for event, lk0, detail in alarms]
+    return [Line(node, *alarm) for alarm in alarms]
 
 
 def _judge_log(node: str, log: Path, found: Findings) -> None:

@@ -14,6 +14,7 @@ from tests.crash import certificates
 from tests.crash.application import Consumer, Submitter
 from tests.crash.book import Book
 from tests.crash.documents import Stream
+from tests.crash.excuses import Changes
 from tests.crash.process import NodeProcess
 from tests.crash.proxy import Proxy
 
@@ -75,6 +76,7 @@ class World:
         self.folder = folder
         self.secure = secure
         self.complaints: list[str] = []
+        self.changes = Changes(ADDRESS, OTHER)
         self.proxies = {name: Proxy(name) for name in ("link-a", "link-b", "app-a", "app-b")}
         self.nodes = {
             HUB: NodeProcess(HUB, "platform_node", folder / "hub.toml", folder / HUB, self.complaints),

@@ -19,7 +19,7 @@ from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
 from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.foreign_text import shortened
-from semq.seal.errors import OriginUnproved, SignerGone
+from semq.seal.errors import OriginUnproved, SignerAwaited, SignerGone
 from semq.store.rows import (
     Event,
     InStream,
@@ -196,9 +196,25 @@ class _Record(Step):
             try:
                 self._record(unit, message, slot)
             except SemqError as error:
+                if isinstance(error, SignerAwaited):
+                    self._await(unit, message.envelope, error)
+                    continue
                 if isinstance(error, SignerGone):
                     self._disbelieve(unit, message, error)
                 self._note(unit, message.envelope, error)
+
+    def _await(self, unit: Unit, envelope: Envelope, error: SignerAwaited) -> None:
+        """Note the first copy whose signer's certificate has not come yet: no fault of its sender's, unlike what stays
+        without one."""
+        self._core.count("signer_awaited")
+        if error.is_first:
+            unit.ledger.append(self._line(envelope, Event.OPERATOR, error))
+
+    def _line(self, envelope: Envelope, event: Event, error: SemqError) -> LedgerLine:
+        return LedgerLine(
+            self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
+            digest=envelope.digest, detail=shortened(str(error), 500),
+        )  # fmt: skip
 
     def _disbelieve(self, unit: Unit, message: Data, error: SignerGone) -> None:
         """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing.
@@ -221,10 +237,7 @@ class _Record(Step):
     def _note(self, unit: Unit, envelope: Envelope, error: SemqError) -> None:
         """Note a copy of which nothing is recorded, or in the place of which a forgery stood."""
         event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
-        line = LedgerLine(
-            self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
-            digest=envelope.digest, detail=str(error)[:500],
-        )  # fmt: skip
+        line = self._line(envelope, event, error)
         self._core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
 
     def _record(self, unit: Unit, message: Data, slot: Slot | None) -> None:

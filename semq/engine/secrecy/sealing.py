@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from semq.seal.errors import (
     ReceiptForged,
     SealBroken,
     SignatureWrong,
+    SignerAwaited,
     SignerGone,
     SignerUnknown,
 )
@@ -227,7 +228,6 @@ class Sealing:
             )
         except SignerUnknown as error:
             self._wait(made.ident, source, error)
-            raise
         size = len(body) - OVERHEAD
         payload = opening.open(body, bound(envelope, made.place, opening.id, size))
         digest = sha256(payload).digest()
@@ -235,23 +235,29 @@ class Sealing:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
         return Opened(payload, digest, is_proved=True)
 
-    def _wait(self, ident: str, source: Address, error: SignerUnknown) -> None:
-        """Raise SignerGone if a signer's certificate has not come for so long that it will not, while others of its
-        node are known.
+    def _wait(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
+        """Raise SignerAwaited until a signer's certificate has not come for so long that it will not; then SignerGone
+        while others of its node are known, and SignerUnknown while there are none.
 
         A new certificate can be overtaken by what it signed; one that was revoked does not come back.
         """
-        now = self._clock.monotonic()
+        now, is_first = self._clock.monotonic(), ident not in self._waiting
         since = self._waiting.setdefault(ident, now)
         if len(self._waiting) > WAITING_MAX:
             self._waiting.popitem(last=False)
-        if now - since >= self.policy.patience_s and self.keys.receiver(str(source)) is not None:
+        if now - since < self.policy.patience_s:
+            awaited = SignerAwaited(**error.facts)
+            awaited.is_first = is_first
+            raise awaited from error
+        if self.keys.receiver(str(source)) is not None:
             raise SignerGone(f"Nobody vouches for key {error.facts['key_id']} any more.") from error
+        raise error
 
     def check_origin(self, message: Data) -> bool:
         """Whether the sender of a document is proved without opening it; False where its word counts without a proof.
 
-        Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerGone, and what ``open`` raises.
+        Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited, SignerGone, and what
+        ``open`` raises.
         """
         envelope = message.envelope
         source = envelope.lk0.node
@@ -274,7 +280,6 @@ class Sealing:
             if source.id in self.policy.unproved_from:
                 return False
             self._wait(sealed_as(envelope).ident, source, error)
-            raise
         if not envelope.late and message.size != origin.size:
             raise SignatureWrong("The body is not as long as its sender says.", lk0=envelope.ident)
         signed = origin.message(name, self._me, attested(envelope))

@@ -1,0 +1,100 @@
+"""What the roll-overs and revocations of a campaign explain in ledgers and tables; nothing else explains anything.
+
+A kill, a cut or a roll-over leaves no alarm at honest nodes. After the certificates of an institution were revoked its
+partner must raise some: what the old key had signed is believed no more, and the new certificate has no voucher.
+
+| what                          | where          | explained by                                                      |
+|-------------------------------|----------------|-------------------------------------------------------------------|
+| VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of the institution that it is about                  |
+| VIOLATION SEMQ-5216           | at the partner | the same; one line for each certificate, not more than were given |
+| VIOLATION "… more violations" | at the partner | the same, and a minute that has its lines                         |
+| VOIDED                        | at the hub     | a sender that was revoked, and has ended it REJECTED by SEMQ-5214 |
+| REJECTED, accepted once more  | at the sender  | SEMQ-5214: its revocation; SEMQ-5201: another key of its partner  |
+| row of class 2, SEMQ-5214     | at both ends   | a revocation of its sender                                        |
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from semq.engine.violations import LINES_PER_MINUTE
+from semq.seal.errors import CertificateUnvouched, KeyUnknown, SignerGone, SignerUnknown
+from semq.store.rows import Event, Side
+
+MORE = " more violations of this peer within "
+
+
+class Line(NamedTuple):
+    """A line of a ledger that no fault but those above may bring about."""
+
+    node: str
+    side: int
+    event: int
+    lk0: str
+    target: str
+    detail: str
+
+    @property
+    def code(self) -> str:
+        """The code that its detail begins with."""
+        return self.detail.partition(" ")[0]
+
+    def is_about(self, address: str) -> bool:
+        """Whether it is about a message of a node, or about the node itself."""
+        return self.lk0.startswith(f"{address}.") if self.lk0 else self.target == address
+
+    def __str__(self) -> str:
+        return f"{self.node} noted {Event(self.event).name} of {self.lk0 or self.target}: {self.detail}"
+
+
+@dataclass
+class Changes:
+    """What was done to certificates in a campaign, counted by the name of the node."""
+
+    address: dict[str, str]  #: of each institution
+    other: dict[str, str]  #: its partner
+    revoked: Counter[str] = field(default_factory=Counter)
+    renewed: Counter[str] = field(default_factory=Counter)
+
+    def unexplained(self, lines: Iterable[Line], given_up: Iterable[str] = ()) -> Iterator[Line]:
+        """The lines that nothing explains. ``given_up``: messages that revoked senders ended by SEMQ-5214."""
+        lines, voided = list(lines), set(given_up)
+        for line in lines:
+            if line.event == Event.VOIDED:
+                if line.side != Side.HUB or line.lk0 not in voided:
+                    yield line
+            elif line.event != Event.VIOLATION or not any(self._explains(side, line, lines) for side in self.address):
+                yield line
+
+    def _explains(self, side: str, line: Line, lines: list[Line]) -> bool:
+        """Whether the revocation of one side explains an alarm at the other."""
+        address = self.address[side]
+        if not self.revoked[side] or line.node != self.other[side] or not line.is_about(address):
+            return False
+        if line.code in (SignerGone.code, SignerUnknown.code):
+            return True
+        same = [other for other in lines if other.node == line.node and other.is_about(address)]
+        if line.code == CertificateUnvouched.code:
+            told = [other.detail for other in same if other.code == line.code]
+            return len(told) == len(set(told)) <= self.revoked[side] + self.renewed[side]
+        return MORE in line.detail and sum(other.code != CertificateUnvouched.code for other in same) > LINES_PER_MINUTE
+
+    def resealing(self, side: str) -> set[str]:
+        """The codes of refusals after which documents of a side go on as other messages."""
+        other = self.other[side]
+        codes = {SignerGone.code} if self.revoked[side] else set()
+        return codes | ({KeyUnknown.code} if self.revoked[other] or self.renewed[other] else set())
+
+    def staying(self, node: str) -> dict[str, str]:
+        """By table, the condition of the rows that a person has to see at a node: class 2 is never sent again."""
+        stays: dict[str, str] = {}
+        refused = f"save_fwd = 2 AND reason_code = '{SignerGone.code}'"
+        if self.revoked[node]:
+            stays["tb_0031"] = refused
+            stays["tb_0031_body"] = f"object_id IN (SELECT object_id FROM tb_0031 WHERE {refused})"
+        if node in self.other and self.revoked[self.other[node]]:
+            refused += f" AND lk0 LIKE '{self.address[self.other[node]]}.%'"
+            stays["tb_0030"] = refused
+            stays["tb_0030_body"] = f"bref IN (SELECT bref FROM tb_0030 WHERE {refused})"
+        return stays

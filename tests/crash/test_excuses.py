@@ -1,0 +1,94 @@
+"""The judge excuses what a revocation explains, at the right node and about the right institution, and nothing more."""
+
+import pytest
+
+from semq.engine.violations import LINES_PER_MINUTE
+from semq.store.rows import Event, Side
+from tests.crash.excuses import MORE, Changes, Line
+from tests.crash.world import ADDRESS, HUB, OTHER, A, B
+
+OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
+
+
+def changes(**revoked: int) -> Changes:
+    made = Changes(ADDRESS, OTHER)
+    made.revoked.update(revoked)
+    return made
+
+
+def alarm(node: str, detail: str, lk0: str = "", target: str = ADDRESS[A], event: Event = Event.VIOLATION) -> Line:
+    side = Side.HUB if node == HUB else Side.RECEIVER
+    return Line(node, side, event, lk0, target, detail)
+
+
+GONE = alarm(B, "SEMQ-5214 Nobody vouches for key 0 any more.", OF_A)
+UNVOUCHED = alarm(B, "SEMQ-5216 another certificate (fingerprint='1')")
+VOIDED = alarm(HUB, "", OF_A, event=Event.VOIDED)
+
+
+@pytest.mark.parametrize("line", [GONE, UNVOUCHED, alarm(B, "SEMQ-5204 The certificate is not known here.")])
+def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: Line) -> None:
+    assert list(changes(a=1).unexplained([line])) == []
+    assert list(changes().unexplained([line])) == [line]  # kills and roll-overs explain none
+    assert list(changes(b=1).unexplained([line])) == [line]
+    for node in (A, HUB):
+        elsewhere = line._replace(node=node)
+        assert list(changes(a=1, b=1).unexplained([elsewhere])) == [elsewhere]
+    about_b = line._replace(lk0=OF_B if line.lk0 else "", target=ADDRESS[B])
+    assert list(changes(a=1).unexplained([about_b])) == [about_b]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        alarm(B, "SEMQ-5205 It is not signed.", OF_A),
+        alarm(B, "SEMQ-5214 is named by this text alone", OF_A, event=Event.MISMATCH),
+        alarm(B, "SEMQ-5214 refused", OF_A, event=Event.REFUSED),
+        alarm(B, "SEMQ-5214 parked", OF_A, event=Event.PARKED),
+    ],
+)
+def test_no_revocation_explains_other_alarms(line: Line) -> None:
+    assert list(changes(a=9, b=9).unexplained([line], [OF_A])) == [line]
+
+
+def test_each_certificate_is_new_once_and_no_more_are_new_than_were_given() -> None:
+    second = UNVOUCHED._replace(detail="SEMQ-5216 another certificate (fingerprint='2')")
+    assert list(changes(a=2).unexplained([UNVOUCHED, second])) == []
+    assert list(changes(a=1).unexplained([UNVOUCHED, second])) == [UNVOUCHED, second]
+    assert list(changes(a=2).unexplained([UNVOUCHED, UNVOUCHED])) == [UNVOUCHED, UNVOUCHED]
+    renewed = changes(a=1)
+    renewed.renewed[A] += 1
+    assert list(renewed.unexplained([UNVOUCHED, second])) == []
+
+
+def test_violations_without_lines_of_their_own_follow_a_full_minute_of_explained_ones() -> None:
+    more = alarm(B, f"3{MORE}60 s have no line of their own.")
+    full = [GONE] * LINES_PER_MINUTE
+    assert list(changes(a=1).unexplained([*full, more])) == []
+    assert list(changes(a=1).unexplained([*full[1:], more])) == [more]
+    assert list(changes(b=1).unexplained([*full, more])) == [*full, more]
+
+
+def test_a_marker_at_the_hub_is_explained_by_the_end_that_its_sender_told() -> None:
+    assert list(changes(a=1).unexplained([VOIDED], [OF_A])) == []
+    assert list(changes(a=1).unexplained([VOIDED], [OF_B])) == [VOIDED]
+    at_sender = VOIDED._replace(node=A, side=Side.SENDER)  # nobody cancels, and nothing expires
+    assert list(changes(a=1).unexplained([at_sender], [OF_A])) == [at_sender]
+
+
+def test_documents_go_on_as_others_only_after_a_change_of_keys() -> None:
+    assert changes().resealing(A) == set()
+    assert changes(a=1).resealing(A) == {"SEMQ-5214"}
+    assert changes(b=1).resealing(A) == {"SEMQ-5201"}
+    renewed = changes()
+    renewed.renewed[B] += 1
+    assert (renewed.resealing(A), renewed.resealing(B)) == ({"SEMQ-5201"}, set())
+
+
+def test_rows_stay_at_both_ends_of_a_revoked_sender_alone() -> None:
+    made = changes(a=1)
+    assert made.staying(HUB) == {}
+    assert set(made.staying(A)) == {"tb_0031", "tb_0031_body"}
+    assert set(made.staying(B)) == {"tb_0030", "tb_0030_body"}
+    assert all(f"'{ADDRESS[A]}.%'" in made.staying(B)[table] for table in made.staying(B))
+    assert not any(changes().staying(node) for node in (HUB, A, B))
