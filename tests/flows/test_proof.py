@@ -7,6 +7,7 @@ from hashlib import sha256
 import pytest
 from msgspec.structs import replace
 
+from semq.moments import milliseconds
 from semq.pki import Identity
 from semq.pki.keys import key_id
 from semq.seal.receipts import Statement, climb, leaf, path, root
@@ -76,7 +77,8 @@ def test_a_receipt_can_be_proved_alone(world: World) -> None:
     for line in lines:
         _, number, _, place, _, sid, _, _, at = line.detail.split()
         leaves = [kept[int(number)].leaves[n : n + 32] for n in range(0, len(kept[int(number)].leaves), 32)]
-        statement = Statement("1.56001", line.lk0, "RECV", digest_of(world, line.lk0), int(at), "", "1.10008", int(sid))
+        moment, digest = milliseconds(at), digest_of(world, line.lk0)
+        statement = Statement("1.56001", line.lk0, "RECV", digest, moment, "", "1.10008", int(sid))
         assert leaf(statement) == leaves[int(place)]
         assert climb(leaf(statement), int(place), path(leaves, int(place))) == root(leaves)
 
