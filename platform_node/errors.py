@@ -30,6 +30,16 @@ class TooManyRenewals(Unavailable):
     remedy = "Look in the log of the node why it renews again and again; the certificates that it has still serve."
 
 
+class TooManyLogins(Unavailable):
+    """The node logs in again and again; it has to wait a few seconds."""
+
+    code = "SEMQ-1255"
+    remedy = (
+        "Nothing is lost, the node comes again by itself. Its log says why its link ends (`uplink_lost`); two "
+        "processes with one identity cause it, too."
+    )
+
+
 class DefinitionsRefused(BadInput):
     """The definitions are not put in force."""
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import structlog
 
-from platform_node.errors import LifeUnreadable
+from platform_node.allowance import Allowance
+from platform_node.errors import LifeUnreadable, TooManyLogins
 from platform_node.logins import UMX
 from semq.amqp.content import ContentHeader
-from semq.amqp.errors import AccessRefused, AmqpError, NotAllowed, ResourceLocked
+from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, NotAllowed, ResourceLocked
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import (
     CONFIRMED,
@@ -37,6 +38,7 @@ from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # for a node that sets no bound of its own
+LOGINS_MAX, LOGINS_PER_S = 60, 0.5  # of one node: each tells it the whole directory, and all others that it is there
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # none at all from a node that does not say
 INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
 log = structlog.get_logger("semq.links")
@@ -140,6 +142,7 @@ class Links:
         self.links: dict[str, NodeLink] = {}
         self.lives: dict[str, Life] = {}  #: what each node last said of itself
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
+        self._logins = Allowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, Said] = Intake(
             self._hear, lambda work, later: engine().core.post(work, later=later), turn
         )
@@ -178,6 +181,11 @@ class Links:
         halves[name] = consumer
         data, control = halves.get(queue_name(node)), halves.get(control_name(node))
         if data is not None and control is not None and data.session is control.session:
+            if not self._logins.take(str(node), self._engine().core.now()):
+                error = TooManyLogins(node=str(node))
+                self._engine().relay.note_violation(error, str(node))
+                data.session.close(ConnectionForced(error.advice()))
+                return
             link = NodeLink(node, data.session, data, control, self._bytes_max)
             self.links[str(node)] = link
             self._engine().link_up(link)

@@ -39,6 +39,7 @@ from semq.service.operations.broker import broker_handlers
 from semq.service.operations.inquiry import inquire_handler
 from semq.service.operations.messages import reading_handlers
 from semq.service.operations.proofs import ledger_handlers
+from semq.store.identities import REVOKED
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates, held_by_pair
 from semq.umx_t.address import Address, NodeType, parse_address
@@ -167,6 +168,10 @@ class PlatformNode(Node[HubEngine]):
         found = self.who.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain)
         self.registry.check(found)
         return min(found.not_after, *(one.not_valid_after_utc for one in chain), NEVER)
+
+    def notified(self, channel: str) -> None:
+        if channel == REVOKED and self.who is not None:
+            self.clockwork.hasten("revocation")
 
     async def _look_at_links(self) -> None:
         if await self.registry.refresh():

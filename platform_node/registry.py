@@ -2,7 +2,7 @@
 
 Certificates and tokens are rows in the hub's database, so that a crash between signing and answering loses nothing, and
 a token serves once whoever comes twice. What a login needs to know (which serial numbers are revoked) is kept in memory
-and read anew every two seconds, so that a revocation by another instance, or in SQL, takes effect as well.
+and read again when another process of the hub has revoked one, and every ten seconds in case somebody did so in SQL.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from platform_node.allowance import Allowance
 from platform_node.errors import NoSuchCertificate, SecondStore, TooManyRenewals
 from semq.clock import Clock
 from semq.config.settings import Settings
@@ -73,7 +74,7 @@ class Registry:
         self._read = read
         self._clock = clock
         self._settings = settings
-        self._renewals = Renewals(settings.tls.certificate_days)
+        self._renewals = renewals(settings.tls.certificate_days)
 
     async def open(self) -> None:
         """Read what logins need. Raises StoreUnavailable."""
@@ -129,7 +130,8 @@ class Registry:
         """Sign the next key of a node that has shown its certificate. Raises Revoked, KeyRevoked, TooManyRenewals,
         RequestRefused, NoAuthority."""
         self.check(current)
-        self._renewals.take(str(current.node), self._clock.monotonic())
+        if not self._renewals.take(str(current.node), self._clock.monotonic()):
+            raise TooManyRenewals(node=str(current.node))
         names = tuple(name for name in current.host_names if name not in LOCAL_NAMES)
         issued = self._sign(current.node, request, names)
         if not await self._read(identities.add_certificate, _row(issued, self._clock.wall())):
@@ -194,21 +196,12 @@ class Registry:
         return known
 
 
-class Renewals:
-    """How many more certificates each node may have now: twenty an hour, or twenty in the life of one if that is
-    shorter. Each costs a signature and a row for good. Volatile: a restart forgets what was counted."""
+def renewals(certificate_days: float) -> Allowance:
+    """Return how many more certificates each node may have: twenty an hour, or in the life of one if that is shorter.
 
-    def __init__(self, certificate_days: float) -> None:
-        self._per_s = RENEWALS_MAX / min(3600.0, certificate_days * 86400.0)
-        self._left: dict[str, tuple[float, float]] = {}  #: and when that was, in monotonic seconds
-
-    def take(self, node: str, now: float) -> None:
-        """Count one. Raises TooManyRenewals."""
-        left, since = self._left.get(node, (float(RENEWALS_MAX), now))
-        left = min(left + (now - since) * self._per_s, RENEWALS_MAX)
-        if left < 1:
-            raise TooManyRenewals(node=node)
-        self._left[node] = (left - 1, now)
+    Each costs a signature and a row for good.
+    """
+    return Allowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
 
 
 def hash_of(token: str | bytes) -> bytes:

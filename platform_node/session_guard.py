@@ -1,7 +1,7 @@
 """Live sessions against the truth about their certificates: one that was revoked, or has ended, ends its links too.
 
-TLS looks at a certificate once, when a connection is made; a link may last for months. Looked at every two seconds, and
-at once by ``semq cert revoke``.
+TLS looks at a certificate once, when a connection is made; a link may last for months. Checked at once by
+``semq cert revoke``, here or at another process of the hub (NOTIFY), and every ten seconds for what was revoked in SQL.
 """
 
 import structlog
@@ -16,7 +16,7 @@ from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import OutOfDate
 from semq.service.identity import certificate_of
 
-REVOCATION_S = 2.0
+REVOCATION_S = 10.0
 log = structlog.get_logger("semq.guard")
 
 

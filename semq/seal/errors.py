@@ -1,5 +1,8 @@
 """Errors of sealing, opening, verifying and proving. Codes 5200–5299."""
 
+import re
+from typing import Self
+
 from semq.errors import BadInput, Misconfigured, ProtocolViolation, SemqError, Unavailable
 
 
@@ -45,10 +48,24 @@ class SignerAwaited(SignerUnknown):
 
 
 class SignerGone(BadInput):
-    """The certificate that signed the session key no longer belongs to its institution: it was revoked."""
+    """The certificate that signed a document, or its session key, no longer belongs to its institution: it was revoked."""
 
     code = "SEMQ-5214"
-    remedy = "None needed: the sender's node seals it under its current certificate and sends it as a new message."
+    remedy = (
+        "None needed if the sender has enrolled anew: its node sends the document again under its new key, as a new "
+        "message. One that stays in `semq failed list` there has to be submitted again."
+    )
+
+    @classmethod
+    def of(cls, key: str) -> Self:
+        """Return the refusal of what this key has signed."""
+        return cls(f"Nobody vouches for key {key} any more.")
+
+    @staticmethod
+    def key_in(text: str) -> str:
+        """Return the key that the text of a refusal names; empty if it names none."""
+        found = re.search(r"\bkey ([0-9a-f]+)\b", text)
+        return found[1] if found is not None else ""
 
 
 class SignatureWrong(ProtocolViolation):

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.rows import RetiredStore
 from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
+REVOKED = "semq_revoked"  # the channel on which other processes of the hub hear of a revocation
 CERTIFICATE, TOKEN, LIFE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
@@ -98,6 +99,7 @@ def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: st
             .values(revoked_at=at, why=why)
             .returning(node_certificate)
         )
+        connection.execute(select(func.pg_notify(REVOKED, "")))
         return [_issued(row) for row in rows]
 
 

@@ -1,15 +1,18 @@
 """Receipts that prove, and keys that roll over while documents are on their way."""
 
 import dataclasses
+from dataclasses import replace as replace_row
 from datetime import timedelta
 from hashlib import sha256
 
 import pytest
 from msgspec.structs import replace
 
+from semq.engine.sender import resealing
 from semq.moments import milliseconds
 from semq.pki import Identity
 from semq.pki.keys import key_id
+from semq.seal.errors import SignerGone
 from semq.seal.receipts import Statement, climb, leaf, path, root
 from semq.seal.token import read_token
 from semq.service.keyring import Own
@@ -265,6 +268,51 @@ def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_o
     assert key_id(KEYS["A1"]) in failed.reason[1]
     assert not world.a.store.tables.outbound
     assert world.held == 0
+
+
+def refused_in_clear(world: World, *bodies: bytes) -> None:
+    """Documents of class 2 in clear that A's old key has signed lie at the hub while A gets a new one."""
+    world.cut(world.b)
+    world.a.send(*bodies, save_fwd=2)
+    world.settle()
+    assert world.held == len(bodies)
+
+
+def test_class_2_in_clear_that_a_revoked_key_has_signed_goes_again_under_the_new_one(world: World) -> None:
+    refused_in_clear(world, b"first", b"second")
+    revoked(world)
+    world.connect(world.b)
+    world.later(600)
+    assert sorted(world.b.app.payloads) == [b"first", b"second"]
+    kinds = world.a.told.kinds
+    assert (kinds.count("failed"), kinds.count("delivered")) == (2, 2)
+    failed = next(event for event in world.a.told.events if event.kind == "failed")
+    assert failed.reason is not None
+    assert failed.reason[0] == "SEMQ-5214"
+    assert not world.a.store.tables.outbound
+    assert world.held == 0
+
+
+def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused_in_clear(world, b"first")
+    [row] = world.a.store.tables.outbound.values()
+    rewrapping, ours = world.a.engine.rewrapping, key_id(KEYS["A1"])
+    for refused, may in (
+        (SignerGone.of(key_id(KEYS["X"])).text, True),
+        (SignerGone.of(ours).text, False),
+        ("no", False),
+    ):
+        assert rewrapping.may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
+    refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(KEYS["X"])).text))
+    rewrapping.signed_anew(row.lk0)
+    assert not rewrapping.may_sign_anew(refused_row)  # its receiver names an old key again, for what ours has signed
+    monkeypatch.setattr(resealing, "ANEW_MAX", 1)
+    other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
+    assert not rewrapping.may_sign_anew(other)  # as many as are remembered
+    revoked(world)
+    assert rewrapping.may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 
 
 def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(world: World) -> None:

@@ -6,8 +6,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from platform_node.allowance import Allowance
+from platform_node.errors import TooManyLogins
 from platform_node.logins import ENROLL, UMX, HubLogins, link_permissions
 from platform_node.registry import Registry
+from semq.amqp.errors import ConnectionForced
 from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, Right, User, UserTable, hash_password
 from semq.clock import SystemClock
@@ -16,6 +19,7 @@ from semq.pki.certificate import read_certificate
 from semq.pki.errors import WrongName
 from semq.transport.peer import PeerInfo
 from tests.pki.people import authority, issued, named
+from tests.service.inprocess import InProcess, linked, until
 
 OURS = authority()
 NODE, APP = "1.10008", "app"
@@ -129,3 +133,21 @@ def test_what_each_may_enter(registry: Registry) -> None:
 )
 def test_what_a_link_may_touch(right: Right, name: str, may: bool) -> None:
     assert link_permissions(NODE).allow(right, name) is may
+
+
+async def test_a_node_that_logs_in_again_and_again_has_to_wait(inprocess: InProcess) -> None:
+    """Each login tells it the whole directory, and everybody else that it is there."""
+    hub = await inprocess.platform()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    hub.links._logins = Allowance(2, per_s=0.0)
+    for _ in range(2):
+        session = hub.engine.sessions["1.10008"]
+        hub.links.end_session_of("1.10008", ConnectionForced("test"))
+        await until(lambda session=session: hub.engine.sessions.get("1.10008", session) is not session)  # type: ignore[misc]
+    hub.links.end_session_of("1.10008", ConnectionForced("test"))
+    await until(lambda: TooManyLogins.code in str(hub.engine_violations()))
+    assert "1.10008" not in hub.engine.sessions
+    assert "1.10008" not in hub.links.links
+    hub.links._logins = Allowance(2, per_s=1.0)
+    await until(lambda: "1.10008" in hub.engine.sessions)

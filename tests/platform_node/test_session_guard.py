@@ -10,6 +10,8 @@ import structlog
 from semq.clock import SystemClock
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import WrongAuthority, WrongName
+from semq.store import identities
+from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
@@ -47,6 +49,20 @@ async def test_a_revoked_node_is_thrown_out_and_kept_out(inprocess: InProcess) -
 
     await until(all_delivered)
     assert "1.10008" in hub.links.links
+
+
+async def test_what_another_process_of_the_hub_revokes_is_heard_at_once(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform_node.node.REVOCATION_S", 3600.0)
+    hub = await inprocess.secure_platform()
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    assert a.who is not None
+    with engine_of(hub.store.url).connect() as connection:
+        identities.revoke(connection, [a.who.certificate.serial_text], hub.clock.wall(), "lost")
+    await until(lambda: "1.10008" not in hub.links.links)
+    await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
 
 
 async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> None:

@@ -250,7 +250,7 @@ class Sealing:
             awaited.is_first = is_first
             raise awaited from error
         if self.keys.receiver(str(source)) is not None:
-            raise SignerGone(f"Nobody vouches for key {error.facts['key_id']} any more.") from error
+            raise SignerGone.of(str(error.facts["key_id"])) from error
         raise error
 
     def check_origin(self, message: Data) -> bool:

@@ -2,7 +2,8 @@
 
 PROTOCOL.md sections 12 and 18: the refused message stays what it is (REJECTED, its application was told); the same
 ciphertext goes out as a new message, under a new LK0, its session key wrapped for the receiver's present certificate
-and signed with our own present one.
+and signed with our own present one. What was refused in clear (class 2, which its receiver refuses by name) goes out as
+a new message in clear, signed with our present key when it leaves, if the refusal names another one.
 Both ledgers link the two. Looked for when such a refusal is heard, and when the directory tells of another certificate
 of a partner, so a crash at any moment delays it to the next session at most. A partner that refuses the present key too
 is not asked again until the directory tells of another one: no document goes round in circles.
@@ -24,8 +25,10 @@ from semq.errors import SemqError
 from semq.seal.errors import KeyUnknown, SignerGone
 from semq.store.rows import Event, KeptKey, LedgerLine, OrderKey, Outbound, OutStreamKey, Rare, Side, Stored
 from semq.store.unit import KeptKeys, RefusedBy, Unit
+from semq.umx_t.locator import LK0
 from semq.umx_t.status import SendStatus
 
+ANEW_MAX = 10_000  # messages in clear that are known to have been signed again; beyond that a person decides
 KEPT_MAX = 5000  # session keys of one partner that are looked through
 REFUSALS = (KeyUnknown.code, SignerGone.code)
 
@@ -38,6 +41,7 @@ class Rewrapping:
         self.rows = rows
         self.sealing = sealing
         self._looking: dict[str, bool] = {}  #: nodes whose documents are looked at; True: then once more
+        self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, and with which key of ours (volatile)
 
     def look(self, dest: str) -> None:
         """Something may have changed for refused documents to a node."""
@@ -46,6 +50,22 @@ class Rewrapping:
         else:
             self._looking[dest] = False
             self.core.post(_Find(self, dest, dict.fromkeys(REFUSALS, 0)))
+
+    def may_sign_anew(self, row: Outbound) -> bool:
+        """Whether another message in clear may be believed: signed with another key than the one that was refused.
+
+        A partner that names an old key once more for what was signed with the present one is not believed.
+        """
+        key, refused = self.sealing.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
+        if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:
+            return False
+        if len(self._signed_anew) >= ANEW_MAX:
+            self._signed_anew = {lk0: under for lk0, under in self._signed_anew.items() if under == key}
+        return len(self._signed_anew) < ANEW_MAX
+
+    def signed_anew(self, lk0: LK0) -> None:
+        """A message is committed that sends a refused document in clear again."""
+        self._signed_anew[lk0] = self.sealing.signing_key()
 
     def looked(self, dest: str) -> None:
         """Every refused document has been looked at, or the store has failed."""
@@ -100,6 +120,7 @@ class _SendAgain(Step):
 
     def decide(self, unit: Unit) -> None:
         self._sent: list[Outbound] = []
+        self._signed: list[LK0] = []
         self._at = self._core.now_ms()
         kept = {row.id: row for row in unit.found.get(self._kept, ())}
         for object_id in self._ids:
@@ -114,8 +135,9 @@ class _SendAgain(Step):
     def _again(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> None:
         stored = unit.bodies[old.object_id]
         envelope = decode_envelope(stored)
-        key = kept.get(self._rewrapping.sealing.session_of(envelope)) if envelope.session_key else None
-        if key is None:
+        in_clear = not envelope.session_key
+        key = None if in_clear else kept.get(self._rewrapping.sealing.session_of(envelope))
+        if not self._rewrapping.may_sign_anew(old) if in_clear else key is None:
             return
         lk0 = self._core.new_lk0()
         row = replace_row(
@@ -129,7 +151,7 @@ class _SendAgain(Step):
             envelope, source=self._core.address, lk0=lk0, sid=place, prev=prev, att=0, floor=0, lk1=None,
             void=False,
         )  # fmt: skip
-        again = self._rewrapping.sealing.wrap_again(envelope, key, new, code)
+        again = new if key is None else self._rewrapping.sealing.wrap_again(envelope, key, new, code)
         if again is None:
             return
         if old.sid >= 0:
@@ -137,10 +159,14 @@ class _SendAgain(Step):
         unit.insert_outbound(row, Stored(encode_envelope(again), stored.payload))
         unit.delete_outbound(old)
         self._sent.append(row)
+        how = f"sealed for key {again.key_id}"
+        if in_clear:
+            self._signed.append(lk0)
+            how = f"signed with key {self._rewrapping.sealing.signing_key()}"
         unit.ledger += (
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, str(lk0), str(row.target), 0, "", row.app_key, row.digest,
-                row.size, f"the document of {old.lk0}, sealed for key {again.key_id}",
+                row.size, f"the document of {old.lk0}, {how}",
             ),
             self._core.line(Side.SENDER, Event.OPERATOR, old, f"goes on as {lk0}", self._at),
         )  # fmt: skip
@@ -151,6 +177,8 @@ class _SendAgain(Step):
             rows.unsettled[self._dest] = rows.unsettled.get(self._dest, 0) + 1
         if self._sent:
             self._core.count("sealed_again", len(self._sent))
+        for lk0 in self._signed:
+            self._rewrapping.signed_anew(lk0)
         for row in self._sent:
             rows.pump.wake(row)
         self._core.post(_Find(self._rewrapping, self._dest, self._after))

@@ -35,6 +35,7 @@ RELOADED: dict[str, tuple[str, ...]] = {
         "min_free_disk_bytes",
     ),
     "nodes": (),
+    "hub": ("answer_partners",),
     "alerts": (),
     "protocol": ("quota_rows_per_partner", "overdue_s"),
 }
@@ -89,9 +90,11 @@ class Reloading:
         """What was read, as far as it can hold without a start."""
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
-            section = getattr(read, name)
-            if keys:
-                section = getattr(before, name).model_copy(update={key: getattr(section, key) for key in keys})
+            section, old = getattr(read, name), getattr(before, name)
+            if keys and None in (section, old):  # a hub has no section hub
+                section = old
+            elif keys:
+                section = old.model_copy(update={key: getattr(section, key) for key in keys})
             sections[name] = section
         after = read_with(before, sections)
         amqp = after.amqp

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -231,7 +231,18 @@ async def test_institutions_come_change_and_go_at_the_hub(inprocess: InProcess) 
     await until(lambda: "1.88001" not in hub.engine.sessions)
 
 
+async def test_partners_are_answered_or_not_from_now_on(inprocess: InProcess) -> None:
+    node = await local(inprocess)
+    link = await client(inprocess, node, "ops")
+    rewrite(node, ("[hub]\n", "[hub]\nanswer_partners = false\n"), ("reconnect_s_max = 0.2", "reconnect_s_max = 0.3"))
+    told = await reload(link)
+    assert (told["changed"], told["restart"]) == (["hub.answer_partners"], ["hub.reconnect_s_max"])
+    assert node.settings.hub is not None
+    assert not node.settings.hub.answer_partners
+
+
 def test_what_can_be_reloaded_is_there() -> None:
     for section, keys in RELOADED.items():
-        field = Settings.model_fields[section]
-        assert all(key in field.annotation.model_fields for key in keys)  # type: ignore[union-attr]
+        field: Any = Settings.model_fields[section].annotation
+        model = next((one for one in get_args(field) if one is not type(None)), field) if section == "hub" else field
+        assert all(key in model.model_fields for key in keys)
