@@ -48,7 +48,7 @@ class SignerAwaited(SignerUnknown):
 
 
 class SignerGone(BadInput):
-    """The certificate that signed a document, or its session key, no longer belongs to its institution: it was revoked."""
+    """The certificate that signed a document or its session key no longer belongs to its institution (revoked)."""
 
     code = "SEMQ-5214"
     remedy = (
