@@ -1,5 +1,4 @@
-"""AMQP 0-9-1's server model with RabbitMQ's semantics, and the hooks by which a node serves exchanges and queues
-itself.
+"""AMQP 0-9-1's server model with RabbitMQ's semantics, and hooks for exchanges and queues served by the node itself.
 
 **A server** (``server``)::
 
@@ -9,10 +8,10 @@ itself.
     server.vhosts["/"].register(service)          # before start
     await server.start()                          # restores, listens; server.port
     server.counts()                               # dict of figures for metrics
-    server.block_publishers("low on disk")        # connection.blocked to publishers; None: they may go on
-    await server.stop(drain_s=5.0)                # connection.close 320 to all, waits, store idle
+    server.block_publishers("low on disk")        # connection.blocked to publishers; None unblocks them
+    await server.stop(drain_s=5.0)                # connection.close 320 to all, waits for them and for the store
 
-``store``: a ``MessageStore`` of ``semq.store.broker.operations``; None keeps durable things in memory only. ``turn``
+``store``: a ``MessageStore`` of ``semq.store.broker.operations``; None keeps durable objects in memory only. ``turn``
 may be shared with dialled links.
 
 **Users** (``users``): ``UserTable([User(name, hash_password(password, salt), {vhost: Permissions(configure, write,
@@ -23,13 +22,13 @@ sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``
 
     class Door(ServiceExchange):                  # super().__init__(name, "x-semq", body_max=128 << 20)
         def publish(self, session, routing_key, header, body, mandatory, settle): ...
-            # settle(CONFIRMED | Nacked(error) | ReturnedToSender(code, text) | Refused(AmqpError)) exactly once, now or
-            # later, in the event loop; raising an AmqpError here is the same as settling with Refused
+            # settle(CONFIRMED | NACKED | ReturnedToSender(code, text) | Refused(AmqpError)) exactly once, now or later,
+            # in the event loop; raising an AmqpError here is the same as settling with Refused
 
     class Inbox(ServiceQueue):                    # super().__init__(name)
         def may_attach(self, session, exclusive) -> AmqpError | None
         def attach(self, consumer); def detach(self, consumer)
-        def wake(self, consumer)                  # its credit may have risen: look at consumer.credit
+        def wake(self, consumer)                  # its credit may have risen: check consumer.credit
         def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST, batched per read
         def get(self, getter)                     # basic.get: getter.answer(ServiceDelivery | None, left), now or later
         def counts(self, answer)                  # queue.declare: answer(messages, consumers), now or later
@@ -39,30 +38,30 @@ sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``
     consumer.cancel()
 
 ``session`` is a ``SessionInfo``: ``user peer vhost client_properties connected_at state close(AmqpError)``.
-``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` tells of connections that opened a virtual host
-and ended.
+``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` registers callbacks for connections that open the
+virtual host and that end.
 
 **Publishing by the node itself** (``vhost.VirtualHost``)::
 
     vhost.publish_internal(exchange, routing_key, header, body) -> Sent(queues, must_be_stored, is_refused)
     prepared = vhost.prepare_publish(exchange, routing_key, header, body)
     prepared.ops          # list[StoreOp] to write in the caller's own transaction
-    prepared.commit()     # after that commit: consumers see it now; without it the message was never there
+    prepared.commit()     # after that commit: consumers see the message; without this call it does not exist
 
 **Storage** (``semq.store.broker.operations``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)``,
 ``read_messages(queue_id, positions, done)`` and ``async load() -> StoredState``; the operations are dataclasses there.
 ``memory_store`` has ``MemoryStore`` (remembers, for tests) and ``NoStore``. Bodies larger than
-``BrokerLimits.spill_from`` pass through the store in chunks and are never in memory whole; of a queue longer than
-``BrokerLimits.window`` the messages behind are in the store (``pages``).
+``BrokerLimits.spill_from`` are passed to the store in chunks and are never complete in memory; of a queue longer than
+``BrokerLimits.window``, the later messages are in the store only (``pages``).
 
 | rooms                                   | subject                                         |
 |-----------------------------------------|-------------------------------------------------|
-| server, limits, users                   | one endpoint, its bounds, who may               |
+| server, limits, users                   | one endpoint, its limits, its users             |
 | session, login, allowance               | one connection                                  |
-| channel                                 | one channel: what clients ask for, and hear     |
-| vhost, definitions, routing             | names, and the way of a message                 |
+| channel                                 | one channel: requests and replies of clients    |
+| vhost, definitions, routing             | names, and the routing of messages              |
 | queues, arguments, timers               | one queue                                       |
-| chores, environment, naming, refusals   | what queues and channels share                  |
-| durable                                 | what survives                                   |
-| services                                | where the node's own code takes part            |
+| chores, environment, naming, refusals   | shared by queues and channels                   |
+| durable                                 | what survives a restart                         |
+| services                                | exchanges and queues served by the node's code  |
 """

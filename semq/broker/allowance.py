@@ -1,7 +1,8 @@
-"""What one connection has in hand and out, and when that is enough: reading from it, or delivering to it, then pauses.
+"""Limits of one connection's open work; above them, reading from it or delivering to it pauses.
 
-In hand is what it published and nobody has settled yet (the store or a service is behind); out is what was delivered to
-it and not yet acknowledged; held are events of channels that wait for the store. Used by ``session`` and ``channel``.
+Three things are counted: *in hand* are messages that it published and that are not settled yet (the store or a service
+is slower); *unacknowledged* are deliveries to it; *held* are events of channels that wait for the store. Used by
+``session`` and ``channel``.
 """
 
 from typing import Protocol
@@ -10,7 +11,7 @@ from semq.broker.limits import BrokerLimits
 
 
 class Readable(Protocol):
-    """The link, as far as it matters here."""
+    """The part of a link's interface that is used here."""
 
     def pause_reading(self, reason: str) -> None: ...
 
@@ -18,7 +19,7 @@ class Readable(Protocol):
 
 
 class Allowance:
-    """Counts against the limits of one connection."""
+    """The counters of one connection, compared with its limits."""
 
     __slots__ = (
         "_held",
@@ -39,10 +40,10 @@ class Allowance:
         self._in_hand_count = 0
         self.unacked_bytes = 0
         self.unacked_count = 0
-        self.was_full = False  # a delivery was held back by the limits of what is out
+        self.was_full = False  # a delivery was held back by the limits of unacknowledged deliveries
 
     def take_in_hand(self, size: int) -> None:
-        """One publish has no outcome yet."""
+        """Count one publish without an outcome."""
         self._in_hand_count += 1
         self._in_hand_bytes += size
         limits = self._limits
@@ -50,7 +51,7 @@ class Allowance:
             self._link.pause_reading("in hand")
 
     def let_go(self, size: int) -> None:
-        """One publish has its outcome."""
+        """Count one publish as settled."""
         self._in_hand_count -= 1
         self._in_hand_bytes -= size
         limits = self._limits
@@ -58,7 +59,7 @@ class Allowance:
             self._link.resume_reading("in hand")
 
     def hold(self, cost: int) -> None:
-        """More waits for the store, or less if negative; a large content costs more than a method."""
+        """Count events that wait for the store (fewer, if negative); a large content costs more than a method."""
         self._held += cost
         if self._held >= self._limits.held_events:
             self._link.pause_reading("held")
@@ -66,17 +67,17 @@ class Allowance:
             self._link.resume_reading("held")
 
     def deliver(self, size: int) -> None:
-        """One delivery is out."""
+        """Count one delivery as unacknowledged."""
         self.unacked_count += 1
         self.unacked_bytes += size
 
     def settle(self, size: int) -> None:
-        """One delivery is settled."""
+        """Count one delivery as settled."""
         self.unacked_count -= 1
         self.unacked_bytes -= size
 
     def has_room(self) -> bool:
-        """Whether one more delivery may go out."""
+        """Return whether one more delivery is allowed."""
         limits = self._limits
         if self.unacked_bytes < limits.unacked_bytes and self.unacked_count < limits.unacked_count:
             return True

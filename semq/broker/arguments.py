@@ -1,7 +1,7 @@
-"""What the arguments of queue.declare mean: one table of names, allowed values and fields. Pure; used by ``vhost``.
+"""The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``vhost``.
 
-Arguments that are not in the table are kept, shown and otherwise ignored, as RabbitMQ does with most; they are not
-compared when a queue is declared again. Reasons are in the words of RabbitMQ.
+Arguments that are not in the table are stored, shown and otherwise ignored, as RabbitMQ does with most; they are not
+compared when a queue is declared again. The texts of reasons are RabbitMQ's.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,20 +12,20 @@ from typing import Any
 from semq.broker.refusals import field_type
 
 _TIMER_MAX_MS = 2**32 - 1
-_SHORT_STRING_MAX = 255  # octets (AMQP 0-9-1, 4.2.5.3)
+_SHORT_STRING_MAX = 255  # bytes (AMQP 0-9-1, 4.2.5.3)
 
 
 class BadArgumentError(ValueError):
-    """An argument of a declaration has a value that it cannot have."""
+    """An argument of a declaration has a value that is not permitted."""
 
     def __init__(self, name: str, reason: str, *, is_type: bool = False) -> None:
-        """``is_type``: its type is wrong, and ``reason`` is the name of that type."""
+        """Make the error. With ``is_type`` the type of the value is wrong, and ``reason`` is the name of that type."""
         super().__init__(f"invalid arg '{name}': {reason}")
         self.name, self.reason, self.is_type = name, reason, is_type
 
 
 class Overflow(Enum):
-    """What a queue at its limit does with one message more."""
+    """The action of a full queue on another message."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"
@@ -34,7 +34,7 @@ class Overflow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """The arguments of one queue, understood. Times in milliseconds, sizes in octets of body; None is no limit."""
+    """The parsed arguments of one queue. Times in milliseconds, sizes in bytes of body; None is no limit."""
 
     message_ttl: int | None = None
     expires: int | None = None
@@ -86,7 +86,8 @@ def _text(value: Any) -> str:
 
 def _key(value: Any) -> str:
     key = _text(value)
-    # Messages go on with this key, which a short string must carry to consumers and a text to the store.
+    # Messages are routed on with this key, so it must fit into a short string for consumers and into a text of the
+    # store.
     if len(key.encode()) > _SHORT_STRING_MAX or "\0" in key:
         raise ValueError("{not_a_short_string}")
     return key
@@ -120,7 +121,7 @@ def _one_of(what: str, *offered: str) -> Callable[[Any], str]:
     return check
 
 
-# In RabbitMQ's order, which shows in what is found different first.
+# In RabbitMQ's order, which decides the difference that is reported first.
 QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     # argument: (field of QueueSettings, check and conversion)
     "x-expires": ("expires", _positive_milliseconds),
@@ -131,17 +132,17 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "x-max-length-bytes": ("max_length_bytes", _count),
     "x-max-priority": ("max_priority", _priority),
     "x-overflow": ("overflow", _overflow),
-    # Where messages lie is our own business: lazy or not makes no difference.
+    # The broker decides itself where messages are kept: lazy or not makes no difference.
     "x-queue-mode": ("queue_mode", _one_of("queue mode", "default", "lazy")),
     "x-single-active-consumer": ("single_active_consumer", _flag),
-    # A quorum queue is a durable queue here: the store gives what a quorum gives elsewhere. Streams are a model apart.
+    # A quorum queue is a durable queue here: the store gives the same guarantees. Streams are a different model.
     "x-queue-type": ("queue_type", _one_of("queue type", "classic", "quorum")),
     "x-delivery-limit": ("delivery_limit", _count),
 }
 
 
 def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
-    """The settings that the arguments ask for. Raises BadArgumentError."""
+    """Return the settings that the arguments request. Raises BadArgumentError."""
     fields: dict[str, Any] = {}
     for name, (field, check) in QUEUE_ARGUMENTS.items():
         if name in arguments:
@@ -155,7 +156,7 @@ def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
 
 
 def first_difference(arguments: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
-    """The first argument of the table that a second declaration gives differently, or None."""
+    """Return the first argument of the table that differs between two declarations, or None."""
     for name in QUEUE_ARGUMENTS:
         if arguments.get(name) != current.get(name):
             return name

@@ -1,9 +1,9 @@
-"""Long work of the model in slices: between two of them everybody else is served.
+"""Long tasks of the model in slices, so that other clients are served in between.
 
-Fifty thousand deliveries that come back at once, or a queue of a million messages that is deleted, would keep all
-other clients waiting. Work is an iterator, and each step of it one slice. The first slice is done at once, so short
-work keeps its order. ``server`` runs the others, one by one, each when the store has taken what the one before it
-wrote; without a server (``on_pending`` as it is) they follow at once. Used by ``queue`` and ``channel``.
+Returning fifty thousand deliveries at once, or deleting a queue of a million messages, would delay all other clients. A
+task is an iterator, and each step is one slice. The first slice runs at once, so short tasks keep their order.
+``server`` runs the others one by one, each when the store has saved what the previous one wrote; without a server
+(default ``on_pending``) they run at once. Used by ``queue`` and ``channel``.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 SLICE = 1_000
-"""Messages in one slice."""
+"""The number of messages in one slice."""
 
 
 class Chores:
-    """Work that is not done yet, in turns."""
+    """Unfinished tasks, which take turns."""
 
     def __init__(self) -> None:
         self._waiting: deque[Iterator[Any]] = deque()
@@ -26,14 +26,14 @@ class Chores:
         return len(self._waiting)
 
     def do(self, work: Iterator[Any]) -> None:
-        """Do the first slice now, and the others later."""
+        """Run the first slice now and the others later."""
         if _step(work):
             self._waiting.append(work)
             if len(self._waiting) == 1 and not self._is_running:
                 self.on_pending()
 
     def run(self) -> None:
-        """Do the next slice."""
+        """Run the next slice."""
         if self._waiting:
             work, self._is_running = self._waiting.popleft(), True
             try:
@@ -43,13 +43,13 @@ class Chores:
                 self._is_running = False
 
     def finish(self) -> None:
-        """Do all that is left."""
+        """Run everything that is left."""
         while self._waiting:
             self.run()
 
 
 def _step(work: Iterator[Any]) -> bool:
-    """One slice; whether there are more."""
+    """Run one slice; return whether there are more."""
     try:
         next(work)
     except StopIteration:

@@ -1,8 +1,8 @@
-"""What is defined in a virtual host: exchanges, queues and bindings by name, and what may be done to them.
+"""The exchanges, queues and bindings of a virtual host, by name, and the operations on them.
 
-Pure state; no users, no permissions, no sockets: ``commands`` asks for those before it comes here. Everything that must
-survive goes to the journal in the same call, so one turn's changes become one list for the store. Raises the AmqpErrors
-of ``refusals``. ``vhost.VirtualHost`` is the one that is used; it adds the way of a message.
+Pure state: no users, no permissions, no sockets; ``commands`` checks those before it calls this module. Durable changes
+are added to the journal in the same call, so the changes of one turn become one list for the store. Raises the
+AmqpErrors of ``refusals``. ``vhost.VirtualHost`` derives from it and adds the routing of messages.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ AnyQueue: TypeAlias = Queue | ServiceQueue
 
 @dataclass(slots=True)
 class VhostLimits:
-    """How much one virtual host may hold."""
+    """Limits on the definitions of one virtual host."""
 
     queues_max: int = 100_000
     exchanges_max: int = 100_000
     bindings_max: int = 1_000_000
-    octets_max: int = 256 << 20  # names and arguments of all of them
+    octets_max: int = 256 << 20  # bytes of all names and arguments together
 
 
 class Definitions:
@@ -46,20 +46,20 @@ class Definitions:
         for predeclared, kind in PREDECLARED:
             self.exchanges[predeclared] = EXCHANGE_TYPES[kind](predeclared, durable=True)
 
-    # What is there, and what it takes.
+    # Entries and their size.
 
     def put_exchange(self, exchange: Exchange) -> None:
-        """Enter an exchange by its name."""
+        """Add an exchange under its name."""
         self.octets += len(exchange.name) + len(exchange.frozen_arguments)
         self.exchanges[exchange.name] = exchange
 
     def put_queue(self, queue: Queue) -> None:
-        """Enter a queue by its name."""
+        """Add a queue under its name."""
         self.octets += len(queue.name) + len(queue.frozen_arguments)
         self.queues[queue.name] = queue
 
     def put_binding(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
-        """Enter a binding; one that is there is not entered twice. Raises ValueError as ``Exchange.bind`` does."""
+        """Add a binding, unless it exists already. Raises ValueError as ``Exchange.bind`` does."""
         if binding.source.bind(binding, arguments):
             self.bindings += 1
             self.octets += len(binding.routing_key) + len(binding.arguments)
@@ -79,7 +79,7 @@ class Definitions:
     def declare_exchange(
         self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Mapping[str, Any]
     ) -> bool:
-        """Make an exchange, or check that the one of that name is equivalent. True if something must be stored."""
+        """Create an exchange, or check that the existing one is equivalent. Return True if something must be stored."""
         found = self.exchanges.get(name)
         if found is not None:
             if not (isinstance(found, ServiceExchange) and kind == found.service_type):
@@ -138,8 +138,10 @@ class Definitions:
             )
 
     def delete_exchange(self, name: str, if_unused: bool) -> bool:
-        """Delete an exchange and all bindings from and to it; one that is not there is no error. True: must be
-        stored."""
+        """Delete an exchange and all bindings from and to it; a missing exchange is not an error.
+
+        Returns True if something must be stored.
+        """
         found = self.exchanges.get(name)
         if found is None:
             return False
@@ -153,8 +155,10 @@ class Definitions:
         return found.durable
 
     def _remove_exchange(self, exchange: Exchange) -> None:
-        """With all of its bindings, and with those that were there for the sake of these bindings (auto-delete). One
-        after the other: a chain of exchanges may be longer than calls can be deep."""
+        """Remove an exchange, its bindings, and the auto-delete exchanges that these bindings kept alive.
+
+        It is a loop because a chain of exchanges may be longer than the recursion limit.
+        """
         doomed = [exchange]
         while doomed:
             gone = doomed.pop()
@@ -171,7 +175,7 @@ class Definitions:
     # Queues.
 
     def find_queue(self, name: str, connection: object) -> AnyQueue:
-        """The queue of that name; raises if it is not there, or is another connection's."""
+        """Return the queue of that name; raises if it is missing, or exclusive to another connection."""
         found = self.queues.get(name)
         if found is None:
             raise refusals.no_queue(name, self.name)
@@ -188,7 +192,7 @@ class Definitions:
         arguments: Mapping[str, Any],
         connection: object,
     ) -> tuple[AnyQueue, bool]:
-        """Make a queue, or check that the one of that name is equivalent. ``owner``: the connection, if exclusive.
+        """Create a queue, or check that the existing one is equivalent. ``owner``: the connection, if exclusive.
 
         Returns the queue and whether something must be stored.
         """
@@ -250,7 +254,7 @@ class Definitions:
             raise refusals.inequivalent_argument(different, "queue", found.name, self.name, asked, kept)
 
     def delete_queue(self, queue: AnyQueue, if_unused: bool, if_empty: bool) -> tuple[int, bool]:
-        """Delete a queue; the number of messages that went with it, and whether something must be stored."""
+        """Delete a queue; return the number of messages deleted with it, and whether something must be stored."""
         if isinstance(queue, ServiceQueue):
             raise refusals.service("queue", queue.name, self.name, "it cannot be deleted")
         if if_unused and len(queue.consumers):
@@ -260,7 +264,9 @@ class Definitions:
         return self.remove_queue(queue), queue.durable and queue.owner is None
 
     def remove_queue(self, queue: Queue) -> int:
-        """Delete without asking: auto-delete, expiry, end of the owning connection."""
+        """Delete a queue without checks: auto-delete, expiry, end of the owning connection. Return its number of
+        messages.
+        """
         if self.queues.get(queue.name) is not queue:
             return 0
         del self.queues[queue.name]
@@ -279,7 +285,7 @@ class Definitions:
     def bind(
         self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
     ) -> bool:
-        """Bind; the same binding twice is one. True if something must be stored."""
+        """Bind; a second identical binding changes nothing. Return True if something must be stored."""
         self._check_bindable(source, destination)
         binding = self._binding(source, destination, routing_key, arguments)
         if binding in source.bindings:
@@ -299,7 +305,7 @@ class Definitions:
     def unbind(
         self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
     ) -> bool:
-        """Undo ``bind``; a binding that is not there is no error. True if something must be stored."""
+        """Undo ``bind``; a missing binding is not an error. Return True if something must be stored."""
         self._check_bindable(source, destination)
         binding = self._binding(source, destination, routing_key, arguments)
         return binding in source.bindings and self._unbind(binding)
@@ -340,7 +346,7 @@ class Definitions:
 
 
 def _is_left(exchange: Exchange) -> bool:
-    """Whether its last binding is gone, and it was to go with that."""
+    """Return whether an auto-delete exchange has lost its last binding."""
     return exchange.auto_delete and not exchange.bindings
 
 

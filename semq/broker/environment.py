@@ -1,4 +1,4 @@
-"""What the queues of a virtual host share: clock, timers, journal, the gauge of memory, and where their dead go.
+"""The objects that the queues of a virtual host share: clock, timers, journal, memory gauge, callbacks.
 
 Made by ``server`` for each virtual host; read by ``queue`` and ``vhost``.
 """
@@ -16,7 +16,7 @@ from semq.clock import Clock
 
 
 class DeathReason(Enum):
-    """Why a message left its queue without being acknowledged; the words of the x-death header."""
+    """The reason why a message left its queue without acknowledgement, in the terms of the x-death header."""
 
     REJECTED = "rejected"
     EXPIRED = "expired"
@@ -25,7 +25,9 @@ class DeathReason(Enum):
 
 
 class MemoryGauge:
-    """Octets of message bodies that queues hold in memory; ``on_change`` is called when it moved by a good step."""
+    """The bytes of message bodies that queues hold in memory; ``on_change`` is called after a change of
+    ``step`` bytes.
+    """
 
     __slots__ = ("_told", "bytes", "on_change", "step")
 
@@ -43,7 +45,7 @@ class MemoryGauge:
 
 
 class Environment:
-    """What all queues of a virtual host share; the queue that dies or is unused comes first in the callbacks."""
+    """The objects that all queues of a virtual host share. The callbacks get the queue concerned as first argument."""
 
     __slots__ = ("chores", "clock", "journal", "memory", "on_dead", "on_settled", "on_unused", "pager", "timers")
 
@@ -53,7 +55,7 @@ class Environment:
         self.journal = journal
         self.memory = memory
         self.chores = Chores()
-        self.pager: Pager | None = None  # without one all messages stay in memory
-        self.on_settled: Callable[[], None] = lambda: None  # a queue has done something by itself
+        self.pager: Pager | None = None  # without one, all messages stay in memory
+        self.on_settled: Callable[[], None] = lambda: None  # a queue has done something without a request
         self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None
         self.on_unused: Callable[[Any], None] = lambda _: None

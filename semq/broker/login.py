@@ -1,7 +1,7 @@
-"""The negotiation of one connection as the broker sees it: who is this, and which virtual host.
+"""The login of one connection, as seen by the broker: the user and the virtual host.
 
-The state machine has done the octets; here are the answers. What fails is held back for the pause that the
-specification asks for (4.10.2) and looks the same for every cause. Owned by ``session``.
+The state machine handles the methods; this module decides. The reply to a failed login is delayed by the pause that the
+specification requires (4.10.2) and is the same for every cause. Owned by ``session``.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Login:
-    """Answers what a client asks before, and while, it works."""
+    """The decisions about the login of a connection, and about renewed credentials."""
 
     def __init__(self, session: "Session") -> None:
         self._session = session
@@ -28,7 +28,7 @@ class Login:
         self.client_properties: Mapping[str, Any] = {}
 
     def offered(self, event: e.LoginOffered) -> None:
-        """connection.start-ok."""
+        """Process connection.start-ok."""
         self._mechanism = event.mechanism
         self.client_properties = event.client_properties
         try:
@@ -53,7 +53,7 @@ class Login:
         session.touch()
 
     def open_requested(self, event: e.OpenRequested) -> None:
-        """connection.open."""
+        """Process connection.open."""
         session, name = self._session, event.virtual_host
         vhost = session.server.vhosts.get(name)
         permissions = session.server.authenticator.permissions(session.user, name)
@@ -65,12 +65,13 @@ class Login:
             session.open(vhost, permissions)
 
     def _refuse(self, error: AmqpError) -> None:
-        log.warning("refused %s from %s: %s", self._session.user or "a stranger", self._session.link.peer, error)
+        log.warning("refused %s from %s: %s", self._session.user or "an unknown user", self._session.link.peer, error)
         self._session.link.hold_back()
         self._session.close(error)
 
     def secret_offered(self, _event: e.SecretOffered) -> None:
-        """connection.update-secret: answered without a look at the secret, as RabbitMQ does where no secret expires.
-        The connection is authenticated already, and what it may do changes with its user's permissions only."""
+        """Accept connection.update-secret without checking the secret, as RabbitMQ does if no secret expires. The
+        connection is authenticated already, and its rights change only with the user's permissions.
+        """
         self._session.machine.accept_secret()
         self._session.touch()

@@ -1,4 +1,4 @@
-"""Names that the server gives out where a client left the choice to it, in the forms that RabbitMQ's have.
+"""Names that the server generates for clients, in RabbitMQ's forms.
 
 Clients match on these forms. Used by ``commands`` (queues), ``channel.consumption`` (consumer tags) and ``server``
 (addresses of direct replies).
@@ -10,12 +10,12 @@ from semq.clock import Clock
 
 
 def made_name(prefix: str, clock: Clock) -> str:
-    """``prefix`` and 22 letters that nobody can guess."""
+    """Return ``prefix`` and 22 unpredictable characters."""
     return prefix + _letters(clock).rstrip("=")
 
 
 def reply_address(clock: Clock) -> str:
-    """What follows ``amq.rabbitmq.reply-to.``: two parts, of which the second keeps the padding of base64."""
+    """Return what follows ``amq.rabbitmq.reply-to.``: two parts, of which the second keeps the padding of base64."""
     return f"{made_name('', clock)}.{_letters(clock)}"
 
 

@@ -1,8 +1,7 @@
-"""What the broker says when it says no: one row per sentence, with the class of error that carries the reply code.
-Pure.
+"""The refusals of the broker: one row per sentence, with the error class that carries the reply code. Pure.
 
-The codes are those of AMQP 0-9-1 (4.8 and the rules of each method), the sentences RabbitMQ's, because client libraries
-and the people who use them recognise those. Each row is called with its facts in order and gives the error to raise;
+The codes are those of AMQP 0-9-1 (4.8 and the rules of each method); the sentences are RabbitMQ's, because client
+libraries and their users recognise them. Each row is called with its facts in order and returns the error to raise;
 ``session`` adds class and method id. Used by ``vhost``, ``channel`` and the modules of methods.
 """
 
@@ -30,13 +29,13 @@ locked = _says(
     " connection or the exclusive property value does not match that of the original declaration.",
 )
 
-body_too_large = _says(amqp.ContentTooLarge, "a body of {} octets is above {} for '{}'")
+body_too_large = _says(amqp.ContentTooLarge, "a body of {} bytes exceeds {} for '{}'")
 login_refused = _says(
     amqp.AccessRefused,
     "Login was refused using authentication mechanism {}. For details see the broker logfile.",
 )
 forbidden = _says(amqp.AccessRefused, "access to {} '{}' in vhost '{}' refused for user '{}'")
-no_longer = _says(amqp.AccessRefused, "user '{}' may do less than before: connect again")
+no_longer = _says(amqp.AccessRefused, "the permissions of user '{}' have been reduced: connect again")
 reserved = _says(amqp.AccessRefused, "{} name '{}' contains reserved prefix 'amq.*'")
 system_exchange = _says(amqp.AccessRefused, "deletion of system exchange '{}' in vhost '{}' not allowed")
 default_exchange = _says(amqp.AccessRefused, "operation not permitted on the default exchange")
@@ -56,21 +55,21 @@ vhost_forbidden = _says(amqp.NotAllowed, "access to vhost '{}' refused for user 
 reused_consumer_tag = _says(amqp.NotAllowed, "attempt to reuse consumer tag '{}'")
 too_many = _says(amqp.NotAllowed, "{} limit ({}) is reached")
 
-no_room = _says(amqp.ResourceError, "definitions of more than {} octets in vhost '{}'")
+no_room = _says(amqp.ResourceError, "definitions of more than {} bytes in vhost '{}'")
 unknown_exchange_type = _says(amqp.CommandInvalid, "unknown exchange type '{}'")
 not_implemented = _says(amqp.NotSupported, "{}")
 not_stored = _says(amqp.InternalError, "the store did not accept the change")
 
 
 def inequivalent(argument: str, kind: str, name: str, vhost: str, received: Any, current: Any) -> amqp.AmqpError:
-    """A second declaration differs from the first in this property."""
+    """Return the error for a second declaration that differs from the first in this property."""
     return _inequivalent(argument, kind, name, vhost, f"'{_word(received)}'", f"'{_word(current)}'")
 
 
 def inequivalent_argument(
     argument: str, kind: str, name: str, vhost: str, received: Any, current: Any
 ) -> amqp.AmqpError:
-    """A second declaration differs from the first in this entry of its table; None: it has none."""
+    """Return the error for a second declaration that differs from the first in this argument; None: it is absent."""
     if None not in (received, current) and field_type(received) == field_type(current):
         return inequivalent(argument, kind, name, vhost, received, current)
     return _inequivalent(argument, kind, name, vhost, _typed(received), _typed(current))
@@ -92,7 +91,7 @@ def _typed(value: Any) -> str:
 
 
 def field_type(value: Any) -> str:
-    """The type of a field value in the words of RabbitMQ."""
+    """Return the type of a field value in RabbitMQ's terms."""
     if isinstance(value, int) and not isinstance(value, bool | Timestamp):
         return "signedint" if -(2**31) <= value < 2**31 else "long"
     return next((name for kind, name in _FIELD_TYPES if isinstance(value, kind)), "void")

@@ -1,9 +1,9 @@
-"""The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits, wired into one object.
+"""The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits, combined in one object.
 
-``AmqpServer`` restores what the store kept, accepts connections, gives each a ``Session``, and at the end of every
-turn of the event loop hands the store one list, then lets the links write. What sessions share lives here: the alarm
-about memory, the addresses of direct replies, the timers' clock, the counters. Made by the nodes; the model knows
-nothing of it.
+``AmqpServer`` restores what the store kept, accepts connections, gives each a ``Session``, and at the end of every turn
+of the event loop passes one list to the store, then lets the links write. It also holds what sessions share: the memory
+alarm, the addresses of direct replies, the timers, the counters. Made by the nodes; the other modules of the model do
+not depend on it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
 
-# What every server says of itself beside its capabilities: the properties that the specification and RabbitMQ name.
+# Properties that every server announces in addition to its capabilities, as named by the specification and RabbitMQ.
 ABOUT: Mapping[str, Any] = {
     "product": "SEMQ",
     "version": __version__,
@@ -54,7 +54,7 @@ ABOUT: Mapping[str, Any] = {
 
 @dataclass(slots=True)
 class Counters:
-    """Sums since the start, for metrics; what is current is read from the server itself."""
+    """Sums since the start, for metrics; current values are read from the server itself."""
 
     connections_ended: int = 0
     published: int = 0
@@ -91,18 +91,17 @@ class ReplyTargets:
 
 @dataclass
 class ServerConfig:
-    """What an ``AmqpServer`` is made of, besides its store and its clock."""
+    """The settings of an ``AmqpServer``, besides its store and its clock."""
 
     listener: ListenerConfig = field(default_factory=ListenerConfig)
     connection: Limits = field(default_factory=Limits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    properties: Mapping[str, Any] = field(default_factory=dict)  # beside, or instead of, those of ``ABOUT``
+    properties: Mapping[str, Any] = field(default_factory=dict)  # added to, or replacing, those of ``ABOUT``
 
 
 class AmqpServer:
-    """An AMQP 0-9-1 server. ``vhosts`` are there after construction, so that services can be registered before
-    ``start``."""
+    """An AMQP 0-9-1 server. ``vhosts`` exist after construction, so services can be registered before ``start``."""
 
     def __init__(
         self,
@@ -131,9 +130,9 @@ class AmqpServer:
         self.bodies = Bodies(self._store, self.journal)
         self.chores = Chores()
         self.chores.on_pending = self._chores_pending
-        # Without a store there is no place but memory.
+        # Without a store, all messages stay in memory.
         self.pager = None if store is None else Pager(self.bodies, config.limits.window, config.limits.window_bytes)
-        # Larger ones are refused at their content header, or drained by a service that answers them: see ``arrival``.
+        # Larger bodies are refused at their content header, or drained by a service that answers them: see ``arrival``.
         self.message_max = config.connection.body_max
         spill_from = min(config.limits.spill_from, self.message_max + 1)
         self._connection_limits = replace(config.connection, stream_from=spill_from, body_max=ANY_SIZE)
@@ -149,7 +148,7 @@ class AmqpServer:
     # Life.
 
     async def start(self) -> None:
-        """Restore what the store kept, then listen. Raises OSError when the port is taken."""
+        """Restore what the store kept, then listen. Raises OSError if the port is in use."""
         state = await self._store.load()
         self._queue_ids = count(state.next_queue_id)
         self.bodies.begin_at(state.next_body_id)
@@ -162,7 +161,7 @@ class AmqpServer:
         return self.listener.port
 
     async def stop(self, drain_s: float = 5.0) -> None:
-        """Say good-bye to all connections, wait for them and for the store; what is transient is gone."""
+        """Close all connections, and wait for them and for the store; transient messages are lost."""
         await self.listener.stop(drain_s)
         self.chores.on_pending = self.chores.finish
         self.chores.finish()
@@ -173,7 +172,7 @@ class AmqpServer:
         await self._store_is_idle()
 
     async def _store_is_idle(self) -> None:
-        self.journal.flush()  # what is owed to the store goes first
+        self.journal.flush()  # write pending operations first
         self.journal.add(EndLife())
         idle = asyncio.Event()
         self.journal.when_saved(lambda _: idle.set())
@@ -181,17 +180,20 @@ class AmqpServer:
         await idle.wait()
 
     def block_publishers(self, shortage: str | None) -> None:
-        """The node is short of something that the broker cannot see, such as disk; None when that is over."""
+        """Block publishers because of a shortage that the broker cannot detect, such as disk space; None
+        unblocks them.
+        """
         self._shortage = shortage
         self._check_alarm()
 
     def add_vhost(self, name: str) -> None:
-        """One virtual host more, empty: what the store keeps for one of this name is restored at a start only."""
+        """Add an empty virtual host. What the store keeps for one of this name is restored at the next start only."""
         self.vhosts[name] = self._make_vhost(name)
 
     def bound(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
-        """Other bounds from now on. What is there beyond them stays; what one connection may have out is settled when
-        it begins."""
+        """Apply other limits. Objects beyond them remain; the limits on a connection's open work are set when it
+        begins.
+        """
         self.limits = limits
         self.listener.config = replace(
             self.listener.config,
@@ -203,12 +205,14 @@ class AmqpServer:
         self._check_alarm()
 
     def connected_users(self) -> set[str]:
-        """Who has an open connection."""
+        """Return the users who have an open connection."""
         return {session.user for session in self.sessions if session.is_open}
 
     def look_at_permissions(self) -> list[str]:
-        """What users may do has changed: let it hold for those who are connected. Ends, once this turn has answered,
-        the connections that may not go on; their users."""
+        """Apply changed permissions to open connections. Close those that may not continue; return their users.
+
+        They are closed after this turn, so that pending replies are sent first.
+        """
         ended: dict[str, None] = {}
         for session in list(self.sessions):
             if session.is_open and not session.permit(self.authenticator.permissions(session.user, session.vhost.name)):
@@ -217,7 +221,7 @@ class AmqpServer:
         return list(ended)
 
     def counts(self) -> dict[str, int]:
-        """Figures for metrics: sums since the start, and what is there now."""
+        """Return figures for metrics: sums since the start, and current values."""
         everywhere = (queue for vhost in self.vhosts.values() for queue in vhost.queues.values())
         queues = [queue for queue in everywhere if isinstance(queue, Queue)]
         return {
@@ -241,7 +245,7 @@ class AmqpServer:
     def authenticate(
         self, session: Session, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
     ) -> None:
-        """Ask who this is; ``answer`` comes in a later turn."""
+        """Authenticate the user of a session; ``answer`` is called in a later turn."""
 
         async def ask() -> None:
             user = await self.authenticator.authenticate(mechanism, credentials, session.link.peer)
@@ -258,7 +262,7 @@ class AmqpServer:
             log.error("the authenticator failed", exc_info=task.exception())
 
     def forget(self, session: Session) -> None:
-        """A connection is gone."""
+        """Remove a connection that has ended."""
         self.sessions.pop(session, None)
         self.counters.connections_ended += 1
         self.counters.published += session.published
@@ -283,7 +287,9 @@ class AmqpServer:
         self.turn.before_flush(self._flush_journal)
 
     def _chores_pending(self) -> None:
-        """The next slice comes when the store has the one before it, so that both stay free for others."""
+        """Schedule the next slice for when the store has saved the previous one, so that both can serve others in
+        between.
+        """
         loop = asyncio.get_running_loop()
 
         def saved(_error: BaseException | None) -> None:
@@ -312,11 +318,11 @@ class AmqpServer:
         before, self.alarm = self.alarm, reason
         if reason is not None and before is None:
             self.counters.alarms += 1
-            log.warning("publishers are blocked: %s; %d octets of messages are held", reason, self.memory.bytes)
+            log.warning("publishers are blocked: %s; %d bytes of messages are held", reason, self.memory.bytes)
             for session in list(self.sessions):
                 session.block(reason)
         elif reason is None and before is not None:
-            log.info("publishers may go on; %d octets of messages are held", self.memory.bytes)
+            log.info("publishers are unblocked: %d bytes of messages are held", self.memory.bytes)
             for session in list(self.sessions):
                 session.unblock()
 

@@ -1,9 +1,9 @@
-"""Where the broker ends and the node begins: exchanges and queues that are served by code instead of kept by the model.
+"""The interface between broker and node: exchanges and queues that are served by code instead of stored by the model.
 
-A node derives from ``ServiceExchange`` and ``ServiceQueue`` and registers them in a virtual host. Clients cannot tell
-them from ordinary ones, except that they can neither declare, bind, purge nor delete them. Both are called
-synchronously, in the event loop, and must not block; what takes time is answered later through ``settle`` or by
-pushing to the consumer.
+A node derives from ``ServiceExchange`` and ``ServiceQueue`` and registers them in a virtual host. To clients they look
+like ordinary ones, except that they cannot be declared, bound, purged or deleted. Their methods are called
+synchronously in the event loop and must not block; an answer that takes time is given later, through ``settle`` or by a
+delivery to the consumer.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,9 +20,9 @@ from semq.transport.peer import PeerInfo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionInfo:
-    """Who is connected. ``close(error)`` ends the connection from outside, with the reply code of ``error``.
+    """A connection and its user. ``close(error)`` ends the connection from outside, with the reply code of ``error``.
 
-    ``state`` is the service's own: whatever it wants to find again with the session.
+    ``state`` belongs to the service, which may keep data of the session in it.
     """
 
     user: str
@@ -36,7 +36,7 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The service took the message: it is safe."""
+    """The service accepted the message: it is safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Nacked:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedToSender:
-    """Nobody there for a mandatory message: it is returned with this code and text, and confirmed."""
+    """A mandatory message has no receiver: it is returned with this code and text, and confirmed."""
 
     reply_code: int = 312
     reply_text: str = "NO_ROUTE"
@@ -59,7 +59,7 @@ class ReturnedToSender:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The message is not acceptable: the channel ends with this error."""
+    """The message is not acceptable: the channel is closed with this error."""
 
     error: AmqpError
 
@@ -72,11 +72,11 @@ NACKED = Nacked()
 
 
 class ServiceExchange(Exchange):
-    """An exchange whose messages go to code. ``service_type`` is what a client sees as its type, ``x-…``.
+    """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
-    Messages come whole; those of more than ``body_max`` octets, or than any client of the server may send, are refused
-    before their body (311). One that ``drains`` goes by its own ``body_max`` alone and gets larger messages too,
-    without their body: what ``header.body_size`` says was read and dropped.
+    Messages are passed complete. Messages of more than ``body_max`` bytes, or more than the server's limit, are refused
+    before their body (311). A service with ``drains`` applies its own ``body_max`` only and is also passed larger
+    messages, but without their body, which is read and dropped; ``header.body_size`` states the size.
     """
 
     is_service = True
@@ -101,8 +101,8 @@ class ServiceExchange(Exchange):
         mandatory: bool,
         settle: Settle,
     ) -> None:
-        """Take one message. Call ``settle`` exactly once, now or later, in the event loop; the channel may be gone by
-        then.
+        """Process one message. Call ``settle`` exactly once, now or later, in the event loop; the channel may be closed
+        by then.
 
         An AmqpError raised here is the same as settling with ``Refused``.
         """
@@ -112,7 +112,7 @@ class ServiceExchange(Exchange):
         return []
 
     def bind(self, binding: Binding, arguments: Mapping[str, Any]) -> bool:
-        raise NotImplementedError("nothing is bound to a service exchange")
+        raise NotImplementedError("a service exchange cannot be bound")
 
 
 class ServiceConsumer(Protocol):
@@ -124,11 +124,11 @@ class ServiceConsumer(Protocol):
 
     @property
     def session(self) -> SessionInfo:
-        """Whose consumer it is."""
+        """The session of the consumer."""
 
     @property
     def credit(self) -> int:
-        """How many messages may be delivered now; after 0, ``ServiceQueue.wake`` tells when it is more again."""
+        """The number of messages that may be delivered now; after 0, ``ServiceQueue.wake`` is called when it rises."""
 
     def deliver(
         self,
@@ -139,16 +139,19 @@ class ServiceConsumer(Protocol):
         redelivered: bool,
         token: Any,
     ) -> None:
-        """Give it one message; ``token`` comes back in ``ServiceQueue.settled`` (with no-ack: at once, as
-        acknowledged)."""
+        """Deliver one message; ``token`` is passed to ``ServiceQueue.settled`` (with no-ack: at once, as
+        acknowledged).
+        """
 
     def cancel(self) -> None:
-        """End it: the client is told (consumer cancel notify), its unacknowledged tokens come back as lost."""
+        """End the consumer: the client is notified (consumer cancel notify), and unacknowledged tokens are settled as
+        lost.
+        """
 
 
 @dataclass(slots=True)
 class ServiceDelivery:
-    """What a service gives for basic.get."""
+    """The answer of a service to basic.get."""
 
     exchange: str
     routing_key: str
@@ -159,19 +162,20 @@ class ServiceDelivery:
 
 
 class ServiceGetter(Protocol):
-    """One basic.get of a service queue: its channel waits for the answer."""
+    """One basic.get of a service queue; its channel waits for the answer."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody still waits; the channel may have been closed."""
+        """Whether the channel still waits; it may have been closed."""
 
     def answer(self, found: ServiceDelivery | None, left: int) -> None:
-        """What was found (None: nothing), and how many messages wait after it. To be called once; what nobody waits for
-        any more comes back as lost."""
+        """Answer with the message found (None: none) and the number of messages left after it. To be called once; a
+        message that nobody waits for any more is settled as lost.
+        """
 
 
 class ServiceQueue:
-    """A queue whose messages come from code."""
+    """A queue whose messages are supplied by code."""
 
     is_service: ClassVar[bool] = True
 
@@ -180,31 +184,33 @@ class ServiceQueue:
         self.incoming: dict[Binding, None] = {}
 
     def may_attach(self, session: SessionInfo, exclusive: bool) -> AmqpError | None:
-        """Whether this session may consume here; the error that refuses it, if not."""
+        """Return None if this session may consume here, otherwise the error that refuses it."""
         return None
 
     def attach(self, consumer: ServiceConsumer) -> None:
-        """A consumer is there; it has been told its tag, deliveries may begin at once."""
+        """Add a consumer. It has received its tag; deliveries may begin at once."""
         raise NotImplementedError
 
     def detach(self, consumer: ServiceConsumer) -> None:
-        """The consumer is gone. What it has not settled may still be settled while its channel lives, or comes as
-        lost."""
+        """Remove a consumer. Its deliveries may still be settled while its channel is open, otherwise they are settled
+        as lost.
+        """
         raise NotImplementedError
 
     def wake(self, consumer: ServiceConsumer) -> None:
-        """The consumer's credit rose above zero again."""
+        """Note that the consumer's credit has risen above zero."""
         raise NotImplementedError
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """What became of deliveries, gathered over one read of the consumer's socket, in order. None: taken by
-        ``get``."""
+        """Note settled deliveries, collected over one read of the consumer's socket, in order. ``consumer`` is None
+        after ``get``.
+        """
         raise NotImplementedError
 
     def get(self, getter: ServiceGetter) -> None:
-        """basic.get: answer ``getter``, now or later, in the event loop."""
+        """Process basic.get: answer ``getter``, now or later, in the event loop."""
         getter.answer(None, 0)
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
-        """Tell, now or later, how many messages wait and how many consumers there are (queue.declare)."""
+        """Answer queue.declare, now or later, with the number of waiting messages and of consumers."""
         answer(0, 0)

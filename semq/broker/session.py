@@ -1,9 +1,9 @@
-"""One client connection: hears the events of its state machine and turns them into work on channels and the virtual
-host.
+"""One client connection: turns the events of its state machine into work on channels and the virtual host.
 
-The session owns a ``ServerConnection`` and knows no socket: ``Link`` feeds it, ``server`` supplies what sessions share.
-An error raised by the work ends the channel or the connection that caused it, with class and method of the request;
-neighbours do not notice. ``login`` answers the negotiation, ``allowance`` counts what is in hand and out.
+The session owns a ``ServerConnection`` and knows no socket: ``Link`` passes events to it, ``server`` supplies what
+sessions share. An error raised by the work closes the channel or the connection that caused it, with class and method
+of the request; other channels and connections are not affected. ``login`` handles the negotiation, ``allowance`` counts
+open work.
 """
 
 import logging
@@ -41,7 +41,7 @@ _RIGHTS_CACHE_MAX = 4096
 
 
 class Session:
-    """One connection. ``info`` is what services see of it; ``info`` and ``vhost`` are there once it is open."""
+    """One connection. ``info`` is its description for services; ``info`` and ``vhost`` exist once it is open."""
 
     info: SessionInfo
     vhost: VirtualHost
@@ -68,46 +68,47 @@ class Session:
         self._is_blocked = False
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
-        self._stalled: dict[Channel, None] = {}  # their requests wait until the client takes the answers
+        self._stalled: dict[Channel, None] = {}  # channels whose requests wait until the client reads the replies
         self._confirming: dict[Channel, None] = {}
-        self.feeding: dict[Channel, None] = {}  # channels with a large body on its way out
-        self._notices: list[tuple[int, str]] = []  # of cancelled consumers, that wait for an answer to go first
+        self.feeding: dict[Channel, None] = {}  # channels with a large body being sent
+        self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that must follow a reply
         self._delays = 0
         self._feeds_first = False
-        self._turns: dict[Consumer, None] = {}  # whoever was served last stands at the end
+        self._turns: dict[Consumer, None] = {}  # consumers in turn: the one served last is at the end
 
     # From the link.
 
     def link_made(self, link: Link) -> None:
-        """The socket is there."""
+        """Start the session on a connected socket."""
         self.link = link
         if link.peer.certificate is None:
-            # Clients that take the first mechanism they know would come without a certificate, and be refused.
+            # Otherwise clients that choose the first mechanism they know would choose EXTERNAL without a certificate,
+            # and be refused.
             self.machine.mechanisms = tuple(name for name in self.machine.mechanisms if name != "EXTERNAL")
         self.allowance = Allowance(self.limits, link)
         self.server.sessions[self] = None
         log.debug("connection from %s", link.peer)
 
     def heard(self, events: list[e.Event]) -> None:
-        """What one read brought."""
+        """Process the events of one read."""
         for event in events:
             if not self.is_ending:
                 self._hear(event)
         self.gathered.hand_over()
 
     def flushed(self) -> None:
-        """What was produced has been written; more may be produced unless the peer is slow."""
+        """Resume production after a write, unless the peer is slow."""
         if not self.is_writable and self.link.is_writable:
             self.writable(True)
 
     def writable(self, is_writable: bool) -> None:
-        """The peer reads too slowly, or has caught up."""
+        """Note that the peer reads too slowly, or has caught up."""
         self.is_writable = is_writable and not self.is_ending
         if self.is_writable:
             self.wake_consumers()
 
     def link_lost(self, error: Exception | None) -> None:
-        """The socket is gone."""
+        """End the session after the socket was closed."""
         if not self.is_ending:
             log.info("connection of %s from %s is gone: %s", self.user or "?", self.link.peer, error or "end of stream")
         self._end()
@@ -116,17 +117,17 @@ class Session:
     # Output.
 
     def touch(self) -> None:
-        """There is output."""
+        """Request a write at the end of this turn."""
         self.link.touch()
 
     def wrote(self) -> None:
-        """There is content in the output; stop producing when it becomes much."""
+        """Request a write of content; stop producing when there is much of it."""
         self.link.touch()
         if self.machine.output_size > self.limits.output_bytes:
             self.is_writable = False
 
     def cancel_consumer(self, number: int, tag: str) -> None:
-        """Tell the client that a consumer has ended, if it understands that."""
+        """Notify the client that a consumer has ended, if it supports that."""
         if self.is_ending:
             return
         if self._delays:
@@ -139,12 +140,11 @@ class Session:
         self.touch()
 
     def delay_notices(self) -> None:
-        """Keep notices of cancelled consumers back until ``tell_notices``: a client that deletes a queue waits for
-        queue.delete-ok, and hears of its own consumers after that, as from RabbitMQ."""
+        """Keep back notices of cancelled consumers: a client gets queue.delete-ok before them, as from RabbitMQ."""
         self._delays += 1
 
     def tell_notices(self) -> None:
-        """The answer is out."""
+        """Send the notices that were kept back, after the reply."""
         self._delays -= 1
         if not self._delays:
             notices, self._notices = self._notices, []
@@ -161,14 +161,14 @@ class Session:
             elif (about := _CONNECTION_HANDLERS.get(type(event))) is not None:
                 about(self, event)
         except Exception:
-            # A fault of this program costs the connection that met it, and no other.
+            # An internal error closes the connection on which it occurred, and no other.
             log.exception("could not serve %s of %s from %s", type(event).__name__, self.user, self.link.peer)
-            self.close(InternalError("the server met a fault of its own; its log has the details"))
+            self.close(InternalError("an internal error occurred; the log of the server has the details"))
 
     def _on_channel(self, event: Any, handler: Callable[[Channel, Any], None]) -> None:
         channel = self.channels.get(event.channel)
         if channel is None:
-            return  # closed by us while this was on its way
+            return  # closed by this side while the event was in transit
         if channel.held is None and not self.is_writable and _is_answered(event):
             channel.hold()
             self._stalled[channel] = None
@@ -184,7 +184,7 @@ class Session:
             self.vhost.bury_dead()
 
     def serve(self, channel: Channel, event: e.Published) -> None:
-        """A large message has arrived whole: publish it, and let the body go if nobody else holds it."""
+        """Publish a large message that has arrived completely, and release the body if nothing else uses it."""
         held, channel.held = channel.held, None
         self._on_channel(event, _published)
         if channel.is_open:
@@ -192,7 +192,7 @@ class Session:
         release(event.body)
 
     def resume_events(self, channel: Channel, waiting: "deque[e.Event]") -> None:
-        """A channel goes on with what has waited."""
+        """Process the events of a channel that had to wait."""
         self.allowance.hold(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
             self._hear(waiting.popleft())
@@ -210,14 +210,14 @@ class Session:
             self._end_channel(channel)
 
     def _connection_over(self, event: "e.ConnectionFailed | e.ConnectionClosed") -> None:
-        if event.error is not None and event.error.reply_code:  # some clients close in order with reply code 0
+        if event.error is not None and event.error.reply_code:  # some clients close in an orderly way with reply code 0
             log.warning("connection of %s from %s: %s", self.user or "?", self.link.peer, event.error)
         self._end()
 
     # Beginning and end.
 
     def open(self, vhost: VirtualHost, permissions: Permissions) -> None:
-        """The user may work in this virtual host."""
+        """Open the connection for a user who may use this virtual host."""
         self.vhost = vhost
         self._permissions = permissions
         self.info = SessionInfo(
@@ -226,7 +226,7 @@ class Session:
         try:
             self.machine.accept_open()
         except LocalMisuse:
-            return  # the client did not wait for the answer: the news of its end stands behind the request
+            return  # the client did not wait for the reply; the event of its end follows the request
         self.touch()
         self.is_open = True
         log.info("%s from %s opened %s", self.user, self.link.peer, vhost.name)
@@ -234,25 +234,25 @@ class Session:
             hooks.on_open(self.info)
 
     def say_goodbye(self, text: str) -> None:
-        """The node is stopping."""
+        """Close the connection because the node is stopping."""
         self.close(ConnectionForced(text))
 
     def close(self, error: AmqpError) -> None:
-        """End the connection from this side."""
+        """Close the connection from this side."""
         if not self.is_ending:
             self.machine.connection_error(error)
             self.touch()
             self._end()
 
     def fail_channel(self, channel: Channel, error: AmqpError) -> None:
-        """A request could not be served: end its channel, or the connection if the error is a hard one."""
+        """Close the channel whose request failed, or the connection if the error is a hard one."""
         if not isinstance(error, ChannelException):
             log.warning("closing the connection of %s from %s: %s", self.user, self.link.peer, error)
             self.close(error)
             return
         log.info("closing channel %d of %s from %s: %s", channel.number, self.user, self.link.peer, error)
         if channel.feeder is not None:
-            # The close would stand behind a body that is half out: it follows when the body is complete.
+            # Close after the body that is being sent is complete; the close would otherwise be queued after it.
             channel.feeder.on_end = lambda: self.fail_channel(channel, error)
         elif channel.is_open:
             channel.write_confirms()
@@ -286,7 +286,7 @@ class Session:
     # Permissions.
 
     def require(self, right: Right, kind: str, name: str) -> None:
-        """Raises AccessRefused unless the user has the right over this name. Answers are remembered."""
+        """Raise AccessRefused unless the user has the right over this name. Results are cached."""
         if (right, name) in self._allowed:
             return
         if not self._permissions.allow(right, name):
@@ -296,8 +296,8 @@ class Session:
         self._allowed.add((right, name))
 
     def permit(self, permissions: Permissions | None) -> bool:
-        """These are the user's rights from now on; None: none here. False if the connection cannot go on with them: it
-        may not be here any more, or consumes what it may no longer read."""
+        """Apply changed permissions (None: no access). Return False if the connection must end: without access, or
+        with a consumer of a queue that the user may no longer read."""
         if permissions == self._permissions:
             return True
         self._permissions = permissions or Permissions("", "", "")
@@ -311,36 +311,37 @@ class Session:
     # Consumers.
 
     def enter(self, consumer: Consumer) -> None:
-        """A consumer was started on this connection."""
+        """Register a consumer that was started on this connection."""
         self._turns[consumer] = None
 
     def leave(self, consumer: Consumer) -> None:
-        """A consumer has ended."""
+        """Remove a consumer that has ended."""
         self._turns.pop(consumer, None)
 
     def wake_consumers(self) -> None:
-        """There is room in the output, or in what may be out, for every consumer of this connection."""
+        """Resume the consumers of this connection, after output or unacknowledged deliveries have decreased."""
         stalled, self._stalled = self._stalled, {}
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # Whoever goes first may fill the output: large bodies and all the rest take turns at that.
+        # Whoever is first may fill the output, so large bodies and other deliveries take turns at being first.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()
         self.vhost.bury_dead()
 
     def _feed(self) -> None:
-        """Large bodies that are on their way out go on."""
+        """Continue with the large bodies that are being sent."""
         for channel in list(self.feeding):
             if channel.feeder is not None:
                 channel.feeder.go_on()
 
     def _pump(self) -> None:
-        """Consumers that had no room may have some."""
+        """Resume the consumers that were waiting for room."""
         for consumer in list(self._turns):
             if not self.is_writable:
-                break  # the output is full again: the others come first next time (4.3: channels are served evenly)
+                # the output is full again: the other consumers are first next time (4.3: channels are served evenly)
+                break
             if consumer.is_parked:
                 self._turns.pop(consumer, None)
                 self._turns[consumer] = None
@@ -349,7 +350,7 @@ class Session:
     # Confirms.
 
     def has_confirms(self, channel: Channel) -> None:
-        """A channel has outcomes to tell at the end of the turn."""
+        """Note that a channel has confirms to send at the end of the turn."""
         if not self._confirming:
             self.server.turn.before_flush(self._write_confirms)
         self._confirming[channel] = None
@@ -363,13 +364,13 @@ class Session:
     # Blocking.
 
     def has_published(self) -> None:
-        """This client is a publisher: it is held back while the broker is short of something."""
+        """Mark this client as a publisher, which is blocked while the broker has a shortage."""
         self._is_publisher = True
         if self.server.alarm is not None:
             self.block(self.server.alarm)
 
     def block(self, reason: str) -> None:
-        """The broker is short of something: tell the client, and do not read what it publishes."""
+        """Notify the client of a shortage, and stop reading what it publishes."""
         if self._is_publisher and not self._is_blocked and not self.is_ending:
             self._is_blocked = True
             self.machine.block(reason)
@@ -377,7 +378,7 @@ class Session:
             self.link.pause_reading("alarm")
 
     def unblock(self) -> None:
-        """There is room again."""
+        """Unblock the client after a shortage."""
         if self._is_blocked and not self.is_ending:
             self._is_blocked = False
             self.machine.unblock()
@@ -387,24 +388,24 @@ class Session:
     # Direct reply-to.
 
     def find_reply_target(self, address: str) -> Channel | None:
-        """The channel that waits for replies under this address."""
+        """Return the channel that waits for replies under this address."""
         return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
 
 
 def _is_answered(event: e.Event) -> bool:
-    """Whether serving it makes output at once: a client that takes no answers gets no more of them."""
+    """Return whether an event produces output at once: a client that does not read replies gets no further ones."""
     return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 
 def _cost(event: e.Event) -> int:
-    """What an event that waits counts for: one, and one more for each 4 KiB of content."""
+    """Return the cost of a waiting event: one, plus one for each 4 KiB of content."""
     if isinstance(event, e.BodyChunk):
         return 1 + len(event.data) // 4096
     return 1 + len(event.body) // 4096 if isinstance(event, e.Published) else 1
 
 
 def _cause(event: Any) -> tuple[int, int]:
-    """Class and method id of what an event came from."""
+    """Return class and method id of the method that an event came from."""
     if isinstance(event, e.MethodReceived):
         return event.method.row.class_id, event.method.row.method_id
     return _METHOD_IDS.get(type(event), (0, 0))
@@ -451,21 +452,21 @@ def _flow_changed(channel: Channel, event: e.FlowChanged) -> None:
         channel.wake(channel.consumers.values())
 
 
-def _heard_flow_ok(channel: Channel, ask: m.ChannelFlowOk) -> None:
-    """The client has heard channel.flow, which stops what we would have stopped anyway."""
+def _flow_ok(channel: Channel, ask: m.ChannelFlowOk) -> None:
+    """Do nothing: deliveries had stopped before the client confirmed channel.flow."""
 
 
 def _method(channel: Channel, event: e.MethodReceived) -> None:
     handler = _REQUESTS.get(type(event.method))
     if handler is None:
-        raise refusals.not_implemented(f"{event.method.row.name} is not served")
+        raise refusals.not_implemented(f"{event.method.row.name} is not supported")
     handler(channel, event.method)
 
 
 _REQUESTS: dict[type[m.Method], Callable[[Channel, Any], None]] = {
     **DEFINITIONS,
     **MESSAGES,
-    m.ChannelFlowOk: _heard_flow_ok,
+    m.ChannelFlowOk: _flow_ok,
 }
 
 _METHOD_IDS: dict[type[e.Event], tuple[int, int]] = {

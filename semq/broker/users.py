@@ -1,9 +1,7 @@
-"""Who may come in and what each may touch: users with passwords, permissions per virtual host, and the port to other
-ways.
+"""Users, their passwords and permissions per virtual host, and the port for other authentication.
 
-``Authenticator`` is the port: a node with certificates or a directory brings its own. ``UserTable`` is the built-in
-one. The SASL mechanisms themselves (what the octets mean) belong to ``sasl``; the AMQP refusals to ``refusals``. Used
-by ``server`` and ``session``.
+``Authenticator`` is the port: a node with certificates or a directory supplies its own. ``UserTable`` is the built-in
+one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Used by ``server`` and ``session``.
 """
 
 import asyncio
@@ -18,12 +16,13 @@ from typing import Protocol
 from semq.amqp.sasl import Credentials
 from semq.transport.peer import PeerInfo
 
-# RFC 7914: N, r, p. 16 MiB and some 40 ms a try: dear for a guesser, bearable at the rate at which connections open.
+# RFC 7914: N, r, p. 16 MiB and about 40 ms per attempt: expensive for guessing, acceptable at the rate of new
+# connections.
 _SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**14, 8, 1
 
 
 class Right(Enum):
-    """What RabbitMQ's permissions tell apart."""
+    """The rights that RabbitMQ's permissions distinguish."""
 
     CONFIGURE = "configure"
     WRITE = "write"
@@ -32,10 +31,9 @@ class Right(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Three regular expressions over the names of exchanges and queues; searched, so anchors are the caller's.
+    """Three regular expressions for the names of exchanges and queues, which may match anywhere unless anchored.
 
-    The default exchange goes by the name ``amq.default``. An empty expression fits only the empty name, that is
-    nothing.
+    The default exchange has the name ``amq.default`` here. An empty expression matches only the empty name, so nothing.
     """
 
     configure: str = ".*"
@@ -53,30 +51,29 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 class Authenticator(Protocol):
-    """The port: who is this, and what may it do. Called in the event loop; what blocks belongs behind
-    ``authenticate``."""
+    """The port for authentication and permissions. Called in the event loop; only ``authenticate`` may take time."""
 
     mechanisms: tuple[str, ...]
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """The name of the user, or None for a refusal; refusals look all alike to the client.
+        """Return the name of the user, or None for a refusal; the client cannot distinguish refusals.
 
-        ``credentials.password`` is None for EXTERNAL, where ``peer.certificate_subject`` says who it is.
+        ``credentials.password`` is None for EXTERNAL, where ``peer.certificate_subject`` is the identity.
         """
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """What the user may do in a virtual host, or None when it may not enter at all."""
+        """Return the user's permissions in a virtual host, or None if the user may not enter it."""
 
 
 def hash_password(password: str | bytes, salt: bytes) -> str:
-    """A line that can be kept: algorithm, salt and scrypt digest (RFC 7914)."""
+    """Return a line for storage: algorithm, salt and scrypt digest (RFC 7914)."""
     secret = password.encode() if isinstance(password, str) else password
     digest = hashlib.scrypt(secret, salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P)
     return f"scrypt${salt.hex()}${digest.hex()}"
 
 
 def check_password(password: str | bytes, kept: str) -> bool:
-    """Whether the password is the one that was kept; a line in another form fits nothing."""
+    """Return whether the password matches the stored line; a line in another form matches nothing."""
     algorithm, _, rest = kept.partition("$")
     salt, _, digest = rest.partition("$")
     if algorithm != "scrypt" or not digest:
@@ -86,7 +83,7 @@ def check_password(password: str | bytes, kept: str) -> bool:
 
 @dataclass(slots=True)
 class User:
-    """One row of the table. Without ``password_hash`` the user can only come with a certificate (EXTERNAL)."""
+    """One row of the table. Without ``password_hash`` the user can log in by certificate only (EXTERNAL)."""
 
     name: str
     password_hash: str | None = None
@@ -95,22 +92,22 @@ class User:
 
 
 class UserTable:
-    """Users known by name and password; the built-in ``Authenticator``.
+    """Users with name and password; the built-in ``Authenticator``.
 
-    PLAIN and AMQPLAIN compare passwords; EXTERNAL takes the subject of the verified certificate as the name. A user
-    may be confined to the loopback address, as RabbitMQ does with guest.
+    PLAIN and AMQPLAIN compare passwords; EXTERNAL uses the subject of the verified certificate as the name. A user may
+    be restricted to loopback connections, as RabbitMQ does with guest.
     """
 
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 
     def __init__(self, users: list[User] | None = None) -> None:
         self.users = {user.name: user for user in users or []}
-        # One try costs 16 MiB: strangers who knock all at once must not fill the memory.
+        # One attempt needs 16 MiB: many unauthenticated clients at once must not fill the memory.
         self._tries = asyncio.Semaphore(2)
         self._verified: dict[str, tuple[str, bytes]] = {}
 
     def replace(self, users: list[User]) -> None:
-        """These are the users from now on; who is connected is the business of ``AmqpServer.look_at_permissions``."""
+        """Replace the users. ``AmqpServer.look_at_permissions`` applies the change to open connections."""
         self.users = {user.name: user for user in users}
         self._verified = {name: known for name, known in self._verified.items() if name in self.users}
 
@@ -131,8 +128,8 @@ class UserTable:
         return name if found is not None and found.password_hash == kept else None
 
     async def _fits(self, name: str, kept: str, secret: bytes) -> bool:
-        # A thousand clients that reconnect must not cost a thousand scrypts: a password that fitted once is remembered
-        # by a quick digest, in memory only and only as long as the kept line stays the same.
+        # A thousand reconnecting clients must not cost a thousand scrypt calculations: a password that matched is
+        # cached as a fast digest, in memory only, and only while the stored line is unchanged.
         quick = hashlib.blake2b(secret, key=kept.encode()[-64:]).digest()
         if self._verified.get(name) == (kept, quick):
             return True

@@ -1,8 +1,8 @@
-"""A virtual host: what is defined in it, the services of the node, and the way of a message through it.
+"""A virtual host: its definitions, the services of the node, and the routing of messages.
 
-Pure state, like ``definitions`` on which it stands. ``channel.publication`` and the node itself put messages in; what
-dies in a queue waits until the queue has finished what it did, and then goes to its dead-letter exchange
-(``bury_dead``).
+Pure state, like ``definitions``, from which it derives. ``channel.publication`` and the node itself publish messages;
+messages that die in a queue wait until the queue has finished its operation, and are then sent to its dead-letter
+exchange (``bury_dead``).
 """
 
 from collections import deque
@@ -26,21 +26,21 @@ from semq.store.broker.operations import StoreOp
 
 @dataclass(slots=True)
 class Sent:
-    """What became of a message: how many queues took it, whether it must be stored first, whether one refused it."""
+    """The result of a publish: number of queues, whether the store must save it, whether a queue refused it."""
 
     queues: int = 0
     must_be_stored: bool = False
     is_refused: bool = False
 
 
-_TAKEN, _TO_BE_STORED = Sent(1), Sent(1, True)  # what nearly always becomes of it; nobody changes them
+_TAKEN, _TO_BE_STORED = Sent(1), Sent(1, True)  # the most frequent results; shared, so never changed
 
 
 @dataclass(slots=True)
 class Prepared:
     """A message that the caller stores in its own transaction: ``ops`` to write there, ``commit`` to call after it.
 
-    Until ``commit`` no consumer sees it; without ``commit`` it was never there.
+    Consumers see the message only after ``commit``; without ``commit`` it does not exist.
     """
 
     ops: list[StoreOp]
@@ -48,7 +48,7 @@ class Prepared:
     _admit: Callable[[list[tuple[Queue, Entry]]], None]
 
     def commit(self) -> int:
-        """Put the message into its queues; the number of queues."""
+        """Put the message into its queues; return the number of queues."""
         entries, self._entries = self._entries, []
         self._admit(entries)
         return len(entries)
@@ -56,7 +56,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class SessionHooks:
-    """Called when a connection to the virtual host is opened, and when it has ended."""
+    """Callbacks for a connection that opens the virtual host, and for its end."""
 
     on_open: Callable[[SessionInfo], None] = lambda _: None
     on_close: Callable[[SessionInfo], None] = lambda _: None
@@ -70,9 +70,9 @@ class _Death:
 
 
 class VirtualHost(Definitions):
-    """One virtual host: what is defined in it, the services of the node, and the way of a message through it.
+    """One virtual host: its definitions, the services of the node, and the routing of messages.
 
-    ``hooks`` hear of connections that open it; ``register`` lets the node serve an exchange or a queue by itself.
+    ``hooks`` are called for connections that open it; ``register`` adds an exchange or a queue served by the node.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class VirtualHost(Definitions):
         env.on_settled = self.bury_dead
 
     def register(self, service: ServiceExchange | ServiceQueue) -> None:
-        """Let the node serve an exchange or a queue by itself."""
+        """Add an exchange or a queue that the node serves itself."""
         if isinstance(service, ServiceExchange):
             self.exchanges[service.name] = service
         else:
@@ -103,14 +103,14 @@ class VirtualHost(Definitions):
     # Messages.
 
     def route(self, exchange: Exchange, routing_key: str, headers: Callable[[], Mapping[str, Any]]) -> list[Queue]:
-        """The queues that a message goes to."""
+        """Return the queues for a message."""
         if not exchange.name:
             found = self.queues.get(routing_key)
             return [found] if isinstance(found, Queue) else []
-        return route(exchange, routing_key, headers, self.exchanges.get)  # type: ignore[return-value]  # never services
+        return route(exchange, routing_key, headers, self.exchanges.get)  # type: ignore[return-value] # never services
 
     def route_message(self, exchange: Exchange, message: Message) -> list[Queue]:
-        """The same for a message, with all of its keys."""
+        """Return the queues for a message with all of its routing keys."""
         if not (exchange.name or message.extra_keys):
             found = self.queues.get(message.routing_key)
             return [found] if isinstance(found, Queue) else []
@@ -134,14 +134,14 @@ class VirtualHost(Definitions):
         return sent
 
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> Sent:
-        """Publish on behalf of the node. Raises NotFound when there is no such exchange."""
+        """Publish a message of the node. Raises NotFound if the exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
         sent = self.send(message, self.route_message(self.find_exchange(exchange), message))
         self.bury_dead()
         return sent
 
     def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> Prepared:
-        """Publish on behalf of the node, in the node's own transaction (see ``Prepared``)."""
+        """Prepare a message of the node for publishing in the node's own transaction (see ``Prepared``)."""
         message = Message(exchange, routing_key, header, body)
         prepared = Prepared([], [], self._admit_prepared)
         for queue in self.route_message(self.find_exchange(exchange), message):
@@ -151,7 +151,7 @@ class VirtualHost(Definitions):
             if queue.stores(message):
                 entry.is_stored = True
                 prepared.ops.append(queue.row_for(entry))
-            prepared._entries.append((queue, entry))  # noqa: SLF001 - the two are one
+            prepared._entries.append((queue, entry))  # noqa: SLF001 - Prepared belongs to this class
         return prepared
 
     def _admit_prepared(self, entries: list[tuple[Queue, Entry]]) -> None:
@@ -162,7 +162,7 @@ class VirtualHost(Definitions):
         self.bury_dead()
 
     def bury_dead(self) -> None:
-        """Send what has died on its way to the dead-letter exchanges; called when a queue has finished what it did."""
+        """Send dead messages to the dead-letter exchanges; called when a queue has finished an operation."""
         if self._is_draining:
             return
         self._is_draining = True

@@ -1,31 +1,31 @@
-"""Sockets: accepts and dials AMQP 0-9-1 connections, and knows nothing of what the messages mean.
+"""Sockets: accepts and opens AMQP 0-9-1 connections; knows nothing about the meaning of messages.
 
-**Turn** (``turn.Turn``): one per event loop. Whoever has output or work marks it; at the end of the turn hooks run and
-links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.
+**Turn** (``turn.Turn``): one per event loop. An object that has output or work marks it; at the end of the turn, hooks
+run and links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.
 
 **Dialling** (``dialer``)::
 
     link = await dial(DialConfig(host, port, virtual_host, user, password, tls=None, limits=Limits(), connect_s=10.0,
-                                 client_properties={}), clock, turn)        # DialFailed | AmqpError
+                                 client_properties={}), clock, turn)        # raises DialFailed, AmqpError
     link.is_open, link.is_blocked, link.error, link.machine.peer_properties
-    link.on_closed = lambda error: ...         # once; None: in order; else AmqpError or LinkLost
+    link.on_closed = lambda error: ...         # called once; None after an orderly close, else AmqpError or LinkLost
     link.on_blocked = lambda reason: ...       # connection.blocked; None: unblocked
     channel = await link.open_channel()
     await link.close(timeout_s=5.0); await link.wait_closed()
 
-``password=None`` logs in by certificate (EXTERNAL). Nothing reconnects by itself.
+``password=None`` logs in by certificate (EXTERNAL). There is no automatic reconnect.
 
 **A dialled channel** (``client_channel.ClientChannel``)::
 
     await channel.confirm_select()
     if channel.may_publish: number = channel.publish(exchange, routing_key, header, body, mandatory=False, token=any)
-    await channel.ready()                      # until may_publish; channel.on_ready is the callback
+    await channel.ready()                      # wait for may_publish; channel.on_ready is the callback
     channel.on_settled = lambda pairs: ...     # list[(token, confirmed)] of one read; channel.unconfirmed counts
-    channel.on_returned = lambda returned: ... # before its confirm
+    channel.on_returned = lambda returned: ... # called before the confirm of the returned message
     confirmed = await channel.publish_and_wait(exchange, routing_key, header, body, mandatory=False)
     await channel.qos(prefetch_count, per_channel=False)
     tag = await channel.consume(queue, on_delivered, no_ack=False, exclusive=False, consumer_tag="", arguments=None)
-                                               # on_delivered(list[Delivered]): all that one read brought
+                                               # on_delivered(list[Delivered]): all deliveries of one read
     channel.ack(tag, multiple=False); channel.nack(tag, multiple, requeue); channel.reject(tag, requeue)
     await channel.cancel(consumer_tag); channel.on_cancelled = lambda consumer_tag: ...
     got = await channel.get(queue, no_ack=False)                  # Got | None
@@ -34,11 +34,11 @@ links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush
     reply = await channel.call(method, reply_type)                # any other synchronous method
     channel.on_closed = lambda error: ...; await channel.close(); channel.close_soon()
 
-Headers are ``semq.amqp.content.ContentHeader`` (``ContentHeader.build(len(body), Properties(...))``); one that was
-received may be published again as it is.
+Headers are ``semq.amqp.content.ContentHeader`` (``ContentHeader.build(len(body), Properties(...))``); a received header
+may be published again unchanged.
 
 **Listening** (``listener``): ``Listener(ListenerConfig(host, port, connections_max, connections_per_address_max,
 pause_s, backlog, tls), make, clock, turn)`` with ``await start()``, ``port``, ``await stop(drain_s)``; ``make()``
-gives a state machine and its owner for each connection. ``semq.broker.server`` is its user. ``link.Link`` is the
-socket of both sides, ``peer.PeerInfo`` who is at the other end, ``errors`` what can go wrong.
+returns a state machine and its owner for each connection. Used by ``semq.broker.server``. ``link.Link`` is the socket
+of both sides, ``peer.PeerInfo`` describes the peer, ``errors`` lists the errors.
 """

@@ -1,7 +1,7 @@
-"""The dialling side of an AMQP connection: opens channels, knows when the peer blocks, tells why the connection ended.
+"""The client's side of an AMQP connection: opens channels, reports when the peer blocks, and why the connection ended.
 
 ``ClientLink`` is the owner of a dialled ``Link``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is one of
-its channels. Nothing here reconnects or sends again: what to do about a lost link is the caller's policy. Used by the
+its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used by the
 engine's links between nodes, the Python client and the command line.
 """
 
@@ -42,8 +42,8 @@ from semq.transport.peer import PeerInfo
 class ClientLink:
     """One connection to a server.
 
-    ``on_closed(error)`` is called once when it has ended (None: in order); ``on_blocked(reason)`` when the server asks
-    to stop publishing, with None when it may go on.
+    ``on_closed(error)`` is called once when it has ended (None after an orderly close); ``on_blocked(reason)`` when the
+    server requests a stop of publishing, with None when publishing may resume.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class ClientLink:
         self._check = check
         self._refusal: SemqError | None = None
 
-    # For the caller.
+    # Interface of the caller.
 
     @property
     def link(self) -> Link:
-        """The socket; there from the first event on."""
+        """The socket; available from the first event on."""
         if self._link is None:
             raise LinkLost("the connection was never made")
         return self._link
@@ -85,11 +85,11 @@ class ClientLink:
         return self._opened.done() and not self._closed.is_set() and self.machine.is_open
 
     async def opened(self) -> None:
-        """Wait until the server has opened the virtual host. Raises what made it fail."""
+        """Wait until the server has opened the virtual host. Raises the error that prevented it."""
         await asyncio.shield(self._opened)
 
     async def open_channel(self) -> ClientChannel:
-        """Open one more channel. Raises AmqpError, or LinkLost when the connection goes meanwhile."""
+        """Open another channel. Raises AmqpError, or LinkLost if the connection is lost meanwhile."""
         self._check_alive()
         number = self.machine.open_channel()
         waiting = self._opening[number] = self._loop.create_future()
@@ -98,7 +98,7 @@ class ClientLink:
         return channel
 
     async def close(self, timeout_s: float = 5.0) -> None:
-        """Close in order; drop the socket if the peer does not answer in time."""
+        """Close in an orderly way; drop the socket if the peer does not answer in time."""
         if not self._closed.is_set() and self._link is not None:
             self.machine.close()
             self.link.touch()
@@ -110,11 +110,11 @@ class ClientLink:
         await self._closed.wait()
 
     async def wait_closed(self) -> AmqpError | LinkLost | None:
-        """Wait for the end and give its reason; None after an orderly close."""
+        """Wait for the end of the connection and return its reason; None after an orderly close."""
         await self._closed.wait()
         return self.error
 
-    # From the link.
+    # Called by the link.
 
     def link_made(self, link: Link) -> None:
         self._link = link
@@ -122,10 +122,10 @@ class ClientLink:
             self._check(link.peer)
         except SemqError as error:
             self._refusal = error
-            link.abort()  # before the first octet: nothing is said to a stranger
+            link.abort()  # before the first byte: nothing is sent to an unknown peer
 
     def heard(self, events: list[Event]) -> None:
-        """Hand each channel what one read brought for it, deliveries and confirms in one piece each."""
+        """Give each channel its events of one read; deliveries and confirms are passed in one list each."""
         touched: dict[ClientChannel, None] = {}
         for event in events:
             kind = type(event)
@@ -162,10 +162,10 @@ class ClientLink:
             case ConnectionFailed(error=error) | ConnectionClosed(error=error):
                 self.error = self.error or error
             case _:
-                pass  # Tuned, ChannelReleased: the machine has done what there is to do
+                pass  # Tuned, ChannelReleased: the state machine has done everything
 
     def _know(self, properties: Mapping[str, Any]) -> None:
-        """Say nothing more to what is another product: the answer with the password has not left."""
+        """Abort if the server is another product than expected; the reply with the password has not been sent yet."""
         if self._only is not None and properties.get("product") != self._only:
             facts = {name: str(properties.get(name, ""))[:40] for name in ("product", "version")}
             self._refusal = ForeignBroker(**facts)
@@ -174,7 +174,7 @@ class ClientLink:
     def _channel_opened(self, number: int) -> None:
         channel = self.channels[number] = ClientChannel(self, number)
         waiting = self._opening.pop(number)
-        if waiting.cancelled():  # whoever asked has given up
+        if waiting.cancelled():  # the caller has given up
             channel.close_soon()
         else:
             waiting.set_result(channel)
@@ -185,7 +185,7 @@ class ClientLink:
                 channel.wake()
 
     def flushed(self) -> None:
-        """Nothing to do: ``writable`` tells when the socket is full."""
+        """Do nothing: ``writable`` is called when the socket is full."""
 
     def link_lost(self, error: Exception | None) -> None:
         if self.error is None and (error is not None or not self.machine.is_closed):
@@ -193,7 +193,8 @@ class ClientLink:
         failure = self.error or LinkLost("the connection was closed")
         if not self._opened.done():
             self._opened.set_exception(self._refusal or failure)
-            self._opened.exception()  # the dialler may have given up: nobody else is there to look
+            # mark the exception as retrieved: the dialler may have given up, and nobody else reads it
+            self._opened.exception()
         for waiting in self._opening.values():
             if not waiting.done():
                 waiting.set_exception(failure)
@@ -205,11 +206,11 @@ class ClientLink:
         self.on_closed(self.error)
 
     def forget(self, number: int) -> None:
-        """A channel has ended."""
+        """Remove a channel that has ended."""
         self.channels.pop(number, None)
 
     def _check_alive(self) -> None:
-        # The server's reason may have come already, and the end of the socket not yet.
+        # The server's reason may have arrived before the end of the socket.
         if self.error is not None or self._closed.is_set():
             raise self.error or LinkLost("the connection was closed")
 

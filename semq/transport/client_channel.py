@@ -1,9 +1,9 @@
-"""One channel of a dialled connection: requests that are answered, publishes that are confirmed, consumers.
+"""One channel of a dialled connection: requests with replies, publishes with confirms, consumers.
 
-Everything that one read of the socket brought for a consumer is handed over as one list, and so are confirms; a caller
-that works in batches (the engine) never pays per message for waking up. A content of which the limits say that it is
-streamed (``stream_from``) comes like the others in its turn, without its body: what its header says was read and
-dropped. Used through ``client.ClientLink.open_channel``.
+All deliveries of one read of the socket are passed to the consumer as one list, and so are confirms, so a caller that
+works in batches (the engine) is not woken for each message. A content that the limits stream (``stream_from``) is
+reported in order like the others but without its body, which is read and dropped; its header states the size. Created
+by ``client.ClientLink.open_channel``.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ class ClientChannel:
     """A channel. The callbacks are attributes and may be set at any time:
 
     ``on_settled(list of (token, confirmed))``: publishes with a token were confirmed, or refused;
-    ``on_returned(Returned)``: a mandatory message had no queue; comes before its confirm;
-    ``on_cancelled(consumer_tag)``: the server ended a consumer, usually because its queue is gone;
+    ``on_returned(Returned)``: a mandatory message had no queue; called before its confirm;
+    ``on_cancelled(consumer_tag)``: the server ended a consumer, usually because its queue was deleted;
     ``on_ready()``: publishing is possible again after ``may_publish`` was False;
-    ``on_closed(error)``: the channel has ended, by whatever cause.
+    ``on_closed(error)``: the channel has ended, for any reason.
     """
 
     def __init__(self, owner: "ClientLink", number: int) -> None:
@@ -72,7 +72,7 @@ class ClientChannel:
         self._confirmed_to = 0
         self._consumers_made = 0
         self._ready: asyncio.Event | None = None
-        self._too_large: ContentStarted | None = None  # its body is dropped as it comes
+        self._too_large: ContentStarted | None = None  # its body is dropped as it arrives
 
     # Publishing.
 
@@ -84,15 +84,15 @@ class ClientChannel:
         try:
             return self._machine.may_send_content(self.number)
         except LocalMisuse:
-            return False  # the peer has closed the channel; the news is on its way to us
+            return False  # the peer has closed the channel, and the event is not processed yet
 
     @property
     def unconfirmed(self) -> int:
-        """How many publishes wait for their confirm."""
+        """The number of publishes waiting for their confirm."""
         return len(self._unconfirmed)
 
     async def ready(self) -> None:
-        """Wait until ``may_publish``; raises when the channel ends."""
+        """Wait for ``may_publish``; raises when the channel ends."""
         while not self.may_publish:
             self._check_open()
             self._ready = self._ready or asyncio.Event()
@@ -108,9 +108,9 @@ class ClientChannel:
         mandatory: bool = False,
         token: Any = None,
     ) -> int:
-        """Send one message at the end of this turn; never waits, so look at ``may_publish`` between batches.
+        """Send one message at the end of this turn. It never waits, so check ``may_publish`` between batches.
 
-        Returns its number (1, 2, …) for the confirm, 0 on a channel that does not confirm. ``token`` comes back in
+        Returns its number (1, 2, …) for the confirm, or 0 on a channel without confirms. ``token`` is passed to
         ``on_settled``.
         """
         self._check_open()
@@ -125,7 +125,7 @@ class ClientChannel:
     async def publish_and_wait(
         self, exchange: str, routing_key: str, header: ContentHeader, body: Body, *, mandatory: bool = False
     ) -> bool:
-        """Publish and wait for the confirm: True if the server took it, False if it refused (nack)."""
+        """Publish and wait for the confirm: True if the server accepted the message, False if it refused it (nack)."""
         answer: asyncio.Future[bool] = self._loop.create_future()
         await self.ready()
         self.publish(exchange, routing_key, header, body, mandatory=mandatory, token=answer)
@@ -158,24 +158,26 @@ class ClientChannel:
         return tag
 
     async def cancel(self, consumer_tag: str) -> None:
-        """End a consumer; what was delivered before still comes."""
+        """End a consumer; messages delivered earlier may still arrive."""
         await self.call(m.BasicCancel(consumer_tag), m.BasicCancelOk)
         self._consumers.pop(consumer_tag, None)
 
     async def qos(self, prefetch_count: int, *, per_channel: bool = False) -> None:
-        """Bound what may be delivered and not yet acknowledged."""
+        """Limit the number of unacknowledged deliveries."""
         await self.call(m.BasicQos(0, prefetch_count, per_channel), m.BasicQosOk)
 
     def ack(self, delivery_tag: int, multiple: bool = False) -> None:
-        """basic.ack. On a channel that has ended this and its two sisters do nothing: their tags ended with it."""
+        """Send basic.ack. On a channel that has ended, this, ``nack`` and ``reject`` do nothing: the tags ended with
+        it.
+        """
         self._settle_delivery(lambda: self._machine.ack(self.number, delivery_tag, multiple))
 
     def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
-        """basic.nack."""
+        """Send basic.nack."""
         self._settle_delivery(lambda: self._machine.nack(self.number, delivery_tag, multiple, requeue))
 
     def reject(self, delivery_tag: int, requeue: bool = True) -> None:
-        """basic.reject."""
+        """Send basic.reject."""
         self._settle_delivery(lambda: self._machine.reject(self.number, delivery_tag, requeue))
 
     def _settle_delivery(self, send: Callable[[], None]) -> None:
@@ -184,57 +186,57 @@ class ClientChannel:
         try:
             send()
         except LocalMisuse:
-            return  # the peer has closed the channel; the news is on its way to us
+            return  # the peer has closed the channel, and the event is not processed yet
         self._link.touch()
 
     async def get(self, queue: str, no_ack: bool = False) -> Got | None:
-        """One message, or None when the queue is empty."""
+        """Return one message, or None when the queue is empty."""
         found = await self._ask(m.BasicGet(queue, no_ack))
         return found if isinstance(found, Got) else None
 
     # Everything else.
 
     async def call(self, method: m.Method, reply: type[Reply]) -> Reply:
-        """Send a method and wait for its answer. Raises the AmqpError that closed the channel instead, or LinkLost."""
+        """Send a method and wait for its reply. Raises the AmqpError that closed the channel instead, or LinkLost."""
         answer = await self._ask(method)
         if not isinstance(answer, reply):
             raise UnexpectedFrame(f"{method.row.name} was answered by {answer!r}")
         return answer
 
     async def confirm_select(self) -> None:
-        """From now on every publish is confirmed."""
+        """Request a confirm for every publish from now on."""
         await self.call(m.ConfirmSelect(), m.ConfirmSelectOk)
         self.is_confirming = True
 
     async def declare_queue(self, queue: str = "", **settings: Any) -> m.QueueDeclareOk:
-        """queue.declare; ``settings`` are its arguments by name."""
+        """Send queue.declare; ``settings`` are its arguments by name."""
         return await self.call(m.QueueDeclare(queue, **settings), m.QueueDeclareOk)
 
     async def declare_exchange(self, exchange: str, kind: str = "direct", **settings: Any) -> None:
-        """exchange.declare."""
+        """Send exchange.declare."""
         await self.call(m.ExchangeDeclare(exchange, kind, **settings), m.ExchangeDeclareOk)
 
     async def bind_queue(
         self, queue: str, exchange: str, routing_key: str = "", arguments: Mapping[str, Any] | None = None
     ) -> None:
-        """queue.bind."""
+        """Send queue.bind."""
         await self.call(m.QueueBind(queue, exchange, routing_key, False, arguments or {}), m.QueueBindOk)
 
     async def close(self) -> None:
-        """Close in order; what is not acknowledged goes back to its queue."""
+        """Close in an orderly way; unacknowledged messages return to their queue."""
         self.close_soon()
 
     def close_soon(self) -> None:
-        """The same for callers that cannot wait; neither waits for the answer of the peer."""
+        """Close without waiting for the reply of the peer, for callers that cannot await."""
         if self.is_open:
             self._machine.close_channel(self.number)
             self._link.touch()
             self.ended(None)
 
-    # From the connection.
+    # Called by the connection.
 
     def hear(self, event: Event) -> None:
-        """One piece of news for this channel."""
+        """Process one event of this channel."""
         match event:
             case Delivered():
                 self._delivered.setdefault(event.consumer_tag, []).append(event)
@@ -260,14 +262,14 @@ class ClientChannel:
                 raise AssertionError(f"no channel hears {event!r}")
 
     def drain(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
-        """A part of a content that is too large to be kept: heard like any other when it is over, without its body."""
+        """Process a part of a content that is too large to be kept; at its end it is reported without its body."""
         if isinstance(event, ContentStarted):
             self._too_large = event
         elif isinstance(event, ContentFinished) and self._too_large is not None:
             self.hear(whole(self.number, self._too_large.method, self._too_large.header, b""))
 
     def end_of_read(self) -> None:
-        """Hand over what has been gathered since the last read."""
+        """Report what has been collected during this read."""
         if self._settled:
             settled, self._settled = self._settled, []
             self.on_settled(settled)
@@ -275,7 +277,7 @@ class ClientChannel:
             self._end_of_deliveries(tag)
 
     def wake(self) -> None:
-        """Something that forbade publishing has changed."""
+        """Resume publishing, if it is possible again."""
         if self.is_open and self.may_publish:
             if self._ready is not None:
                 self._ready.set()
@@ -283,7 +285,7 @@ class ClientChannel:
             self.on_ready()
 
     def ended(self, error: AmqpError | LinkLost | None) -> None:
-        """The channel is gone: whoever waits hears why."""
+        """End the channel: everyone who waits gets the reason."""
         if not self.is_open:
             return
         self.is_open = False
@@ -311,7 +313,7 @@ class ClientChannel:
         return await answer
 
     def _answer(self, value: Any) -> None:
-        # A caller that was cancelled keeps its place, so that answers still meet the right questions.
+        # A cancelled caller keeps its place, so that replies still match their requests.
         waiting = self._calls.popleft()
         if not waiting.done():
             waiting.set_result(value)
@@ -323,7 +325,7 @@ class ClientChannel:
             consumer(batch)
 
     def _settle(self, tag: int, multiple: bool, confirmed: bool) -> None:
-        # Numbers are dense, so walking from the last multiple on visits each of them once in the channel's life.
+        # Numbers are dense, so starting from the last multiple visits each of them once in the channel's life.
         numbers = range(self._confirmed_to + 1, tag + 1) if multiple else (tag,)
         if multiple:
             self._confirmed_to = max(self._confirmed_to, tag)

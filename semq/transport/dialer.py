@@ -1,4 +1,4 @@
-"""Makes connections to AMQP servers: one function, one attempt. When to try again is the caller's policy."""
+"""Opening of connections to AMQP servers: one function, one attempt. The caller decides when to retry."""
 
 import asyncio
 import ssl
@@ -22,7 +22,7 @@ PRODUCT = "SEMQ"  # what nodes call themselves in connection.start
 
 @dataclass(frozen=True, slots=True)
 class DialConfig:
-    """Where to dial and as whom. Without a password the login is by certificate (EXTERNAL)."""
+    """Address and login of a connection. Without a password the login is by certificate (EXTERNAL)."""
 
     host: str
     port: int = 5672
@@ -34,16 +34,16 @@ class DialConfig:
     limits: Limits = field(default_factory=Limits)
     connect_s: float = 10.0
     client_properties: Mapping[str, Any] = field(default_factory=dict)
-    only: str | None = None  #: product that the server must say it is, before it is told a password
+    only: str | None = None  #: product name that the server must announce before a password is sent to it
     check: Callable[[PeerInfo], None] = lambda _: None
-    """looks at who is at the other end, before anything is said to it; raises SemqError to go no further"""
+    """checks the peer before anything is sent to it; raises SemqError to abort"""
 
 
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed when there is no way to the server, AmqpError when it refused, ForeignBroker, or what
-    ``config.check`` raised.
+    Raises DialFailed if the server cannot be reached, AmqpError if it refused, ForeignBroker, or the error raised by
+    ``config.check``.
     """
     owner = ClientLink(_machine(config), config.check, config.only)
     loop = asyncio.get_running_loop()

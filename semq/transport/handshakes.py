@@ -1,7 +1,7 @@
-"""TLS at the door: accepts sockets, leads each through its handshake, and only then lets it be a link.
+"""TLS handshakes of a listener: accepts sockets and hands over those whose handshake has succeeded.
 
-By hand, since a server of asyncio neither counts nor times nor tells of sockets that are still shaking hands: here each
-is counted from its first moment, has a time limit, and leaves a line in the log when it fails. Owned by ``listener``.
+Needed because asyncio's servers neither count nor log sockets during the handshake, nor limit its time: here each
+socket is counted from the start, has a time limit, and is logged when its handshake fails. Owned by ``listener``.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from typing import Any, Protocol
 
 log = logging.getLogger(__name__)
 
-PAUSE_S = 0.5  # after the machine has run out of descriptors
+PAUSE_S = 0.5  # after the machine has run out of file descriptors
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Gate(Protocol):
-    """Who counts."""
+    """The counter of sockets."""
 
     def knock(self, address: str) -> bool:
-        """A socket is there; False: too many."""
+        """Count a new socket; return False if there are too many."""
 
     def knocked(self, address: str) -> None:
-        """Its handshake is over, one way or the other."""
+        """Note that its handshake has ended, with or without success."""
 
 
 class Handshakes:
-    """The listening sockets of a TLS port, and the handshakes that are under way."""
+    """The listening sockets of a TLS port, and the handshakes in progress."""
 
     def __init__(
         self, gate: Gate, tls: ssl.SSLContext, handshake_s: float, make: Callable[[], asyncio.BaseProtocol]
@@ -43,7 +43,7 @@ class Handshakes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int, backlog: int) -> None:
-        """Bind, listen, accept. Raises OSError when the port is taken."""
+        """Bind, listen and accept. Raises OSError if the port is in use."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -57,11 +57,11 @@ class Handshakes:
 
     @property
     def port(self) -> int | None:
-        """The port that is listened on."""
+        """The listening port."""
         return int(self._sockets[0].getsockname()[1]) if self._sockets else None
 
     def stop(self) -> None:
-        """Accept nobody more, and drop whoever is still shaking hands."""
+        """Stop accepting, and drop the sockets whose handshake is in progress."""
         for task in self._tasks:
             task.cancel()
         for one in self._sockets:
@@ -82,7 +82,7 @@ class Handshakes:
                 if error.errno in OUT_OF_DESCRIPTORS:
                     log.warning("cannot accept a connection: %s", error)
                     await asyncio.sleep(PAUSE_S)
-                continue  # else it was gone before we looked (accept(2))
+                continue  # otherwise the socket was closed before it was accepted (accept(2))
             address = str(name[0]) if isinstance(name, tuple) else ""
             if self._gate.knock(address):
                 self._run(self._shake(accepted, address))

@@ -1,9 +1,9 @@
-"""One TCP connection that speaks AMQP: the socket on one side, a connection state machine on the other.
+"""One AMQP connection over TCP: the socket on one side, a connection state machine on the other.
 
-``Link`` is an asyncio protocol. It feeds what it reads to a sans-IO connection (``semq.amqp``), gives the events of
-one read to its owner in one list, writes the output once per turn of the loop, keeps the deadlines (heartbeats,
-handshake, close), and bounds what waits to be written: while the peer does not read, the owner is told that the link
-is not writable. Made by ``listener`` and ``dialer``; what the events mean is the owner's business.
+``Link`` is an asyncio protocol. It passes what it reads to a sans-IO connection (``semq.amqp``), passes the events of
+one read to its owner in one list, writes the output once per turn of the loop, and observes the deadlines (heartbeats,
+handshake, close). It limits the output that waits: while the peer does not read, the owner is notified that the link is
+not writable. Made by ``listener`` and ``dialer``; the owner interprets the events.
 """
 
 import asyncio
@@ -15,17 +15,17 @@ from semq.clock import Clock
 from semq.transport.peer import PeerInfo, peer_of
 from semq.transport.turn import READ_SIZE, Turn
 
-WRITE_HIGH = 512 * 1024  # octets that wait in the socket buffer before the link counts as not writable
+WRITE_HIGH = 512 * 1024  # bytes waiting in the socket buffer before the link counts as not writable
 WRITE_LOW = 128 * 1024
-LINGER_S = 1.0  # how long a peer that has our last words may take to close its side
-RECORD = 16 * 1024  # octets of one record of TLS (RFC 8446, section 5.1)
+LINGER_S = 1.0  # time for a peer to close its side after our last output
+RECORD = 16 * 1024  # bytes of one TLS record (RFC 8446, section 5.1)
 EVENTS_PER_READ = 256
 READ_SIZE_MIN = 1024
-UNREAD_MAX = 4 * 1024 * 1024  # octets that a peer may leave unread before nothing more is read from it
+UNREAD_MAX = 4 * 1024 * 1024  # bytes of output that a peer may leave unread before nothing more is read from it
 
 
 class AmqpMachine(Protocol):
-    """What a link needs of a ``ServerConnection`` or ``ClientConnection``."""
+    """The interface that a link needs of a ``ServerConnection`` or ``ClientConnection``."""
 
     @property
     def next_deadline(self) -> float | None: ...
@@ -45,26 +45,26 @@ class AmqpMachine(Protocol):
 
 
 class LinkOwner(Protocol):
-    """Who hears what a link reads."""
+    """The owner of a link, which receives its events."""
 
     def link_made(self, link: "Link") -> None:
-        """The socket is there; nothing has been read yet."""
+        """The socket is connected; nothing has been read yet."""
 
     def heard(self, events: list[Event]) -> None:
-        """Everything that one read, or one deadline, brought."""
+        """Process all events of one read, or of one deadline."""
 
     def writable(self, is_writable: bool) -> None:
-        """The peer reads too slowly (False), or has caught up (True)."""
+        """Note that the peer reads too slowly (False), or has caught up (True)."""
 
     def flushed(self) -> None:
-        """What was produced has been given to the socket."""
+        """Note that the pending output has been passed to the socket."""
 
     def link_lost(self, error: Exception | None) -> None:
-        """The socket is gone; the last call. ``error`` is None if it was closed in order."""
+        """Note that the socket is closed; the last call. ``error`` is None after an orderly close."""
 
 
 class Link(asyncio.BufferedProtocol):
-    """A socket with a state machine. ``pause_s``: how long the end of a failed negotiation is held back (4.10.2)."""
+    """A socket with a state machine. ``pause_s``: delay of the end after a failed negotiation (4.10.2), in seconds."""
 
     def __init__(self, machine: AmqpMachine, owner: LinkOwner, clock: Clock, turn: Turn, pause_s: float = 0.0) -> None:
         self.machine = machine
@@ -83,7 +83,7 @@ class Link(asyncio.BufferedProtocol):
         self._lingering: asyncio.TimerHandle | None = None
         self._ending_event: Event | None = None
         self._is_ending = False
-        self._is_parting = False  # the peer has closed: it ends the socket, and may say close again before
+        self._is_parting = False  # the peer has sent close: it closes the socket, and may repeat close before
         self._has_resumed = False
         self._is_marked = False
         self._read_pauses: set[str] = set()
@@ -119,7 +119,7 @@ class Link(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         if not self._is_ending:
             self._pass_on(self.machine.receive_eof(self._clock.monotonic()))
-        # True keeps our side open until the held output has gone; TLS has no half-open connections.
+        # True keeps our side open until the delayed output has been sent; TLS has no half-open connections.
         return self._held is not None and self.peer.tls is None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -139,22 +139,22 @@ class Link(asyncio.BufferedProtocol):
         self.resume_reading("unread")
         self._owner.writable(True)
 
-    # For the owner.
+    # Interface of the owner.
 
     def touch(self) -> None:
-        """There is output: write it at the end of this turn."""
+        """Request a write at the end of this turn."""
         if not self._is_marked:
             self._is_marked = True
             self._turn.mark(self)
 
     def pause_reading(self, reason: str) -> None:
-        """Stop reading until every reason is lifted; the peer is held back by TCP."""
+        """Stop reading until every reason is removed; TCP slows the peer down."""
         if not self._read_pauses and not self.is_lost:
             self._transport.pause_reading()
         self._read_pauses.add(reason)
 
     def resume_reading(self, reason: str) -> None:
-        """Lift one reason."""
+        """Remove one reason."""
         if reason in self._read_pauses:
             self._read_pauses.discard(reason)
             if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
@@ -163,17 +163,17 @@ class Link(asyncio.BufferedProtocol):
                 self.touch()
 
     def read_on(self) -> None:
-        """The connection is closing: read whatever still comes, to hear the answer of the peer."""
+        """Resume reading on a closing connection, to receive the reply of the peer."""
         for reason in self._read_pauses - {_NEGOTIATION_FAILED}:
             self.resume_reading(reason)
 
     @property
     def waiting_octets(self) -> int:
-        """Octets that this side has produced and the network has not taken."""
+        """Bytes that this side has produced and the network has not accepted."""
         return self.machine.output_size + (0 if self.is_lost else self._transport.get_write_buffer_size())
 
     def flush(self) -> None:
-        """Hear what the machine has to say by itself, write its output, and keep its next deadline."""
+        """Process the events of the state machine itself, write its output, and set the timer for its next deadline."""
         self._is_marked = False
         if self.is_lost:
             return
@@ -184,14 +184,15 @@ class Link(asyncio.BufferedProtocol):
         self._arm()
 
     def hold_back(self) -> None:
-        """Keep the output, and do not read, for the pause that the specification asks for after a failed
-        negotiation."""
+        """Delay the output, and do not read, for the pause that the specification requires after a failed
+        negotiation.
+        """
         if self._pause_s and self._held is None:
             self._held = self._loop.call_later(self._pause_s, self._release)
             self.pause_reading(_NEGOTIATION_FAILED)
 
     def abort(self) -> None:
-        """Drop the socket without any word."""
+        """Close the socket without sending anything."""
         self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
@@ -208,15 +209,16 @@ class Link(asyncio.BufferedProtocol):
             self.touch()
 
     def _measure(self, octets: int, events: int) -> None:
-        """What one read may bring is bounded by its work too: small requests cost as much as large messages."""
+        """Adjust the size of reads to the work they cause: many small requests cost as much as few large messages."""
         if events > EVENTS_PER_READ:
             self._read_size = max(READ_SIZE_MIN, octets * EVENTS_PER_READ // events)
         elif events < EVENTS_PER_READ // 2:
             self._read_size = READ_SIZE
 
     def _let_others_read(self) -> None:
-        """There is more where that came from, and the loop would go on reading it, up to 32 times, before anybody else
-        has a turn: whoever floods this side must not keep the others waiting."""
+        """Pause reading for a turn after a full buffer. Otherwise the event loop reads this socket up to 32 times
+        before it serves others, so a peer that floods this side would delay them.
+        """
         if not self._read_pauses:
             self._transport.pause_reading()
             self._loop.call_soon(self._read_again)
@@ -254,8 +256,11 @@ class Link(asyncio.BufferedProtocol):
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """Close the socket, but hear the peer out for a moment: if something of it stood unread, its kernel would throw
-        our last words away. A peer that has closed the connection is the one to end the socket."""
+        """Close the socket, but read for a moment longer: if unread input remained, the kernel would discard our last
+        output.
+
+        A peer that has closed the connection closes the socket, too.
+        """
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:
                 self._transport.write_eof()
@@ -266,18 +271,20 @@ class Link(asyncio.BufferedProtocol):
         self._arm_abort()
 
     def _arm_abort(self) -> None:
-        """A peer that does not read must not keep a closed socket alive for ever."""
+        """Abort later, so that a peer that does not read cannot keep a closed socket alive for ever."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.is_lost:
             self._timer = self._loop.call_later(10.0, self.abort)
 
     def _catch_up(self) -> None:
-        """Whatever the machine does by itself: events that a command caused, heartbeats, patience that has ended."""
+        """Process what the state machine does without input: events caused by commands, heartbeats, expired
+        deadlines.
+        """
         now = self._clock.monotonic()
         deadline = self.machine.next_deadline
         if (self._read_pauses and deadline is not None and deadline <= now) or self._has_resumed:
-            # While we do not read we cannot know that the peer is silent: it must not be taken for dead.
+            # While reading is paused, the peer must not be taken for silent.
             self._has_resumed = False
             self._pass_on(self.machine.receive(b"", now))
             deadline = self.machine.next_deadline
@@ -292,7 +299,7 @@ class Link(asyncio.BufferedProtocol):
             return
         if self._timer is not None:
             if self._timer_at <= deadline:
-                return  # it rings earlier, and looks again then: cheaper than a new timer for every read
+                return  # it fires earlier and is then set again: cheaper than a new timer for every read
             self._timer.cancel()
         self._timer_at = deadline
         self._timer = self._loop.call_later(max(0.0, deadline - self._clock.monotonic()), self._ring)
@@ -303,7 +310,7 @@ class Link(asyncio.BufferedProtocol):
 
 
 def joined(pieces: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """The same octets with small pieces put together: over TLS each piece would be a record of its own."""
+    """Yield the same bytes with small pieces joined: over TLS each piece would be a record of its own."""
     small: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:

@@ -1,8 +1,8 @@
-"""Accepts connections on a port: how many, from where, and how they end when the node stops.
+"""Listening port: accepts connections within limits, and closes them when the node stops.
 
-``Listener`` makes a ``Link`` for each socket, around a machine and an owner that its user supplies; the meaning of
-what is heard is the user's. With an ``ssl.SSLContext`` sockets come through ``handshakes`` first, and count here from
-their first moment. Used by ``semq.broker.server``.
+``Listener`` makes a ``Link`` for each socket, with a state machine and an owner supplied by its user, which interprets
+the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted here from the start. Used by
+``semq.broker.server``.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """Where to listen and how much to bear. Port 0 takes a free one. ``pause_s``: see ``Link``."""
+    """Address and limits of a listening port. Port 0 selects a free one. ``pause_s``: see ``Link``."""
 
     host: str = "127.0.0.1"
     port: int = 5672
@@ -36,14 +36,14 @@ class ListenerConfig:
 
 
 class Drainable(LinkOwner, Protocol):
-    """An owner that can be asked to say good-bye."""
+    """An owner that can be asked to close its connection."""
 
     def say_goodbye(self, text: str) -> None:
         """Send connection.close 320; the link ends when the peer answers."""
 
 
 class _Refusing(asyncio.Protocol):
-    """Stands in for a link when there are too many: closes at once, keeps nothing."""
+    """A protocol used instead of a link when there are too many connections: it closes at once and keeps nothing."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -70,7 +70,7 @@ class _Counted(Link):
 
 
 class Listener:
-    """One listening port. ``make`` gives a fresh machine and its owner for each connection."""
+    """One listening port. ``make`` returns a new state machine and its owner for each connection."""
 
     def __init__(
         self, config: ListenerConfig, make: Callable[[], tuple[AmqpMachine, Drainable]], clock: Clock, turn: Turn
@@ -83,14 +83,14 @@ class Listener:
         self.refused = 0
         self._make = make
         self._per_address: Counter[str] = Counter()
-        self._knocking = 0  #: sockets whose TLS handshake is under way
+        self._knocking = 0  #: sockets whose TLS handshake is in progress
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
     async def start(self) -> None:
-        """Bind and listen. Raises OSError when the port is taken."""
+        """Bind and listen. Raises OSError if the port is in use."""
         loop = asyncio.get_running_loop()
         config = self.config
         if config.tls is not None:
@@ -102,13 +102,13 @@ class Listener:
         )
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Shake hands by this context from now on, on a port that speaks TLS."""
+        """Use this context for new handshakes, on a TLS port."""
         if self._handshakes is not None:
             self._handshakes.tls = tls
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The listening port."""
         if self._handshakes is not None:
             return self._handshakes.port or self.config.port
         if self._server is None or not self._server.sockets:
@@ -116,8 +116,9 @@ class Listener:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
-        """Accept nobody any more, say good-bye to all, and drop those that have not answered after ``drain_s``
-        seconds."""
+        """Stop accepting, send connection.close to all, and drop those that have not answered after ``drain_s``
+        seconds.
+        """
         if self._server is not None:
             self._server.close()
         if self._handshakes is not None:
@@ -138,7 +139,7 @@ class Listener:
         return _Refusing() if self._is_full() else self.new_link()
 
     def new_link(self) -> Link:
-        """A link for a socket that is there, or will be when its handshake is over."""
+        """Return a link for a connected socket, or for one whose handshake is in progress."""
         machine, owner = self._make()
         return _Counted(self, machine, owner)
 
@@ -151,11 +152,11 @@ class Listener:
 
     @property
     def handshakes_failed(self) -> int:
-        """Sockets that did not come through TLS."""
+        """The number of failed TLS handshakes."""
         return self._handshakes.failed if self._handshakes is not None else 0
 
     def knock(self, address: str) -> bool:
-        """A socket is there and has its TLS handshake before it; False: too many."""
+        """Count a socket before its TLS handshake; return False if there are too many."""
         if self._is_full() or not self._has_room(address):
             return False
         self._per_address[address] += 1
@@ -163,16 +164,16 @@ class Listener:
         return True
 
     def knocked(self, address: str) -> None:
-        """Its handshake is over; if it went well, ``admit`` has counted the link."""
+        """Note the end of a handshake; after a successful one, ``admit`` has counted the link."""
         self._knocking -= 1
         self._less(address)
 
     def admit(self, link: Link, transport: Any) -> bool:
-        """Count a link in, unless its address has too many already."""
+        """Count a link, unless its address has too many already."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""
         if self._handshakes is None and not self._has_room(address):
-            return False  # with TLS it was looked at when it knocked
+            return False  # with TLS it was checked before the handshake
         self._per_address[address] += 1
         self.links[link] = address
         self.accepted += 1
@@ -180,7 +181,7 @@ class Listener:
         return True
 
     def forget(self, link: Link) -> bool:
-        """Count a link out; False if it was never in."""
+        """Stop counting a link; return False if it was never counted."""
         address = self.links.pop(link, None)
         if address is None:
             return False

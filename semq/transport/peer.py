@@ -1,4 +1,4 @@
-"""Who is at the other end of a socket, as far as the transport can tell. Made by ``link``; read by owners of links."""
+"""The peer of a socket, as known to the transport. Made by ``link``; read by owners of links."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """Address of the peer, and the subject of its certificate if it showed one that was verified.
+    """Address of the peer, and the subject of its certificate if it presented one that was verified.
 
     ``certificate_subject`` is the common name; ``certificate`` the whole certificate in DER, for callers that need
     more.
@@ -17,7 +17,7 @@ class PeerInfo:
     port: int
     certificate_subject: str | None = None
     certificate: bytes | None = None
-    tls: str | None = None  #: version of TLS; None in clear
+    tls: str | None = None  #: version of TLS; None without TLS
 
     @property
     def is_loopback(self) -> bool:
@@ -35,14 +35,14 @@ class PeerInfo:
 
 
 def peer_of(transport: Any) -> PeerInfo:
-    """Read it from an asyncio transport."""
+    """Return the peer of an asyncio transport."""
     address = transport.get_extra_info("peername")
     host, port = (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
     tls = transport.get_extra_info("ssl_object")
     shown = tls.getpeercert() if tls is not None else None
     version = tls.version() if tls is not None else None
     if not shown:
-        # A context that does not verify gives no fields, and what it has is not vouched for by anybody.
+        # A context that does not verify returns no fields, and its certificate is not authenticated.
         return PeerInfo(host, port, tls=version)
     names = [value for row in shown.get("subject", ()) for name, value in row if name == "commonName"]
     return PeerInfo(host, port, names[0] if names else None, tls.getpeercert(binary_form=True), version)

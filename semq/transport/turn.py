@@ -1,8 +1,8 @@
-"""The end of a turn of the event loop: everything that was gathered in it is written once.
+"""The end of a turn of the event loop, at which everything collected during the turn is written once.
 
-Links that have output and hooks that have work (a journal, a batch of settlements) say so; ``Turn`` runs the hooks,
-then flushes the links, by a single callback per turn. So that a hundred messages heard in one turn become one batch
-for the store and one write per socket. One ``Turn`` is shared by all links and brokers of a loop.
+Links that have output and hooks that have work (a journal, a batch of settlements) register; ``Turn`` runs the hooks,
+then flushes the links, by a single callback per turn. So a hundred messages received in one turn become one batch for
+the store and one write per socket. One ``Turn`` is shared by all links and brokers of a loop.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ READ_SIZE = 64 * 1024
 
 
 class Flushable(Protocol):
-    """Something with output to write at the end of the turn."""
+    """An object with output to write at the end of the turn."""
 
     def flush(self) -> None:
-        """Write what is there; called once per turn at most."""
+        """Write the output; called at most once per turn."""
 
 
 class Turn:
-    """Gathers who has something to do at the end of this turn."""
+    """The collection of what must be done at the end of this turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        # All links of a loop read into the same place, one after the other. Its size is what one peer may say before
-        # the next has its turn: a flood of small messages must not keep the others waiting.
+        # All links of a loop read into the same buffer, one after the other. Its size bounds what one peer may send
+        # before the next is served: a flood of small messages must not delay the others.
         self.read_buffer = memoryview(bytearray(READ_SIZE))
         self._loop = loop or asyncio.get_running_loop()
         self._links: dict[Flushable, None] = {}
@@ -35,7 +35,7 @@ class Turn:
         self._is_scheduled = False
 
     def mark(self, link: Flushable) -> None:
-        """``link`` has output."""
+        """Note that ``link`` has output."""
         self._links[link] = None
         self._schedule()
 
@@ -45,7 +45,7 @@ class Turn:
         self._schedule()
 
     def in_next(self, step: Callable[[], None]) -> None:
-        """Call ``step`` in the next turn, after sockets and timers had theirs."""
+        """Call ``step`` in the next turn, after sockets and timers have been served."""
         self._loop.call_soon(_guard, step)
 
     def _schedule(self) -> None:
@@ -54,7 +54,8 @@ class Turn:
             self._loop.call_soon(self._end)
 
     def _end(self) -> None:
-        # A hook may ask for another one (a settlement that publishes); what comes after the flush has its own turn.
+        # A hook may request another one (a settlement that publishes); what is requested after the flush gets its own
+        # turn.
         while self._hooks:
             hooks, self._hooks = self._hooks, {}
             for hook in hooks:
@@ -66,7 +67,7 @@ class Turn:
 
 
 def _guard(step: Callable[[], None]) -> None:
-    """One that fails must not take the turn of the others."""
+    """Run one step; if it fails, the others must still run."""
     try:
         step()
     except Exception:

@@ -118,7 +118,7 @@ def test_bad_input_closes_the_channel_and_says_what_to_do(
         publish(again, "56001", b"good")
 
 
-@pytest.mark.parametrize(("size", "code"), [(DOCUMENT_MAX + 1, "SEMQ-1203"), (4_000_001, "a body of 4000001 octets")])
+@pytest.mark.parametrize(("size", "code"), [(DOCUMENT_MAX + 1, "SEMQ-1203"), (4_000_001, "a body of 4000001 bytes")])
 def test_too_large_is_refused(network: Network, size: int, code: str) -> None:
     with channel_to(network.sender.url) as channel:
         channel.confirm_delivery()

@@ -42,7 +42,7 @@ def test_there_is_room_for_so_many_octets() -> None:
         lambda: vhost.declare_exchange("e", "direct", False, False, False, long),
         lambda: vhost.bind(vhost.exchanges["amq.direct"], queue, "k", long),
     ):
-        with pytest.raises(ResourceError, match="1000 octets"):
+        with pytest.raises(ResourceError, match="1000 bytes"):
             act()
     vhost.bind(vhost.exchanges["amq.direct"], queue, "k", {})
     vhost.declare_exchange("e", "direct", False, False, False, {})

@@ -29,7 +29,7 @@ async def test_a_refusal_is_the_servers_error() -> None:
     async with pair() as both:
         with pytest.raises(AccessRefused):
             await both.dial(password="wrong")
-        with pytest.raises(CommandInvalid, match="offers no EXTERNAL"):  # nobody has shown a certificate
+        with pytest.raises(CommandInvalid, match="does not offer EXTERNAL"):  # nobody has shown a certificate
             await both.dial(password=None)
         with pytest.raises(NotAllowed, match="vhost nowhere not found"):
             await both.dial(virtual_host="nowhere")

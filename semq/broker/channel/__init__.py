@@ -1,12 +1,12 @@
-"""One channel: what clients ask for on it, what arrives and leaves, and its confirms.
+"""One channel: requests of clients, messages in both directions, and confirms.
 
 | module                | subject                                                |
 |-----------------------|--------------------------------------------------------|
 | channel               | consumers, unsettled deliveries, confirms              |
 | commands              | methods that define exchanges, queues, bindings        |
-| publication, arrival  | basic.publish; large bodies as they arrive             |
+| publication, arrival  | basic.publish; large bodies being received             |
 | consumption, consumer | qos, consume, get, ack; one consumer                   |
-| feeder                | large bodies as they leave                             |
+| feeder                | large bodies being sent                                |
 | confirms, transaction | publisher confirms; tx                                 |
 | gathered              | settlements of service queues, in batches              |
 """

@@ -1,9 +1,10 @@
-"""A large message that is arriving on a channel: its octets go to the store as they come, or to a service in one piece.
+"""A large message being received on a channel: its bytes are passed to the store in chunks, or to a service in one
+piece.
 
-Strategy: what can be refused is refused at the content header, before the body. For queues the chunks are written as
-they fill up, and reading from the client pauses when the store falls behind; when the body is complete and safe, it is
-published like any other message. A service gets its messages whole, so it says how large they may be, and what
-becomes of larger ones: refused, or drained, so that it hears of them. Owned by ``channel``.
+Strategy: whatever can be refused is refused at the content header, before the body. For queues, full chunks are
+written, and reading from the client pauses when the store is behind; when the body is complete and saved, it is
+published like any other message. A service gets its messages complete, so it states the largest size, and whether
+larger ones are refused or drained and reported to it. Owned by ``channel``.
 """
 
 from typing import TYPE_CHECKING
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Arrival:
-    """One body on its way in."""
+    """One body being received."""
 
     def __init__(self, channel: "Channel", method: BasicPublish, header: ContentHeader) -> None:
-        """Raises AmqpError if the message may not be published there."""
+        """Check the content header. Raises AmqpError if the message may not be published there."""
         self._channel = channel
         self._method = method
         self._header = header
@@ -43,7 +44,7 @@ class Arrival:
             self._body_id = channel.session.server.bodies.new_id()
 
     def add(self, data: bytes) -> None:
-        """The next octets."""
+        """Add the next bytes."""
         if self._is_drained:
             return
         self._pieces.append(data)
@@ -55,7 +56,7 @@ class Arrival:
             self._gathered -= CHUNK
 
     def finish(self) -> None:
-        """The body is complete: publish it, as soon as it is safe."""
+        """Publish the complete body, once it is saved."""
         if not self._body_id:
             publish(self._channel, self._event(b"".join(self._pieces)))
             return
@@ -65,7 +66,7 @@ class Arrival:
         self._channel.session.journal.when_saved(self._saved)
 
     def abandon(self) -> None:
-        """The channel is gone."""
+        """Delete what was written, after the channel has been closed."""
         if self._body_id:
             self._channel.session.server.bodies.drop(self._body_id)
 
@@ -96,5 +97,5 @@ class Arrival:
             method.mandatory,
             method.immediate,
             self._header,
-            body,  # type: ignore[arg-type]  # the machine knows only bodies in memory
+            body,  # type: ignore[arg-type] # the state machine knows only bodies in memory
         )

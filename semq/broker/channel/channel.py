@@ -1,8 +1,8 @@
-"""One channel of one client: its consumers, what was delivered on it and not yet settled, its confirms, its
-transaction.
+"""One channel of one client: its consumers, its unsettled deliveries, its confirms, its transaction.
 
-State and the small steps on it; the methods a client sends are read in ``commands`` (definitions), ``consumption`` and
-``publication``, which call in here. Output goes straight to the connection's state machine. Owned by ``session``.
+State and small steps on it; the methods of clients are processed by ``commands`` (definitions), ``consumption`` and
+``publication``, which call this module. Output is passed to the connection's state machine at once. Owned by
+``session``.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Delivery:
-    """Something delivered and not yet settled. ``consumer`` is None for basic.get."""
+    """An unsettled delivery. ``consumer`` is None for basic.get."""
 
     __slots__ = ("consumer", "item", "size", "source")
 
@@ -42,7 +42,7 @@ class Delivery:
 
 
 class Channel:
-    """One channel. ``held`` is a list of events while the channel waits for the store, else None."""
+    """One channel. ``held`` is a list of waiting events while the channel waits for the store, else None."""
 
     __slots__ = (
         "_holds",
@@ -94,11 +94,11 @@ class Channel:
         try:
             self.session.machine.send(self.number, method)
         except LocalMisuse:
-            return  # the peer has closed the channel; the news stands behind what we are serving
+            return  # the peer has closed the channel; that event follows the one being processed
         self.session.touch()
 
     def send_content(self, method: BasicReturn | BasicGetOk | BasicDeliver, header: ContentHeader, body: Body) -> None:
-        """Queue a method with its content; a large body follows as the client takes it."""
+        """Queue a method with its content; a large body is sent in parts, as the client reads it."""
         if not self._fits(header):
             return
         try:
@@ -116,7 +116,7 @@ class Channel:
             self.feeder.go_on()
 
     def fed(self, then: Callable[[], None]) -> None:
-        """The large body is out: everything else may go on."""
+        """Resume everything else after a large body has been sent."""
         self.feeder = None
         self.session.feeding.pop(self, None)
         then()
@@ -146,24 +146,28 @@ class Channel:
         session.wrote()
 
     def _fits(self, header: ContentHeader) -> bool:
-        """A content header is never cut: a client that agreed to frames smaller than that cannot be served."""
+        """Return whether a header fits into one frame, since headers are never split; otherwise close the connection,
+        whose client negotiated a smaller frame-max.
+        """
         session = self.session
         if len(header.raw) <= session.machine.body_frame_max:
             return True
-        error = ResourceError(f"a content header of {len(header.raw)} octets does not fit the negotiated frame-max")
+        error = ResourceError(f"a content header of {len(header.raw)} bytes exceeds the negotiated frame-max")
         session.is_writable = False
         session.server.turn.before_flush(lambda: session.close(error))
         return False
 
     def reply(self, method: Method, no_wait: bool) -> None:
-        """Answer a request, unless it asked for none."""
+        """Reply to a request, unless it asked for no reply."""
         if not no_wait:
             self.send(method)
 
     def reply_when_saved(
         self, method: Method, no_wait: bool, must_wait: bool, then: Callable[[], None] = lambda: None
     ) -> None:
-        """Answer when what the request changed is in the store, then call ``then``; until then the channel rests."""
+        """Reply when the store has saved the changes of the request, then call ``then``; until then the channel
+        waits.
+        """
         if not must_wait:
             self.reply(method, no_wait)
             then()
@@ -180,13 +184,13 @@ class Channel:
         self.release()
 
     def hold(self) -> None:
-        """Events of this channel wait from here on, until ``release`` was called as often."""
+        """Keep the events of this channel waiting until ``release`` has been called as often as ``hold``."""
         self._holds += 1
         if self.held is None:
             self.held = deque()
 
     def release(self) -> None:
-        """Go on with the events that have waited, until one of them makes the channel wait again."""
+        """Process the events that have waited, until one of them makes the channel wait again."""
         self._holds -= 1
         if self._holds or not self.is_open:
             return
@@ -225,7 +229,7 @@ class Channel:
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
     def hand_over(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
-        """Give a delivery tag to what basic.get took."""
+        """Return a delivery tag for a message taken by basic.get."""
         tag = self.next_tag
         self.next_tag = tag + 1
         if not no_ack:
@@ -234,10 +238,12 @@ class Channel:
         self.session.delivered += 1
         return tag
 
-    # What became of them.
+    # Settlement.
 
     def settle(self, tag: int, multiple: bool, disposition: Disposition) -> None:
-        """basic.ack, nack and reject. Raises PreconditionFailed for a tag that is not outstanding here."""
+        """Process basic.ack, nack and reject. Raises PreconditionFailed for a tag that is not outstanding on this
+        channel.
+        """
         if not multiple:
             delivery = self.unacked.pop(tag, None)
             if delivery is None:
@@ -253,8 +259,8 @@ class Channel:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
         last = tag or self.next_tag - 1
-        # Tags are dense: starting where the last multiple stopped visits each of them once in the channel's life. But
-        # whoever settled a hundred million one by one must not have them all visited by the first multiple.
+        # Tags are dense: starting after the last multiple visits each of them once in the channel's life. But after a
+        # hundred million single settlements, the first multiple must not visit them all.
         tags: Iterable[int] = range(self.lowest_tag, last + 1)
         if last - self.lowest_tag > 2 * len(self.unacked):
             tags = sorted(number for number in self.unacked if number <= last)
@@ -275,7 +281,7 @@ class Channel:
             self.lowest_tag = min(self.lowest_tag, tag)
 
     def _apply_one(self, delivery: Delivery, disposition: Disposition) -> None:
-        """The same as ``apply`` for what is nearly always asked."""
+        """Settle one delivery: a faster ``apply`` for the usual case."""
         consumer, source, session = delivery.consumer, delivery.source, self.session
         session.allowance.settle(delivery.size)
         if consumer is not None:
@@ -288,7 +294,9 @@ class Channel:
         self._make_room((consumer,) if consumer is not None else ())
 
     def apply_in_slices(self, deliveries: list[Delivery], disposition: Disposition) -> None:
-        """The same as ``apply``; with many deliveries others are served in between, and the channel rests meanwhile."""
+        """Settle deliveries as ``apply`` does. If there are many, others are served in between, and the channel
+        waits.
+        """
         if len(deliveries) <= SLICE:
             self.apply(deliveries, disposition)
             return
@@ -302,7 +310,7 @@ class Channel:
         self.release()
 
     def apply(self, deliveries: list[Delivery], disposition: Disposition) -> None:
-        """Tell the queues and services, then let the consumers have more."""
+        """Settle deliveries with their queues and services, then resume the consumers."""
         session = self.session
         roomy: dict[Consumer, None] = {}
         for delivery in deliveries:
@@ -327,13 +335,13 @@ class Channel:
             self.wake(consumers)
 
     def wake(self, consumers: Iterable[Consumer]) -> None:
-        """These consumers may have room again."""
+        """Resume these consumers if they were waiting for room."""
         for consumer in list(consumers):
             if consumer.is_parked:
                 consumer.wake()
 
     def recover(self, requeue: bool) -> None:
-        """basic.recover: back to the queues, or out again to the same consumers under new tags."""
+        """Process basic.recover: requeue, or deliver again to the same consumers under new tags."""
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
         back: list[Delivery] = []
@@ -348,7 +356,7 @@ class Channel:
         consumer, item = delivery.consumer, delivery.item
         if consumer is None or not consumer.is_attached or not isinstance(item, Entry):
             return False
-        return self.feeder is None or not isinstance(item.message.body, StoredBody)  # one large body at a time
+        return self.feeder is None or not isinstance(item.message.body, StoredBody)  # only one large body at a time
 
     def _redeliver(self, delivery: Delivery) -> None:
         consumer, entry = delivery.consumer, delivery.item
@@ -364,7 +372,7 @@ class Channel:
     # Consumers.
 
     def drop_consumer(self, consumer: Consumer) -> None:
-        """basic.cancel: no more deliveries; what is out stays out."""
+        """Process basic.cancel: no more deliveries; unacknowledged ones stay outstanding."""
         self.consumers.pop(consumer.tag, None)
         self.session.leave(consumer)
         if self.reply_consumer is consumer:
@@ -378,8 +386,9 @@ class Channel:
             self.session.vhost.remove_queue(source)
 
     def lose(self, consumer: Consumer | None = None) -> None:
-        """Give back what is out, of one consumer or of all. What was settled in an open transaction is the client's to
-        commit, unless the channel ends."""
+        """Return the unacknowledged deliveries of one consumer or of all to their queues. Deliveries settled in an open
+        transaction stay with it, unless the channel ends.
+        """
         if self.transaction is not None and consumer is None:
             self.take_back(self.transaction.give_back())
         mine = [(tag, d) for tag, d in sorted(self.unacked.items()) if consumer is None or d.consumer is consumer]
@@ -388,7 +397,7 @@ class Channel:
         self.apply_in_slices([delivery for _, delivery in mine], Disposition.LOST)
 
     def end(self) -> None:
-        """The channel is closed, by whatever cause: consumers go first, so that nothing comes back to them."""
+        """End the channel, for any reason. Consumers are removed first, so that nothing is redelivered to them."""
         self.is_open = False
         self.held = None
         if self.arrival is not None:
@@ -403,12 +412,12 @@ class Channel:
     # Confirms.
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """The store has, or has not, what was published under this number (0: not to be confirmed)."""
+        """Note that the store has, or could not have, saved the publish with this number (0: no confirm is due)."""
         self.session.allowance.let_go(size)
         self.confirm(sequence, error is None)
 
     def confirm(self, sequence: int, is_safe: bool) -> None:
-        """One publish has its outcome; told to the client at the end of the turn."""
+        """Note the outcome of one publish; the confirm is sent at the end of the turn."""
         if sequence and self.confirms is not None:
             self.confirms.settle(sequence, is_safe)
             self.session.has_confirms(self)
@@ -427,7 +436,7 @@ class Channel:
 
 
 def _runs(deliveries: list[Delivery]) -> Iterable[tuple[Source, Consumer | None, list[Any]]]:
-    """Neighbours of one source and consumer together, in order."""
+    """Yield neighbouring deliveries of one source and consumer together, in order."""
     start = 0
     for at in range(1, len(deliveries) + 1):
         first = deliveries[start]

@@ -1,7 +1,7 @@
-"""The methods that define things: exchanges, queues, bindings. One function per method, from the request to the answer.
+"""The methods that define exchanges, queues and bindings. One function per method, from the request to the reply.
 
-Each checks names, locks and permissions (RabbitMQ's table of who needs what), lets ``vhost`` do it, and answers when
-the store has it. ``DEFINITIONS`` maps methods to functions; ``session`` looks there. Consumers and messages are in
+Each checks names, locks and permissions (RabbitMQ's table of required rights), calls ``vhost``, and replies when the
+store has saved the change. ``DEFINITIONS`` maps methods to functions for ``session``. Consumers and messages are in
 ``consumption``.
 """
 
@@ -21,7 +21,7 @@ from semq.broker.users import Right
 
 
 def named_queue(channel: Channel, name: str) -> str:
-    """An empty name means the queue that was declared last on this channel (AMQP 0-9-1, class queue)."""
+    """Return the queue name, or for an empty name the queue declared last on this channel (AMQP 0-9-1, class queue)."""
     if name:
         return name
     if not channel.last_queue:
@@ -30,12 +30,12 @@ def named_queue(channel: Channel, name: str) -> str:
 
 
 def queue_for(channel: Channel, name: str) -> AnyQueue:
-    """A queue by name, if this connection may use it."""
+    """Return a queue by name, if this connection may use it."""
     return channel.session.vhost.find_queue(named_queue(channel, name), channel.session)
 
 
 def exchange_declare(channel: Channel, ask: m.ExchangeDeclare) -> None:
-    """exchange.declare: make an exchange, or check that it is there."""
+    """exchange.declare: create an exchange, or check that it exists."""
     session, name = channel.session, ask.exchange
     if not name:
         raise refusals.default_exchange()
@@ -55,7 +55,7 @@ def exchange_declare(channel: Channel, ask: m.ExchangeDeclare) -> None:
 
 
 def exchange_delete(channel: Channel, ask: m.ExchangeDelete) -> None:
-    """exchange.delete; deleting what is not there is no error."""
+    """exchange.delete: delete an exchange; a missing one is not an error."""
     session = channel.session
     if not ask.exchange:
         raise refusals.default_exchange()
@@ -65,14 +65,14 @@ def exchange_delete(channel: Channel, ask: m.ExchangeDelete) -> None:
 
 
 def exchange_bind(channel: Channel, ask: m.ExchangeBind) -> None:
-    """exchange.bind (RabbitMQ): write on the destination, read on the source."""
+    """exchange.bind (RabbitMQ): requires write on the destination and read on the source."""
     source, destination = _exchange_ends(channel, ask)
     must_wait = channel.session.vhost.bind(source, destination, ask.routing_key, ask.arguments)
     channel.reply_when_saved(m.ExchangeBindOk(), ask.no_wait, must_wait)
 
 
 def exchange_unbind(channel: Channel, ask: m.ExchangeUnbind) -> None:
-    """exchange.unbind; undoing what is not there is no error, whichever part of it is missing."""
+    """exchange.unbind: remove a binding; it is not an error if the binding or one of its ends is missing."""
     try:
         source, destination = _exchange_ends(channel, ask)
     except NotFound:
@@ -92,7 +92,7 @@ def _exchange_ends(channel: Channel, ask: "m.ExchangeBind | m.ExchangeUnbind") -
 
 
 def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
-    """queue.declare: make a queue, check one, or give one a name of the server's."""
+    """queue.declare: create a queue, with a name from the server if none is given, or check an existing one."""
     session, name = channel.session, ask.queue
     if name == REPLY_TO or name.startswith(REPLY_PREFIX):
         _declare_reply_queue(channel, ask)
@@ -100,7 +100,8 @@ def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
     if ask.passive:
         queue, must_wait = session.vhost.find_queue(name, session), False
         if isinstance(queue, ServiceQueue):
-            session.require(Right.READ, "queue", name)  # what waits there is the business of whoever may take it
+            # the number of messages is visible only to users who may read them
+            session.require(Right.READ, "queue", name)
     else:
         name = name or made_name("amq.gen-", session.clock)
         session.require(Right.CONFIGURE, "queue", name)
@@ -128,7 +129,7 @@ def _require_dead_letter_rights(channel: Channel, name: str, ask: m.QueueDeclare
 
 
 def _declare_reply_queue(channel: Channel, ask: m.QueueDeclare) -> None:
-    """Somebody asks whether whoever waits for a direct reply is still there."""
+    """Check whether the client that waits for a direct reply still exists."""
     target = channel.session.find_reply_target(ask.queue)
     if ask.queue != REPLY_TO and target is None:
         raise refusals.no_queue(ask.queue, channel.session.vhost.name)
@@ -137,7 +138,7 @@ def _declare_reply_queue(channel: Channel, ask: m.QueueDeclare) -> None:
 
 
 def _count_service(channel: Channel, queue: ServiceQueue) -> None:
-    """Answer when the service has counted; until then the channel rests."""
+    """Reply when the service has counted its messages; until then the channel waits."""
 
     def counted(messages: int, consumers: int) -> None:
         if channel.is_open:
@@ -149,14 +150,14 @@ def _count_service(channel: Channel, queue: ServiceQueue) -> None:
 
 
 def queue_bind(channel: Channel, ask: m.QueueBind) -> None:
-    """queue.bind: write on the queue, read on the exchange."""
+    """queue.bind: requires write on the queue and read on the exchange."""
     exchange, queue, key = _queue_ends(channel, ask)
     must_wait = channel.session.vhost.bind(exchange, queue, key, ask.arguments)
     channel.reply_when_saved(m.QueueBindOk(), ask.no_wait, must_wait)
 
 
 def queue_unbind(channel: Channel, ask: m.QueueUnbind) -> None:
-    """queue.unbind; undoing what is not there is no error, whichever part of it is missing."""
+    """queue.unbind: remove a binding; it is not an error if the binding or one of its ends is missing."""
     try:
         exchange, queue, key = _queue_ends(channel, ask)
     except NotFound:
@@ -171,18 +172,19 @@ def queue_unbind(channel: Channel, ask: m.QueueUnbind) -> None:
 def _queue_ends(channel: Channel, ask: "m.QueueBind | m.QueueUnbind") -> tuple[Any, AnyQueue, str]:
     session = channel.session
     name = named_queue(channel, ask.queue)
-    # A queue that was left out lends its name to a key that was left out.
+    # If queue and key are both omitted, the key is the name of the queue declared last.
     key = name if not (ask.queue or ask.routing_key) else ask.routing_key
     session.require(Right.WRITE, "queue", name)
     session.require(Right.READ, "exchange", ask.exchange)
     if not ask.exchange:
         raise refusals.default_exchange()
-    exchange = session.vhost.find_exchange(ask.exchange)  # first, as RabbitMQ: when both are missing, it is named
+    # first, as in RabbitMQ: if both are missing, the error names the exchange
+    exchange = session.vhost.find_exchange(ask.exchange)
     return exchange, session.vhost.find_queue(name, session), key
 
 
 def queue_purge(channel: Channel, ask: m.QueuePurge) -> None:
-    """queue.purge: drop what waits; what is out and not yet acknowledged stays out."""
+    """queue.purge: delete the waiting messages; unacknowledged ones stay outstanding."""
     session = channel.session
     session.require(Right.READ, "queue", named_queue(channel, ask.queue))
     queue = queue_for(channel, ask.queue)
@@ -199,12 +201,12 @@ def queue_purge(channel: Channel, ask: m.QueuePurge) -> None:
 
 
 def queue_delete(channel: Channel, ask: m.QueueDelete) -> None:
-    """queue.delete, on condition if asked."""
+    """queue.delete: delete a queue, optionally only if unused or empty."""
     session = channel.session
     name = named_queue(channel, ask.queue)
     session.require(Right.CONFIGURE, "queue", name)
     if name not in session.vhost.queues:
-        channel.reply(m.QueueDeleteOk(0), ask.no_wait)  # as RabbitMQ: deleting what is not there is no error
+        channel.reply(m.QueueDeleteOk(0), ask.no_wait)  # as in RabbitMQ, deleting a missing queue is not an error
         return
     queue = session.vhost.find_queue(name, session)
     session.delay_notices()

@@ -1,7 +1,7 @@
-"""Publisher confirms of one channel: numbers given out, outcomes coming back in any order, few frames going out. Pure.
+"""Publisher confirms of one channel: numbers are assigned, outcomes arrive in any order, few frames are sent. Pure.
 
 Used by ``channel``. Rule (RabbitMQ): numbers start at 1 with confirm.select; each is acknowledged or refused exactly
-once; ``multiple`` speaks for everything up to the number that has not been spoken for.
+once; ``multiple`` covers every number up to its own that is not covered yet.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Confirm(NamedTuple):
 
 
 class Confirms:
-    """Everything up to ``_done`` has an outcome; ``_ahead`` holds outcomes that came before their turn."""
+    """The numbers of one channel. All up to ``_done`` have an outcome; ``_ahead`` holds later ones with an outcome."""
 
     __slots__ = ("_ahead", "_done", "_early", "_failed", "_given", "_told")
 
@@ -29,17 +29,17 @@ class Confirms:
         self._failed: list[int] = []
 
     def next_number(self) -> int:
-        """The number of one more publish."""
+        """Return the number of the next publish."""
         self._given += 1
         return self._given
 
     @property
     def outstanding(self) -> int:
-        """Publishes without an outcome."""
+        """The number of publishes without an outcome."""
         return self._given - self._done - len(self._ahead)
 
     def settle(self, number: int, is_safe: bool) -> None:
-        """One publish has its outcome."""
+        """Note the outcome of one publish."""
         if not is_safe:
             self._failed.append(number)
         if number != self._done + 1:
@@ -53,7 +53,7 @@ class Confirms:
             self._ahead.remove(self._done)
 
     def take(self) -> list[Confirm]:
-        """What is to be sent now: refusals first, so that ``multiple`` cannot speak for them."""
+        """Return the frames to send now: refusals first, so that ``multiple`` cannot cover them."""
         frames = [Confirm(number, False, False) for number in self._failed]
         news = self._done - self._told
         if news > sum(self._told < number <= self._done for number in self._failed):

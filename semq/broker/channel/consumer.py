@@ -1,7 +1,7 @@
-"""A consumer on a channel: when it has room, and how a message reaches it.
+"""A consumer on a channel: its room for deliveries, and the delivery of messages.
 
-A queue of the model sees it as ``consumers.Taker``, a service as ``services.ServiceConsumer``. Made by ``consumption``
-for basic.consume, owned by its ``channel``.
+Queues of the model use it as ``consumers.Taker``, services as ``services.ServiceConsumer``. Made by ``consumption`` for
+basic.consume, owned by its ``channel``.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Source: TypeAlias = Queue | ServiceQueue
 
 
 class Consumer:
-    """A consumer on a channel, of a queue or of a service; both push into it through ``take`` or ``deliver``."""
+    """A consumer on a channel, of a queue or of a service; they deliver through ``take`` or ``deliver``."""
 
     __slots__ = (
         "arguments",
@@ -65,13 +65,13 @@ class Consumer:
         return self.channel.consumers.get(self.tag) is self
 
     def wake(self) -> None:
-        """There may be room again: tell the source, if it was turned away before."""
+        """Notify the source that there may be room again, if it was refused before."""
         if self.is_parked:
             if isinstance(self.source, ServiceQueue):
                 self.is_parked = False
             self.source.wake(self)
 
-    # As a queue sees it.
+    # Interface for queues.
 
     def can_take(self) -> bool:
         channel = self.channel
@@ -93,16 +93,16 @@ class Consumer:
         )
 
     def cancelled(self) -> None:
-        """The queue is gone, or the service wants no consumer any more: tell the client if it understands."""
+        """Notify the client, if it supports that, after the queue was deleted or the service ended the consumer."""
         self.channel.consumers.pop(self.tag, None)
         self.channel.session.leave(self)
         self.channel.session.cancel_consumer(self.channel.number, self.tag)
 
-    # As a service sees it.
+    # Interface for services.
 
     @property
     def credit(self) -> int:
-        """How many messages may be delivered now. Unbounded consumers still get them in portions."""
+        """The number of messages that may be delivered now; at most ``_PORTION`` even for unbounded consumers."""
         if not self.can_take():
             self.is_parked = True
             return 0
@@ -138,12 +138,14 @@ class Consumer:
             self.channel.lose(self)
 
 
-_PORTION = 256  # what an unbounded consumer is offered at once
+_PORTION = 256  # messages offered at once to an unbounded consumer
 
 
 def counted(entry: Entry, frame_max: int) -> ContentHeader:
-    """The header of a message that has been out before, with the number of times; without, if it would not fit a frame
-    any more (``frame_max``: octets of its payload), because a header is never cut."""
+    """Return the header of a redelivered message with the number of deliveries, or unchanged if that would not fit.
+
+    ``frame_max`` is the largest payload in bytes; a header is never split.
+    """
     header = entry.message.header
     with_count = header.amended(headers={"x-delivery-count": entry.deliveries})
     return with_count if len(with_count.raw) <= frame_max else header

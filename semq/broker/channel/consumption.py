@@ -1,7 +1,7 @@
-"""The methods that take messages out and decide about them: qos, consume, cancel, get, recover, confirm and tx.
+"""The methods that consume messages and settle them: qos, consume, cancel, get, recover, confirm and tx.
 
-One function per method; ``MESSAGES`` maps methods to functions, ``session`` looks there. Acks come as events of their
-own and go straight to ``channel.settle``; publishes are in ``publication``.
+One function per method; ``MESSAGES`` maps methods to functions for ``session``. Acks have events of their own and are
+passed to ``channel.settle``; publishes are in ``publication``.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from semq.broker.users import Right
 
 
 def basic_qos(channel: Channel, ask: m.BasicQos) -> None:
-    """basic.qos: how much may be out and not yet acknowledged."""
+    """basic.qos: limit the unacknowledged deliveries."""
     if ask.prefetch_size:
         raise refusals.not_implemented(f"prefetch_size!=0 ({ask.prefetch_size})")
     channel.send(m.BasicQosOk())
@@ -32,7 +32,7 @@ def basic_qos(channel: Channel, ask: m.BasicQos) -> None:
         channel.prefetch_global = ask.prefetch_count
         channel.wake(channel.consumers.values())
     else:
-        channel.prefetch = ask.prefetch_count  # of consumers started from here on, as RabbitMQ has it
+        channel.prefetch = ask.prefetch_count  # for consumers started from now on, as in RabbitMQ
 
 
 def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
@@ -80,7 +80,7 @@ def _priority(ask: m.BasicConsume) -> int:
 
 
 def _consume_replies(channel: Channel, ask: m.BasicConsume, tag: str) -> None:
-    """RabbitMQ's direct reply-to: replies come to this channel without a queue."""
+    """Start the consumer of RabbitMQ's direct reply-to: replies are sent to this channel without a queue."""
     if not ask.no_ack:
         raise refusals.bad_request("reply consumer cannot acknowledge")
     if channel.reply_consumer is not None:
@@ -94,7 +94,7 @@ def _consume_replies(channel: Channel, ask: m.BasicConsume, tag: str) -> None:
 
 
 def basic_cancel(channel: Channel, ask: m.BasicCancel) -> None:
-    """basic.cancel; a tag that is not known is no error."""
+    """basic.cancel: end a consumer; an unknown tag is not an error."""
     consumer = channel.consumers.get(ask.consumer_tag)
     if consumer is not None:
         channel.drop_consumer(consumer)
@@ -102,12 +102,12 @@ def basic_cancel(channel: Channel, ask: m.BasicCancel) -> None:
 
 
 def basic_get(channel: Channel, ask: m.BasicGet) -> None:
-    """basic.get: one message, whatever the prefetch."""
+    """basic.get: return one message, regardless of the prefetch."""
     session = channel.session
     session.require(Right.READ, "queue", named_queue(channel, ask.queue))
     source = queue_for(channel, ask.queue)
     if isinstance(source, ServiceQueue):
-        session.gathered.hand_over()  # what the client has given back before it asks is there again
+        session.gathered.hand_over()  # messages that the client returned before this request are available again
         source.get(Getter(channel, source, ask.no_ack))
         return
     _get(channel, source, ask.no_ack)
@@ -131,7 +131,7 @@ def _get(channel: Channel, source: Queue, no_ack: bool) -> None:
 
 
 def _get_later(channel: Channel, source: Queue, no_ack: bool) -> None:
-    """What comes next is out of memory: the channel rests until it has been read."""
+    """Wait until the next message, which is not in memory, has been read from the store."""
 
     def ask_again() -> None:
         if channel.is_open:
@@ -143,7 +143,7 @@ def _get_later(channel: Channel, source: Queue, no_ack: bool) -> None:
 
 
 class Getter:
-    """One basic.get of a service queue: the channel rests until the service has answered."""
+    """One basic.get of a service queue: the channel waits until the service has answered."""
 
     __slots__ = ("_channel", "_no_ack", "_source")
 
@@ -175,18 +175,18 @@ class Getter:
 
 
 def basic_recover(channel: Channel, ask: m.BasicRecover) -> None:
-    """basic.recover: deliver again all that is out on this channel."""
+    """basic.recover: redeliver all unacknowledged messages of this channel."""
     channel.send(m.BasicRecoverOk())
     channel.recover(ask.requeue)
 
 
 def basic_recover_async(channel: Channel, ask: m.BasicRecoverAsync) -> None:
-    """basic.recover-async: the same without an answer."""
+    """basic.recover-async: the same without a reply."""
     channel.recover(ask.requeue)
 
 
 def confirm_select(channel: Channel, ask: m.ConfirmSelect) -> None:
-    """confirm.select (RabbitMQ): number publishes from here and confirm them."""
+    """confirm.select (RabbitMQ): number and confirm publishes from now on."""
     if channel.transaction is not None:
         raise refusals.bad_request("cannot switch from tx to confirm mode")
     channel.confirms = channel.confirms or Confirms()
@@ -194,7 +194,7 @@ def confirm_select(channel: Channel, ask: m.ConfirmSelect) -> None:
 
 
 def tx_select(channel: Channel, ask: m.TxSelect) -> None:
-    """tx.select: from here on the channel works in transactions."""
+    """tx.select: use transactions on this channel from now on."""
     if channel.confirms is not None:
         raise refusals.bad_request("cannot switch from confirm to tx mode")
     channel.transaction = channel.transaction or Transaction(channel.session.server.in_transactions)
@@ -202,7 +202,7 @@ def tx_select(channel: Channel, ask: m.TxSelect) -> None:
 
 
 def tx_commit(channel: Channel, ask: m.TxCommit) -> None:
-    """tx.commit: the answer follows when everything is true."""
+    """tx.commit: the reply follows when everything has taken effect."""
     _transaction_of(channel)
 
     def done() -> None:
@@ -216,7 +216,7 @@ def tx_commit(channel: Channel, ask: m.TxCommit) -> None:
 
 
 def tx_rollback(channel: Channel, ask: m.TxRollback) -> None:
-    """tx.rollback: publishes are forgotten, deliveries are outstanding again."""
+    """tx.rollback: discard publishes, and make settled deliveries outstanding again."""
     channel.take_back(_transaction_of(channel).give_back())
     channel.send(m.TxRollbackOk())
 

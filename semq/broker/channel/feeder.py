@@ -1,8 +1,8 @@
-"""A large message that is leaving on a channel: read from the store chunk by chunk, as fast as the client takes it.
+"""A large message being sent on a channel: read from the store chunk by chunk, as fast as the client reads it.
 
-While one chunk is on its way out the next is being read: two are in memory at most.
-Between two chunks the other channels of the connection have their turn. While it lasts the channel takes and gives
-nothing else, because contents and methods of one channel may not be mixed (AMQP 0-9-1, 4.2.6). Owned by ``channel``.
+While one chunk is being sent, the next is read from the store, so at most two are in memory. Between two chunks the
+other channels of the connection are served. Meanwhile the channel processes nothing else, because contents and methods
+of one channel must not be mixed (AMQP 0-9-1, 4.2.6). Owned by ``channel``.
 """
 
 import logging
@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 class Feeder:
-    """One body on its way out; holds the body until the last octet is gone, or the channel is."""
+    """One body being sent; it is kept until the last byte has been sent or the channel is closed."""
 
     def __init__(self, channel: "Channel", body: StoredBody) -> None:
         self._channel = channel
         self._body = body
-        self._asked = 0  # chunks that were asked of the store
+        self._asked = 0  # number of chunks requested from the store
         self._sent = 0
         self._is_reading = False
         self._next: bytes | None = None
@@ -32,7 +32,7 @@ class Feeder:
         body.retain()
 
     def go_on(self) -> None:
-        """Send what is there, if there is room for it, and read on."""
+        """Send the chunk that is available, if there is room for it, and read the next."""
         channel = self._channel
         if not (channel.session.is_writable and channel.is_open):
             return
@@ -45,7 +45,7 @@ class Feeder:
             self._send(data)
 
     def cancel(self) -> None:
-        """The channel is gone."""
+        """Release the body, after the channel has been closed."""
         self._body.release()
 
     def _read(self, data: bytes | None, error: BaseException | None) -> None:
@@ -65,10 +65,10 @@ class Feeder:
         try:
             channel.session.machine.send_chunk(channel.number, data)
         except LocalMisuse:
-            return  # the peer has closed the channel; the news is on its way
+            return  # the peer has closed the channel; that event has not been processed yet
         session = channel.session
         session.wrote()
-        del session.feeding[channel]  # the other channels come first next time
+        del session.feeding[channel]  # the other channels are first next time
         session.feeding[channel] = None
         self._sent += 1
         if self._sent == self._body.chunks:

@@ -1,6 +1,6 @@
-"""What became of deliveries of service queues, gathered over one read of a socket and handed over in batches.
+"""Settlements of service queues, collected over one read of a socket and passed on in batches.
 
-A service that works in batches (a group commit) hears of a hundred acknowledgements once. Owned by ``session``.
+A service that works in batches (a group commit) is called once for a hundred acknowledgements. Owned by ``session``.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,7 +25,7 @@ class Gathered:
         self._tokens: dict[_Key, list[Any]] = {}
 
     def add(self, source: ServiceQueue, consumer: "Consumer | None", token: Any, disposition: Disposition) -> None:
-        """Keep one; handed over at the end of the read, or of the turn."""
+        """Add one; it is passed on at the end of the read, or of the turn."""
         key = source, consumer, disposition
         found = self._tokens.get(key)
         if found is None:
@@ -34,7 +34,7 @@ class Gathered:
         found.append(token)
 
     def hand_over(self) -> None:
-        """Tell the services, then that there may be room again."""
+        """Pass the settlements to the services, then wake the consumers."""
         while self._tokens:
             gathered, self._tokens = self._tokens, {}
             for (source, consumer, disposition), tokens in gathered.items():

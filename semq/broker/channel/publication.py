@@ -1,8 +1,8 @@
-"""basic.publish: from the event to the queues or the service, with everything that may stand in the way.
+"""basic.publish: from the event to the queues or the service, with all checks.
 
-Strategy: ``publish`` checks; then the message goes to a service (``_to_service``), to a direct reply, into the
-transaction, or to the queues. The confirm follows at once when nothing must be stored, through the journal when
-something must, and by the service's ``settle`` otherwise. Called by ``session`` for each ``Published`` event.
+Strategy: ``publish`` checks; then the message is passed to a service (``_offer``), to a direct reply, into the
+transaction, or to the queues. The confirm is sent at once if nothing must be stored, through the journal if something
+must, and by the service's ``settle`` otherwise. Called by ``session`` for each ``Published`` event.
 """
 
 from semq.amqp.errors import AmqpError
@@ -24,7 +24,7 @@ NO_ROUTE = 312
 
 
 def publish(channel: Channel, event: Published) -> None:
-    """Take one published message. Raises AmqpError when it may not be."""
+    """Process one published message. Raises AmqpError if it is not permitted."""
     session = channel.session
     session.published += 1
     exchange = check(channel, event)
@@ -48,11 +48,11 @@ def publish(channel: Channel, event: Published) -> None:
     elif number:
         channel.confirm(number, not sent.is_refused)
         if not sent.queues:
-            channel.write_confirms()  # as RabbitMQ: nobody has it, so its outcome waits for nothing
+            channel.write_confirms()  # as in RabbitMQ: no queue has the message, so the confirm need not wait
 
 
 def check(channel: Channel, event: Published) -> Exchange:
-    """Whether this user may publish this there; the exchange."""
+    """Check that this user may publish this message there; return the exchange."""
     session = channel.session
     if event.immediate:
         raise refusals.not_implemented("immediate=true")
@@ -68,7 +68,7 @@ def check(channel: Channel, event: Published) -> Exchange:
 
 
 def check_names(channel: Channel, event: Published) -> None:
-    """A user-id must be true; the pseudo-queue of direct replies becomes the address of this very channel."""
+    """Check that a user-id is true; replace the pseudo-queue of direct replies with the address of this channel."""
     header, user = event.header, channel.session.user
     if header.user_id is not None and header.user_id != user:
         raise refusals.bad_request(f"user_id property set to '{header.user_id}' but authenticated user was '{user}'")
@@ -80,12 +80,12 @@ def check_names(channel: Channel, event: Published) -> None:
 
 
 def message_of(event: Published) -> Message:
-    """What the queues get. Raises AmqpError for a header that cannot be."""
+    """Return the message for the queues. Raises AmqpError for a header that is not valid."""
     return Message(event.exchange, event.routing_key, event.header, event.body)
 
 
 def deliver(channel: Channel, exchange: Exchange, event: Published, message: Message) -> Sent:
-    """Into the queues; returned to the publisher if it is mandatory and there are none."""
+    """Put a message into its queues; return it to the publisher if it is mandatory and there are none."""
     vhost = channel.session.vhost
     if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
         return _reply(channel, event, message)
@@ -96,12 +96,12 @@ def deliver(channel: Channel, exchange: Exchange, event: Published, message: Mes
 
 
 def give_back(channel: Channel, event: Published, code: int, text: str) -> None:
-    """basic.return."""
+    """Send basic.return."""
     channel.send_content(BasicReturn(code, text, event.exchange, event.routing_key), event.header, event.body)
 
 
 class Settlement:
-    """The ``settle`` of one publish to a service; to be called once."""
+    """The ``settle`` callback of one publish to a service; to be called once."""
 
     __slots__ = ("_channel", "_event", "_number", "_size")
 
@@ -134,7 +134,7 @@ class Settlement:
 
 
 class CommitSettlement:
-    """The ``settle`` of a publish to a service inside a transaction."""
+    """The ``settle`` callback of a publish to a service inside a transaction."""
 
     __slots__ = ("_channel", "_commit", "_event")
 
@@ -159,7 +159,7 @@ class CommitSettlement:
 
 
 def commit(channel: Channel, done: Commit) -> None:
-    """Let the transaction take effect; ``done`` hears when it has."""
+    """Apply the transaction; ``done`` is called when everything has taken effect."""
     transaction, session = channel.transaction, channel.session
     assert transaction is not None
     for event, message in transaction.take_published():
@@ -168,7 +168,8 @@ def commit(channel: Channel, done: Commit) -> None:
             done.expect()
             _offer(exchange, event, CommitSettlement(channel, event, done))
             continue
-        if exchange is not None and message is not None:  # else it was deleted meanwhile: its messages go nowhere
+        # otherwise the exchange was deleted meanwhile, and its messages have no queue
+        if exchange is not None and message is not None:
             deliver(channel, exchange, event, message)
         release(event.body)
     for settled in transaction.take_settlements():
@@ -179,7 +180,8 @@ def commit(channel: Channel, done: Commit) -> None:
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
     session = settle._channel.session  # noqa: SLF001 - both kinds live in this file
-    body = event.body if event.header.body_size <= exchange.body_max else b""  # of one that drains: else refused
+    # empty for a larger message, which only a service that drains gets
+    body = event.body if event.header.body_size <= exchange.body_max else b""
     try:
         exchange.publish(session.info, event.routing_key, event.header, body, event.mandatory, settle)
     except AmqpError as error:
@@ -193,7 +195,7 @@ def _reply(channel: Channel, event: Published, message: Message) -> Sent:
         if event.mandatory:
             give_back(channel, event, NO_ROUTE, "NO_ROUTE")
         return Sent()
-    # A reply waits in no queue: one that the client does not read in time is lost, as the client must expect.
+    # Replies have no queue: one that the client does not read in time is lost, as clients must expect.
     if target.session.is_writable and target.feeder is None:
         target.deliver(consumer, None, "", event.routing_key, message.header, message.body, False)
     return Sent(queues=1)

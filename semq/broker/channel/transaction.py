@@ -1,9 +1,9 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-What was published is checked at once and routed at the commit, where none of it can be refused any more; everything
-that it changes goes to the store in one list, and commit-ok leaves when that is true and every service has settled.
-Rule: AMQP 0-9-1, class tx; as in RabbitMQ a rollback does not redeliver, the deliveries are simply outstanding again.
-Used by ``channel`` and ``publication``.
+Publishes are checked at once and routed at the commit, where none of them can be refused any more. All changes are
+passed to the store in one list, and commit-ok is sent when it has saved them and every service has settled. Rule: AMQP
+0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding again. Used by
+``channel`` and ``publication``.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ class _Settled:
 
 
 class Kept(NamedTuple):
-    """A publish that waits for the commit; ``message`` is None if it is for a service, which reads it then."""
+    """A publish that waits for the commit; ``message`` is None for a service, which gets the event."""
 
     event: Published
     message: Message | None
 
 
 class Transaction:
-    """What a channel has done since the last commit. ``everywhere`` sums up the open transactions of the broker."""
+    """The actions of a channel since the last commit. ``everywhere`` counts the open transactions of the broker."""
 
     __slots__ = ("_everywhere", "_settled", "bytes", "published")
 
@@ -50,17 +50,18 @@ class Transaction:
         self.bytes = 0
 
     def publish(self, event: Published, message: Message | None, limits: "BrokerLimits") -> None:
-        """Keep a publish for the commit. Raises PreconditionFailed when the transaction, or all of them together, grow
-        too large."""
+        """Keep a publish for the commit. Raises PreconditionFailed if this transaction, or all together, become too
+        large.
+        """
         retain(event.body)
         size = weight(event.header, event.body)
         self.bytes += size
         self._everywhere.add(size)
         self.published.append(Kept(event, message))
         if self.bytes > limits.transaction_bytes or len(self.published) > limits.transaction_count:
-            raise refusals.bad_request("the transaction is larger than this server bears")
+            raise refusals.bad_request("the transaction exceeds the limit of this server")
         if self._everywhere.bytes > limits.transactions_bytes:
-            raise refusals.bad_request("all open transactions together are larger than this server bears")
+            raise refusals.bad_request("all open transactions together exceed the limit of this server")
 
     def settle(self, taken: "Taken", disposition: Disposition) -> None:
         """Keep a settlement for the commit."""
@@ -76,14 +77,14 @@ class Transaction:
         return published
 
     def give_back(self) -> "Taken":
-        """Forget everything; the deliveries that were settled are outstanding again."""
+        """Discard everything; return the settled deliveries, which are outstanding again."""
         for kept in self.take_published():
             release(kept.event.body)
         return [row for settled in self.take_settlements() for row in settled.taken]
 
 
 class Commit:
-    """A commit under way: waits for the store and for each service, then lets the channel go on or fail."""
+    """A commit in progress: waits for the store and for each service, then resumes the channel or closes it."""
 
     __slots__ = ("_channel", "_failure", "_waiting", "on_done")
 
@@ -94,15 +95,15 @@ class Commit:
         self.on_done: Callable[[], None] = lambda: None
 
     def expect(self) -> None:
-        """One more answer to wait for."""
+        """Wait for one more answer."""
         self._waiting += 1
 
     def saved(self, error: BaseException | None) -> None:
-        """The store's answer."""
+        """Note the store's answer."""
         self.answered(None if error is None else refusals.not_stored())
 
     def answered(self, failure: AmqpError | None) -> None:
-        """One answer; the first failure counts."""
+        """Note one answer; the first failure is reported."""
         self._failure = self._failure or failure
         self._waiting -= 1
         if self._waiting or not self._channel.is_open:
@@ -114,5 +115,5 @@ class Commit:
 
 
 def nacked() -> AmqpError:
-    """What a commit says when a service did not take a message."""
-    return InternalError("a service of this node could not take a message of the transaction")
+    """Return the error of a commit of which a service did not accept a message."""
+    return InternalError("a service of this node could not accept a message of the transaction")

@@ -1,5 +1,5 @@
-"""What survives the process.
+"""Durability: what survives the process.
 
-``journal`` hands operations to the store, ``unwritten`` keeps them while it is away, ``restore`` makes the virtual
-hosts again, ``memory_store`` stands in where there is no disk.
+``journal`` passes operations to the store, ``unwritten`` keeps them while it is unavailable, ``restore`` rebuilds the
+virtual hosts, ``memory_store`` is used where there is no disk.
 """

@@ -1,15 +1,14 @@
-"""What the model wants written, gathered until the driver says that the turn is over, then handed to the store as one
-list.
+"""The operations of one turn, collected until its end and then passed to the store as one list.
 
-``Journal`` keeps three things in step: the operations, the publishes that may be confirmed when those are true, and
-whoever else waits for that moment. Used by ``queue``, ``vhost`` and ``channel``; flushed by ``server`` once per turn
-of the event loop. Bodies on their way to the store are counted, so that reading from publishers can stop when the
-store falls behind.
+``Journal`` keeps three things together: the operations, the publishes to be confirmed when those are committed, and the
+other callbacks for that commit. Used by ``queue``, ``vhost`` and ``channel``; flushed by ``server`` once per turn of
+the event loop. Bodies on their way to the store are counted, so that reading from publishers can pause when the store
+is behind.
 
-A list that failed because the store was away is true in the model all the same: its queues are there, its messages are
-handed out, what was acknowledged is gone. It is owed to the store (``unwritten``) and goes ahead of whatever is written
-next, so that no message is confirmed whose queue is not stored, and what was acknowledged does not come again. A list
-that the store refused is offered again piece by piece, for the same reason.
+If the store was unavailable, a failed list remains valid in the model: its queues exist, its messages are delivered,
+what was acknowledged is deleted. The list is kept (``unwritten``) and written before anything else, so that no message
+is confirmed whose queue is not stored, and no acknowledged message is delivered again. A list that the store refused is
+repeated operation by operation, for the same reason.
 """
 
 import logging
@@ -26,17 +25,19 @@ Waiter: TypeAlias = Callable[[BaseException | None], None]
 
 
 class Confirmable(Protocol):
-    """What can be told that one of its publishes is safe, or is not."""
+    """A publisher that is notified when a publish is safe, or has failed."""
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """The publish with this number is in the store, or failed to get there."""
+        """Note that the publish with this number is in the store, or could not be saved."""
 
 
 _Publish: TypeAlias = tuple[Confirmable, int, int]
 
 
 class Journal:
-    """Operations of this turn. ``pending_bytes`` counts bodies handed to the store and not yet known to be safe."""
+    """The operations of this turn. ``pending_bytes`` counts bodies that were passed to the store and are not committed
+    yet.
+    """
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -48,24 +49,24 @@ class Journal:
         self._owed = Owed()
         self.pending_bytes = 0
         self.batches_under_way = 0
-        self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store will not have
+        self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store refuses
         self._owed_under_way = 0
         self.on_pending: Callable[[], None] = lambda: None
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is owed to the store."""
+        """Whether failed operations still have to be written."""
         return bool(self._owed) or self._owed_under_way > 0
 
     def add(self, op: StoreOp) -> None:
-        """Write this."""
+        """Add an operation."""
         if not self._ops:
             self.on_pending()
         self._ops.append(op)
         self.pending_bytes += _octets(op)
 
     def drop(self, queue_id: int, position: int) -> None:
-        """Write that a message left its queue; gathered per queue."""
+        """Note that a message left its queue; collected per queue."""
         if not self._drops:
             self.on_pending()
         if self.refused:
@@ -77,30 +78,31 @@ class Journal:
             found.append(position)
 
     def handed_out(self, queue_id: int, position: int) -> None:
-        """Write that everything in the queue up to this position may have been handed out; only the highest counts:
-        messages with priority, and those that came back, do not leave in order of position."""
+        """Note that messages of the queue up to this position may have been delivered. Only the highest position
+        counts: messages with priority, and returned messages, do not leave in order of position.
+        """
         if not self._handed_out:
             self.on_pending()
         if position > self._handed_out.get(queue_id, 0):
             self._handed_out[queue_id] = position
 
     def forget_queue(self, queue_id: int) -> None:
-        """A queue is deleted: what this turn wanted to say about its messages no longer matters."""
+        """Discard this turn's notes about the messages of a deleted queue."""
         self._drops.pop(queue_id, None)
         self._handed_out.pop(queue_id, None)
 
     def confirm(self, publisher: Confirmable, sequence: int, size: int) -> None:
-        """Tell ``publisher`` when everything added so far is true."""
+        """Notify ``publisher`` when everything added so far is committed."""
         self._publishes.append((publisher, sequence, size))
 
     def when_saved(self, waiter: Waiter) -> None:
-        """Call ``waiter`` when everything added so far is true, or has failed."""
+        """Call ``waiter`` when everything added so far is committed, or has failed."""
         if not (self._ops or self._drops or self._waiters):
             self.on_pending()
         self._waiters.append(waiter)
 
     def flush(self) -> None:
-        """Hand this turn's operations over as one list, behind what is owed to the store."""
+        """Pass this turn's operations to the store as one list, after failed ones that still have to be written."""
         if self._owed:
             for owed in self._owed.take():
                 self._save_owed(owed)
@@ -127,7 +129,9 @@ class Journal:
         self._store.save(ops, done)
 
     def _save_owed(self, owed: list[StoreOp]) -> None:
-        """As one list; if that is refused, each by itself, so that one bad operation harms no other."""
+        """Write failed operations as one list; if it is refused, write each alone, so that one bad operation harms no
+        other.
+        """
         self.batches_under_way += 1
         self._owed_under_way += 1
 
@@ -141,26 +145,26 @@ class Journal:
             elif error is not None:
                 if isinstance(owed[0], AddMessage):
                     self.refused.add((owed[0].queue_id, owed[0].position))
-                log.error("an operation is refused by the store: %s: %s", type(owed[0]).__name__, error)
+                log.error("the store refused an operation: %s: %s", type(owed[0]).__name__, error)
 
         self._store.save(owed, done)
 
     def _save_each(self, ops: list[StoreOp]) -> None:
-        """The store refused a list for the sake of one of them: the others must not be missing there."""
+        """Write each operation of a refused list alone: only one of them may be at fault."""
         for op in ops:
             self._save_owed([op])
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops
         ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
-        # A drop is true whenever the add before it is, so drops may wait for the end of the turn.
+        # A drop is valid whenever the add before it is, so drops may wait for the end of the turn.
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
         self._ops, self._drops, self._handed_out = [], {}, {}
         return ops
 
 
 def _octets(op: StoreOp) -> int:
-    """How much of a message an operation carries."""
+    """Return the number of message bytes in an operation."""
     if type(op) is AddMessage:
         return len(op.body) + len(op.header)
     return len(op.data) if type(op) is AddBodyChunk else 0

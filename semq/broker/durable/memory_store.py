@@ -1,7 +1,7 @@
-"""Stores that need no disk: one that remembers what it was given, one that does not.
+"""Stores without a disk: one that keeps what it is given, and one that does not.
 
-``MemoryStore`` is the second implementation of ``MessageStore``: tests restart a broker on it. ``NoStore`` is
-for a node whose durable queues live in memory only. Both answer in the next turn, as a store with a disk would.
+``MemoryStore`` is the second implementation of ``MessageStore``: tests restart a broker on it. ``NoStore`` is for a
+node whose durable queues are kept in memory only. Both answer in the next turn, as a store with a disk does.
 """
 
 import asyncio
@@ -58,7 +58,9 @@ class _Bodies:
 
 
 class NoStore(_Bodies):
-    """Keeps nothing but large bodies, and says that all is well: what waits in queues stays in their memory."""
+    """A store that keeps only large bodies and confirms everything: waiting messages stay in the memory of their
+    queues.
+    """
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
         self._later(lambda: done((), None))
@@ -76,7 +78,7 @@ class NoStore(_Bodies):
 
 
 class MemoryStore(_Bodies):
-    """Keeps everything in dictionaries. ``later`` calls a function soon; the default is the next turn of the loop."""
+    """A store that keeps everything in dictionaries. ``later`` calls a function soon, by default in the next turn."""
 
     def __init__(self, later: Later = _soon) -> None:
         super().__init__(later)
@@ -87,7 +89,7 @@ class MemoryStore(_Bodies):
         self.handed_out: dict[int, int] = {}
         self.next_queue_id = 1
         self.ended = False
-        self.eager = 1 << 60  # messages that are loaded at once
+        self.eager = 1 << 60  # number of messages that are loaded at once
         self.batches = 0
         self.failure: BaseException | None = None
 

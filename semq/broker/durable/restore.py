@@ -1,4 +1,4 @@
-"""Makes the virtual hosts again from what the store kept. Called by ``server`` once, before anybody is connected."""
+"""Rebuilding of the virtual hosts from the store. Called by ``server`` once, before any connection is accepted."""
 
 import logging
 from collections.abc import Mapping
@@ -18,8 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodies) -> None:
-    """Exchanges, queues, bindings, messages, in this order; rows of virtual hosts that are no longer configured
-    rest."""
+    """Restore exchanges, queues, bindings and messages, in this order; ignore virtual hosts that are not configured."""
     for exchange in state.exchanges:
         vhost = vhosts.get(exchange.vhost)
         if vhost is not None and exchange.name not in vhost.exchanges:
@@ -46,11 +45,11 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
             _bind(binding, vhost)
     homeless = _messages(state, queues, bodies)
     if homeless:
-        log.warning("the store has %d messages whose queue is not served; they rest", homeless)
+        log.warning("the store has %d messages of queues that are not configured; they stay in the store", homeless)
 
 
 def _messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -> int:
-    """Messages into their queues; the number of those whose queue is not served."""
+    """Put messages into their queues; return the number of those whose queue is not configured."""
     shared: dict[int, StoredBody] = {}
     homeless = 0
     for message in state.messages:
@@ -68,7 +67,7 @@ def _messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -
     for queue in queues.values():
         queue.end_restore()
     for body in shared.values():
-        body.release()  # from here on the queues hold it
+        body.release()  # from now on the queues hold it
     return homeless
 
 
@@ -87,12 +86,14 @@ def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
 
 
 def _settings(row: DeclareQueue, arguments: Mapping[str, Any]) -> QueueSettings:
-    """What could be declared once may be refused today: such an argument has no effect any more, the queue lives on."""
+    """Return the settings of a queue. Arguments that are no longer permitted have no effect, so that the queue remains
+    usable.
+    """
     while True:
         try:
             return read_queue_arguments(arguments)
         except BadArgumentError as error:
-            log.warning("queue %s in %s goes on without an argument: %s", row.name, row.vhost, error)
+            log.warning("queue %s in %s ignores an argument that is not permitted: %s", row.name, row.vhost, error)
             arguments = {name: value for name, value in arguments.items() if name != error.name}
 
 
@@ -100,7 +101,7 @@ def _bind(row: Bind, vhost: VirtualHost) -> None:
     source = vhost.exchanges.get(row.source)
     found: Destination | None = (vhost.exchanges if row.to_exchange else vhost.queues).get(row.destination)
     if source is None or found is None:
-        log.warning("the store has a binding without its ends: %s -> %s", row.source, row.destination)
+        log.warning("the store has a binding with a missing end: %s -> %s", row.source, row.destination)
         return
     vhost.put_binding(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0])
 

@@ -1,11 +1,11 @@
-"""What the model has done and the store has not heard, because it was away: the last word on each thing. Pure.
+"""Operations that the store has not saved because it was unavailable: the last state of each object. Pure.
 
-The model goes on without its store: queues are declared, messages are taken, acknowledged, dead-lettered. All of that
-is written when the store is back, so that the next life begins with what this one knew: nothing that was acknowledged
-comes again, nothing that was moved is lost. Whoever waited for the store at the time was told that it failed (a
-publisher by basic.nack), and may find that it happened all the same. Used by ``journal``.
+The model continues without its store: queues are declared; messages are accepted, acknowledged and dead-lettered. All
+of that is written when the store is available again, so that after a restart no acknowledged message is delivered again
+and no moved message is lost. Whoever waited for the store at the time has received an error (a publisher, basic.nack),
+although the change may still take effect. Used by ``journal``.
 
-Written in this order, in lists of bounded size: definitions, messages, drops, bodies that are needed no more. A crash
+The lists have bounded size and this order: definitions, messages, drops, bodies that are no longer needed. A crash
 between two lists repeats messages and loses none.
 """
 
@@ -31,13 +31,13 @@ from semq.store.broker.operations import (
 
 log = logging.getLogger(__name__)
 
-LIST_OCTETS = 8 * 1024 * 1024  # of messages in one list
-LIST_COUNT = 10_000  # of messages, or of drops, in one list
+LIST_OCTETS = 8 * 1024 * 1024  # bytes of messages in one list
+LIST_COUNT = 10_000  # messages, or drops, in one list
 DROPS_MAX = 1_000_000
 
 
 class Owed:
-    """Operations that failed for want of a store. ``take`` empties it."""
+    """Operations that failed because the store was unavailable. ``take`` empties it."""
 
     def __init__(self) -> None:
         self._defined: dict[Hashable, StoreOp] = {}
@@ -53,14 +53,14 @@ class Owed:
         return any((self._defined, self._added, self._dropped, self._marked, self._handed_out, self._bodies))
 
     def owe(self, ops: Iterable[StoreOp]) -> None:
-        """The store did not take these, in this order. Chunks of a body are not owed: who sent it heard an error."""
+        """Keep failed operations, in this order. Chunks of bodies are not kept: their sender has received an error."""
         for op in ops:
             note = _NOTES.get(type(op))
             if note is not None:
                 note(self, op)
 
     def take(self) -> Iterator[list[StoreOp]]:
-        """All of it, as lists in the order in which they are to be written; from here on nothing is owed."""
+        """Return everything as lists in the order in which they must be written, and forget it."""
         found = Owed()
         found.__dict__, self.__dict__ = self.__dict__, found.__dict__
         return found._lists()
@@ -82,7 +82,7 @@ class Owed:
     def _messages(self) -> Iterator[StoreOp]:
         for queue_id, added in self._added.items():
             for position, op in added.items():
-                # The commit that was not answered may have come through: then the row is there.
+                # The unanswered commit may have succeeded, so the row may exist.
                 yield DropMessages(queue_id, [position])
                 yield op
 
@@ -101,7 +101,7 @@ class Owed:
     def _add(self, op: AddMessage) -> None:
         self._added.setdefault(op.queue_id, {})[op.position] = op
         dropped = self._dropped.get(op.queue_id)
-        if dropped is not None and op.position in dropped:  # by our own list, which failed again
+        if dropped is not None and op.position in dropped:  # by a list of this object, which failed again
             del dropped[op.position]
             self._drops -= 1
 
@@ -117,7 +117,10 @@ class Owed:
                 dropped[position] = None
             elif not self._is_full:
                 self._is_full = True
-                log.warning("%d messages were settled without a store: of those beyond, some come again", DROPS_MAX)
+                log.warning(
+                    "%d messages were settled without a store; of later ones, some will be delivered again",
+                    DROPS_MAX,
+                )
 
     def _mark(self, op: MarkDelivered) -> None:
         self._marked.setdefault(op.queue_id, {})[op.position] = op
@@ -137,7 +140,7 @@ def _bounded(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
     for op in ops:
         gathered.append(op)
         if type(op) is DropMessages:
-            continue  # it stands before the message that it makes room for
+            continue  # never end a list here: it must precede the message that it makes room for
         if type(op) is AddMessage:
             octets += len(op.body) + len(op.header)
         if octets >= LIST_OCTETS or len(gathered) >= LIST_COUNT:
@@ -148,7 +151,7 @@ def _bounded(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
 
 
 def _defined(op: StoreOp) -> Hashable:
-    """What a definition defines or undoes."""
+    """Return the key of the object that an operation defines or deletes."""
     if isinstance(op, DeclareQueue | DeleteQueue):
         return op.queue_id
     if isinstance(op, DeclareExchange | DeleteExchange):

@@ -1,8 +1,7 @@
-"""Bodies that are too large for memory: kept in the store in chunks, from the first octet on.
+"""Bodies that are too large for memory, kept in the store in chunks from the first byte on.
 
-``StoredBody`` stands in a message where small ones have ``bytes``; whoever needs it retains it, and with the last
-release the chunks are dropped. ``Bodies`` gives out the ids, writes and reads. Used by ``arrival`` (in), ``feeder``
-(out), ``queue``.
+``StoredBody`` replaces ``bytes`` in a message; whoever needs it retains it, and the last release deletes the chunks.
+``Bodies`` assigns ids, writes and reads. Used by ``arrival`` (receiving), ``feeder`` (sending) and ``queue``.
 """
 
 from collections.abc import Iterator
@@ -14,14 +13,14 @@ from semq.broker.durable.journal import Journal
 from semq.store.broker.operations import AddBodyChunk, DropBody, MessageStore, ReadDone
 
 OVERHEAD = 512
-"""Octets that a message costs beside what it carries."""
+"""Bytes that a message takes in addition to its content."""
 
 CHUNK = 256 * 1024
-"""Octets of one chunk; all but the last of a body have exactly so many."""
+"""Bytes of one chunk; all chunks of a body but the last have exactly this size."""
 
 
 class StoredBody:
-    """A body in the store. ``retain`` and ``release`` go in pairs; whoever makes it holds it once."""
+    """A body in the store. ``retain`` and ``release`` are called in pairs; its creator holds it once."""
 
     __slots__ = ("_bodies", "_holders", "body_id", "size")
 
@@ -35,18 +34,18 @@ class StoredBody:
         return self.size
 
     def retain(self) -> None:
-        """One more needs it."""
+        """Add a holder."""
         self._holders += 1
 
     def release(self) -> None:
-        """One needs it no more; the last one lets it go."""
+        """Remove a holder; after the last one, delete the body."""
         self._holders -= 1
         if not self._holders:
             self._bodies.drop(self.body_id)
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """The number of chunks."""
         return -(-self.size // CHUNK)
 
     def read(self, index: int, done: ReadDone) -> None:
@@ -66,11 +65,11 @@ class Bodies:
         self._ids: Iterator[int] = count(1)
 
     def begin_at(self, next_id: int) -> None:
-        """Ids below this one were given out in an earlier life."""
+        """Set the next id, after those used before a restart."""
         self._ids = count(next_id)
 
     def new_id(self) -> int:
-        """An id that was never used."""
+        """Return an id that was never used."""
         return next(self._ids)
 
     def add(self, body_id: int, index: int, data: bytes) -> None:
@@ -83,18 +82,18 @@ class Bodies:
 
 
 def weight(header: ContentHeader, body: Body) -> int:
-    """What a message takes in memory, roughly: its header, its body unless that is in the store, and the objects."""
+    """Return the approximate size in memory: header, objects, and the body unless that is in the store."""
     octets = OVERHEAD + len(header.raw)
     return octets if isinstance(body, StoredBody) else octets + len(body)
 
 
 def retain(body: Body) -> None:
-    """Hold a body, if it is one that is held."""
+    """Retain a body, if it is in the store."""
     if isinstance(body, StoredBody):
         body.retain()
 
 
 def release(body: Body) -> None:
-    """Let a body go, if it is one that was held."""
+    """Release a body, if it is in the store."""
     if isinstance(body, StoredBody):
         body.release()

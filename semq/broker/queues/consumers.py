@@ -1,7 +1,7 @@
-"""The consumers of one queue: whose turn it is. Pure; used by ``queue`` and by nothing else.
+"""The consumers of one queue, and whose turn it is. Pure; used by ``queue`` only.
 
-Higher priority first, round robin within a priority. A consumer without room is set aside and costs nothing until it
-says ``wake``, so a queue with ten thousand full consumers looks only at those that can take something.
+Higher priority first, round robin within a priority. A consumer without room is set aside until ``wake`` is called for
+it, so a queue with ten thousand full consumers considers only those with room.
 """
 
 import heapq
@@ -12,27 +12,27 @@ from typing import Any, Protocol
 
 
 class Taker(Protocol):
-    """What a queue sees of a consumer."""
+    """The interface of a consumer for its queue."""
 
     priority: int
     is_parked: bool
     no_ack: bool
 
     def can_take(self) -> bool:
-        """Whether it has room for one message now; a False is followed by a ``wake`` when that changes."""
+        """Return whether it has room for one message now; after False, ``wake`` is called when that changes."""
 
     def take(self, queue: Any, item: Any) -> None:
-        """Give it one message."""
+        """Deliver one message to it."""
 
     def cancelled(self) -> None:
-        """Tell it that its queue is gone."""
+        """Note that its queue was deleted."""
 
 
 class ConsumerRing:
-    """Consumers and their turns; with ``single_active`` only one has any: the oldest of the highest priority at the
-    time when it became ``active``.
+    """Consumers and their turns. With ``single_active`` only one gets messages: the oldest of the highest priority at
+    the time when it became ``active``.
 
-    Clients choose priorities freely: a lane is there only while somebody of its priority has turns.
+    Clients choose priorities freely, so a lane exists only while a consumer of its priority has turns.
     """
 
     __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "everyone")
@@ -41,8 +41,8 @@ class ConsumerRing:
         self.everyone: dict[Taker, None] = {}
         self.active: Taker | None = None
         self._lanes: dict[int, deque[Taker]] = {}
-        self._priorities: list[int] = []  # those that have a lane, lowest first
-        self._turns = 0  # in all lanes, with those that have lapsed
+        self._priorities: list[int] = []  # priorities that have a lane, lowest first
+        self._turns = 0  # in all lanes, including the turns of removed consumers
         self._age = count()
         self._waiting: list[tuple[int, int, Taker]] | None = [] if single_active else None
 
@@ -50,7 +50,7 @@ class ConsumerRing:
         return len(self.everyone)
 
     def add(self, consumer: Taker) -> None:
-        """One more; it may have a turn at once."""
+        """Add a consumer; it may get messages at once."""
         self.everyone[consumer] = None
         if self._waiting is None:
             self._enter(consumer)
@@ -59,9 +59,10 @@ class ConsumerRing:
             self._activate()
 
     def remove(self, consumer: Taker) -> None:
-        """Take a consumer out; with ``single_active`` the next one becomes the active one."""
+        """Remove a consumer; with ``single_active`` the next one becomes the active one."""
         self.everyone.pop(consumer, None)
-        # Its turn is not searched for, it lapses when it comes: ten thousand that leave at once must stay cheap.
+        # Do not search for its turn, which is skipped when it comes: removing ten thousand consumers at once must stay
+        # cheap.
         kept = 2 * len(self.everyone) + 8
         if self._turns > kept:
             self._sweep()
@@ -74,12 +75,12 @@ class ConsumerRing:
                 self._activate()
 
     def wake(self, consumer: Taker) -> None:
-        """A consumer that was set aside has room again."""
+        """Note that a consumer that was set aside has room again."""
         if consumer.is_parked and consumer in self.everyone:
             self._enter(consumer)
 
     def next(self) -> Taker | None:
-        """Whose turn it is, or None when nobody has room."""
+        """Return the consumer whose turn it is, or None if none has room."""
         while self._priorities:
             ring = self._lanes[self._priorities[-1]]
             while ring:

@@ -1,11 +1,10 @@
-"""What a message looks like after it died in one queue and goes on to another: the x-death header, and the end of
-circles.
+"""Dead-lettering: the headers of a message after it died in a queue, and the detection of cycles.
 
-Pure functions over messages; called by ``vhost``, which does the routing. Rules: RabbitMQ's dead-letter exchanges. An
-entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the expiration is taken
-out, so that the message does not die again of the same cause. A message that would come back to a queue that it died
-in without anybody having rejected it in between is dropped. A message remembers a hundred different deaths; one that
-went on through a hundred queues more goes in a circle that is too large to be seen, and is dropped as well.
+Pure functions over messages; called by ``vhost``, which does the routing. Rules: RabbitMQ's dead-letter exchanges.
+There is an entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the expiration
+is removed, so that the message does not die again of the same cause. A message that would return to a queue in which it
+died, without a rejection in between, is dropped. A message remembers a hundred different deaths; one that passed
+through a hundred more queues is in a cycle too long to be detected, and is dropped as well.
 """
 
 from collections.abc import Mapping
@@ -18,15 +17,15 @@ from semq.broker.queues.message import Message
 
 Death = Mapping[str, Any]
 
-_DEATHS_MAX = 100  # different deaths that one message remembers: its header must still fit a frame
-_FORGOTTEN = "x-deaths-forgotten"  # how many it does not remember any more
+_DEATHS_MAX = 100  # different deaths that one message remembers, since its header must still fit into a frame
+_FORGOTTEN = "x-deaths-forgotten"  # header with the number of deaths that were removed from the list
 _FORGOTTEN_MAX = 100
 
 
 def after_death(
     message: Message, queue: str, reason: DeathReason, at: datetime, exchange: str, routing_key: str | None
 ) -> Message:
-    """The message that is published to the dead-letter ``exchange``; its old routing key stays if none is given."""
+    """Return the message for the dead-letter ``exchange``; it keeps its routing key if None is given."""
     deaths = _deaths(message, queue, reason, at)
     headers: dict[str, Any] = {"x-death": deaths[:_DEATHS_MAX]}
     if len(deaths) > _DEATHS_MAX:
@@ -36,13 +35,13 @@ def after_death(
         headers["x-first-death-reason"] = reason.value
         headers["x-first-death-exchange"] = message.exchange
     if routing_key is not None:
-        headers["CC"] = None  # the other keys count no more than the first
+        headers["CC"] = None  # the new routing key replaces all old ones
     header = message.header.amended(headers=headers, expiration=None)
     return Message(exchange, message.routing_key if routing_key is None else routing_key, header, message.body)
 
 
 def goes_in_circles(message: Message, queue: str) -> bool:
-    """Whether it has died in ``queue`` before, or may have, and nobody has rejected it since."""
+    """Return whether it has, or may have, died in ``queue`` before and was not rejected since."""
     deaths = read_deaths(message)
     last = len(deaths) - 1 if _forgotten(message) > _FORGOTTEN_MAX else None
     at = next((index for index, death in enumerate(deaths) if death.get("queue") == queue), last)
@@ -50,7 +49,7 @@ def goes_in_circles(message: Message, queue: str) -> bool:
 
 
 def read_deaths(message: Message) -> list[Death]:
-    """The x-death header, latest first; what a client wrote there that is not a list of tables is ignored."""
+    """Return the x-death header, latest first; values of clients that are not lists of tables are ignored."""
     found = message.headers().get("x-death")
     return [death for death in found if isinstance(death, Mapping)] if isinstance(found, list) else []
 

@@ -1,10 +1,12 @@
-"""One message in one queue. Made by ``queue`` and ``pages``; moved by ``ready``; what a delivery refers to."""
+"""One message in one queue. Made by ``queue`` and ``pages``; moved by ``ready``; referred to by deliveries."""
 
 from semq.broker.queues.message import Message
 
 
 class Entry:
-    """A message at its place. ``expires_at`` is on the monotonic clock; ``is_stored`` says that the store knows it."""
+    """A message and its position. ``expires_at`` is on the monotonic clock; ``is_stored``: whether the store has a row
+    for it.
+    """
 
     __slots__ = ("deliveries", "expires_at", "is_stored", "message", "position")
 

@@ -1,8 +1,8 @@
-"""One message inside the broker: where it was published, its content header as it came, its body. Pure.
+"""One message inside the broker: its exchange and key, its content header as it arrived, its body. Pure.
 
-What decides about a message is read from the header when its flag is set: delivery mode, priority, expiration. A table
-of headers is decoded once, because a malformed one must hurt who sent it and nobody who would receive it. All else
-stays raw. Made by ``channel`` for each publish and by ``deadletter``; shared by all queues that it goes to.
+Delivery mode, priority and expiration are read from the header if their flags are set. A table of headers is decoded
+once, because a malformed one must be reported to its sender and not to its receivers. Everything else stays raw. Made
+by ``channel`` for each publish and by ``deadletter``; shared by all queues that it is routed to.
 """
 
 import re
@@ -20,15 +20,15 @@ _MODES = (1, PERSISTENT)
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
 _CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
 _PLAIN = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
-_FIRST = 14  # where the properties begin
+_FIRST = 14  # position of the first property
 _RARE = _PRIORITY | _EXPIRATION
 _SOMEBODY = _REPLY_TO | _USER_ID
 
 
 class Message:
-    """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the octets of its body.
+    """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the size of its body in bytes.
 
-    ``weight`` is what it takes in memory; a large body is in the store and weighs nothing.
+    ``weight`` is its size in memory; a large body is in the store and is not counted.
     """
 
     __slots__ = (
@@ -60,18 +60,18 @@ class Message:
             raise refusals.bad_request(f"invalid message: {{delivery_mode_unknown,{mode}}}")
         self.is_persistent = mode == PERSISTENT
         if not header.raw[_FIRST:].isascii():
-            _ = header.properties  # texts that are no UTF-8 would hurt whoever receives them
+            _ = header.properties  # raises for text that is not UTF-8, which receivers could not decode
         if flags & _HEADERS:
             self._read_headers()
         if flags & _RARE:
             self.priority = header.priority or 0
             self.expiration = read_expiration(header.expiration)
         if self.header.spans is not None:
-            # What was decoded is many times larger than the octets, and most messages only wait.
+            # Discard the decoded form: it is many times larger than the bytes, and most messages only wait.
             self.header = ContentHeader(self.header.raw, header.body_size, header.depth)
 
     def _read_headers(self) -> None:
-        """RabbitMQ's sender-selected distribution: CC and BCC name more routing keys, BCC is not passed on."""
+        """Apply RabbitMQ's sender-selected distribution: CC and BCC name more routing keys, and BCC is removed."""
         headers = self.header.headers or {}
         if "CC" in headers or "BCC" in headers:
             self.extra_keys = (*_keys(headers, "CC"), *_keys(headers, "BCC"))
@@ -80,7 +80,7 @@ class Message:
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
-        """All keys that it is routed by."""
+        """All routing keys of the message."""
         return (self.routing_key, *self.extra_keys)
 
     @property
@@ -89,20 +89,20 @@ class Message:
         return bytes(self.header.raw)
 
     def headers(self) -> "dict[str, object]":
-        """The table of headers, empty if there is none. Raises AmqpError for one that cannot be decoded."""
+        """Return the table of headers, empty if there is none. Raises AmqpError if it cannot be decoded."""
         return dict(self.header.headers or {})
 
 
 def property_flags(header: ContentHeader) -> int:
-    """The first word of property flags."""
+    """Return the first word of property flags."""
     raw = header.raw
     return raw[12] << 8 | raw[13]
 
 
 def delivery_mode(header: ContentHeader, flags: int) -> int | None:
-    """The delivery mode; read straight from the octets when only content type and encoding stand before it.
+    """Return the delivery mode, read directly from the bytes if only content type and encoding precede it.
 
-    Raises FrameError when anything in the header is cut off or left over.
+    Raises FrameError if anything in the header is truncated or left over.
     """
     if flags & ~_PLAIN:
         return header.delivery_mode
@@ -114,12 +114,12 @@ def delivery_mode(header: ContentHeader, flags: int) -> int | None:
         at += 1 + (raw[at] if at < len(raw) else 0)
     has_mode = bool(flags & _DELIVERY_MODE)
     if at + has_mode != len(raw):
-        return header.delivery_mode  # the general road says what is wrong
+        return header.delivery_mode  # the general path reports the fault
     return raw[at] if has_mode else None
 
 
 def names_somebody(header: ContentHeader) -> bool:
-    """Whether the header has a reply-to or a user-id, which a publish must look at."""
+    """Return whether the header has a reply-to or a user-id, which must be checked on publish."""
     return bool(property_flags(header) & _SOMEBODY)
 
 
@@ -132,10 +132,10 @@ def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
 
 
 def read_expiration(value: str | None) -> int | None:
-    """Milliseconds of the expiration property; raises PreconditionFailed unless it is a number in decimal digits."""
+    """Return the expiration property in milliseconds. Raises PreconditionFailed unless it is a decimal number."""
     if value is None:
         return None
-    number, rest = _NUMBER.match(value).groups()  # type: ignore[union-attr] # it fits everything
+    number, rest = _NUMBER.match(value).groups()  # type: ignore[union-attr] # it matches everything
     fault = ""
     if not number:
         fault = "no_integer"
@@ -151,4 +151,4 @@ def read_expiration(value: str | None) -> int | None:
 
 
 _NUMBER = re.compile(r"((?:[+-]?[0-9]+)?)(.*)", re.DOTALL)
-_DIGITS_MAX = 20  # a short string may have 255, which costs nothing to refuse
+_DIGITS_MAX = 20  # a short string may have 255, which need not be converted

@@ -1,10 +1,11 @@
-"""The middle of a long queue, out of memory: pages of messages that stand behind those in memory and leave after them.
+"""Pages of a long queue that are not in memory: messages between those in memory at its head and the newest ones.
 
-A ``Page`` is made of neighbours in one lane (``ready``). Of a message that the store has as a row, only its position
-stays; the rows are read again when their turn is near. Transient messages have no rows: those of one page are written
-to the store as one body (``AddBodyChunk``), which is dropped when they are back, and means nothing to the next life.
-Messages with large bodies stay, for they weigh little. A page leaves memory only when the store has confirmed all of
-it; if that fails, or something is owed to the store, it stays. ``Pager`` writes and reads; used by ``queue``.
+A ``Page`` consists of neighbours in one lane (``ready``). For a message that the store has as a row, only the position
+is kept, and the row is read again when its turn is near. Transient messages have no rows: those of one page are written
+to the store as one body (``AddBodyChunk``), which is deleted when they have been read, and is ignored after a restart.
+Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has confirmed
+all of it; if that fails, or if the journal has failed operations to write, it stays. ``Pager`` writes and reads pages;
+used by ``queue``.
 """
 
 import logging
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PAGE = 512
-"""Messages of one page."""
+"""The number of messages in one page."""
 PAGE_BYTES = 1 << 20
-"""Octets of bodies after which a page is full before it has so many."""
+"""Bytes of bodies after which a page is full even if it has fewer messages."""
 RETRY_S = 1.0
 
-_ROW = Struct(">qdIBBII")  # position, expiry (NaN: none), deliveries, length of exchange, key, header and body
+_ROW = Struct(">qdIBBII")  # position, expiry (NaN for none), deliveries, length of exchange, key, header and body
 
 
 class Page:
-    """Messages of one lane, in order. ``entries`` is None when they are out of memory."""
+    """Messages of one lane, in order. ``entries`` is None when they are not in memory."""
 
     __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")
 
@@ -44,22 +45,22 @@ class Page:
         self.count = count
         self.bytes = size  # of bodies
         self.entries: list[Entry] | None = None
-        self.rows: array[int] = array("q")  # positions of those that are rows of the store
-        self.kept: list[Entry] = []  # those that stay in memory
-        self.body_id = 0  # where the transient ones are
+        self.rows: array[int] = array("q")  # positions of the messages that are rows of the store
+        self.kept: list[Entry] = []  # messages that stay in memory
+        self.body_id = 0  # body that holds the transient messages
         self.is_reading = False
-        self.is_gone = False  # back in memory, or dropped
+        self.is_gone = False  # its messages are back in memory, or dropped
 
     @classmethod
     def of(cls, entries: list[Entry]) -> "Page":
-        """A page that is in memory still."""
+        """Return a page that is still in memory."""
         page = cls(entries[0].position, entries[-1].position, len(entries), sum(e.message.size for e in entries))
         page.entries = entries
         return page
 
 
 def pages_of(backlog: StoredBacklog, max_priority: int) -> Iterator[tuple[int, Page]]:
-    """Pages of what is in the store, with the priority of their lanes."""
+    """Yield the pages of a backlog in the store, with the priority of their lanes."""
     open_pages: dict[int, Page] = {}
     for position, priority, size in zip(backlog.positions, backlog.priorities, backlog.sizes, strict=True):
         lane = min(priority, max_priority)
@@ -74,8 +75,9 @@ def pages_of(backlog: StoredBacklog, max_priority: int) -> Iterator[tuple[int, P
 
 
 class Pager:
-    """Writes pages out and reads them in. ``window`` is how many messages of a lane stay in memory before the rest goes
-    to pages, ``window_bytes`` the octets of their bodies."""
+    """Writing and reading of pages. ``window`` is the number of messages of a lane that stay in memory,
+    ``window_bytes`` the bytes of their bodies.
+    """
 
     def __init__(self, bodies: Bodies, window: int, window_bytes: int) -> None:
         self.window = window
@@ -113,7 +115,7 @@ class Pager:
         queue.env.memory.add(-gone)
 
     def bring_in(self, queue: "Queue", page: Page, then: Callable[[list[Entry]], None]) -> None:
-        """Read a page; ``then`` gets its messages in order, unless it is gone meanwhile."""
+        """Read a page; ``then`` gets its messages in order, unless it was dropped meanwhile."""
         if page.is_reading:
             return
         page.is_reading = True
@@ -121,7 +123,7 @@ class Pager:
 
 
 class _Reading:
-    """A page on its way in: rows, then transient messages."""
+    """A page being read: rows, then transient messages."""
 
     def __init__(self, bodies: Bodies, queue: "Queue", page: Page, then: Callable[[list[Entry]], None]) -> None:
         self._bodies = bodies
@@ -145,7 +147,7 @@ class _Reading:
             return
         if len(rows) != len(self._page.rows):
             missing = len(self._page.rows) - len(rows)
-            log.error("queue %s: %d stored messages cannot be found in the store any more", self._queue.name, missing)
+            log.error("queue %s: %d stored messages are missing in the store", self._queue.name, missing)
         self._found += map(self._queue.entry_of_row, rows)
         self._go_on()
 
@@ -166,7 +168,7 @@ class _Reading:
         self._finish()
 
     def _again(self, error: BaseException | None) -> None:
-        log.warning("queue %s: a page cannot be read and is asked for again: %s", self._queue.name, error)
+        log.warning("queue %s: a page could not be read; the read will be repeated: %s", self._queue.name, error)
         env = self._queue.env
         env.timers.at(env.clock.monotonic() + RETRY_S, self._retry)
 

@@ -1,8 +1,9 @@
-"""One message queue: what waits, who consumes, what is out and not yet acknowledged, and the limits that it keeps.
+"""One message queue: waiting messages, consumers, unacknowledged messages, and limits.
 
-Pure. A queue takes messages from ``vhost`` (``publish``), hands them to consumers as long as one has room (``pump``),
-and hears from channels what became of them (``settle``). What must be written goes to the ``Journal``; what dies with
-a dead-letter exchange goes to ``on_dead``, which ``deadletter`` serves; names, locks and permissions are ``vhost``'s.
+Pure. A queue accepts messages from ``vhost`` (``publish``), delivers them to consumers that have room (``pump``), and
+is notified by channels about settlements (``settle``). Changes to be stored are added to the ``Journal``; messages that
+die are passed to ``on_dead``, if there is a dead-letter exchange; names, locks and permissions are handled by
+``vhost``.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,20 +25,20 @@ from semq.broker.routing.exchanges import Binding
 from semq.broker.timers import Timer
 from semq.store.broker.operations import AddMessage, DropBody, MarkDelivered, StoredBacklog
 
-_EVERYTHING = 1 << 62  # beyond every position
+_EVERYTHING = 1 << 62  # greater than every position
 
 
 class Disposition(Enum):
-    """What became of a delivery."""
+    """The settlement of a delivery."""
 
     ACK = "ack"
     REQUEUE = "requeue"
     REJECT = "reject"
-    LOST = "lost"  # channel or connection is gone: requeued
+    LOST = "lost"  # the channel or connection has ended: requeued
 
 
 class Queue:
-    """A queue. ``queue_id`` names it in the store; ``owner`` is the connection of an exclusive one."""
+    """A queue. ``queue_id`` is its id in the store; ``owner`` is the connection of an exclusive queue."""
 
     is_service = False
     __slots__ = (
@@ -90,8 +91,8 @@ class Queue:
         self.frozen_arguments = frozen_arguments
         self.incoming: dict[Binding, None] = {}
         self.ready = ReadyMessages(settings.max_priority)
-        self.flagged_to = 0  # up to this position messages may have been handed out in an earlier life
-        self.waiting: list[Callable[[], None]] = []  # for what is not in memory
+        self.flagged_to = 0  # messages up to this position may have been delivered before a restart
+        self.waiting: list[Callable[[], None]] = []  # callbacks that wait for messages not in memory
         if env.pager is not None:
             self.ready.window, self.ready.window_bytes = env.pager.window, env.pager.window_bytes
             self.ready.on_full, self.ready.on_low = self._send_out, self._bring_in
@@ -107,11 +108,12 @@ class Queue:
         self.last_used = 0.0
         self.touch()
 
-    # What comes in.
+    # Input.
 
     def refuses(self, message: Message) -> bool:
-        """Whether the queue is at a limit and told to refuse (x-overflow); a refusal may have dead-lettered the
-        message."""
+        """Return whether the queue is full and refuses the message (x-overflow); a refused message may be
+        dead-lettered.
+        """
         settings = self.settings
         if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
             return False
@@ -120,14 +122,14 @@ class Queue:
         return True
 
     def publish(self, message: Message) -> bool:
-        """Take one message; True if it must be in the store before the publisher may be told that it is safe."""
+        """Accept one message; return True if it must be stored before it is confirmed."""
         entry = self.entry_for(message)
         consumer = None if len(self.ready) else self.consumers.next()
         if consumer is None:
             self._store(entry)
             self.admit(entry)
             return entry.is_stored
-        # Whoever wants no acknowledgement takes it away in this very turn: nothing is left to be stored.
+        # With no-ack the consumer takes it in this turn, so there is nothing to store.
         if not consumer.no_ack:
             self._store(entry)
         self.env.memory.add(message.weight)
@@ -135,7 +137,7 @@ class Queue:
         return entry.is_stored
 
     def entry_for(self, message: Message) -> Entry:
-        """Give a message its place in the queue, without putting it there yet."""
+        """Assign a position in the queue to a message, without adding it yet."""
         position = self.next_position
         self.next_position = position + 1
         retain(message.body)
@@ -143,23 +145,24 @@ class Queue:
         return Entry(message, position, self._expiry_of(message) if lives else None)
 
     def admit(self, entry: Entry) -> None:
-        """Put an entry among those that wait."""
+        """Add an entry to the waiting ones."""
         self.ready.push(entry)
         self.env.memory.add(entry.message.weight)
         self._watch(entry)
         if self.is_limited:
             self._drop_surplus()
 
-    # What an earlier life has left; called in this order, before anybody consumes.
+    # Restoring after a restart; called in this order, before any consumer exists.
 
     def restore_marks(self, handed_out: int, ended: bool) -> None:
-        """Messages up to ``handed_out`` are flagged as redelivered, and all of them unless that life has ``ended`` in
-        order: what it handed out last may not have been marked. As RabbitMQ."""
+        """Mark messages up to ``handed_out`` as redelivered, or all of them unless the earlier process ``ended`` in an
+        orderly way: its last deliveries may not have been recorded. As in RabbitMQ.
+        """
         self.flagged_to = handed_out if ended else _EVERYTHING
-        self.next_position = handed_out + 1  # positions are never given out twice
+        self.next_position = handed_out + 1  # positions are never used twice
 
     def restore(self, entry: Entry, backlog: int | None) -> None:
-        """Put a message back; in order of position. ``backlog``: the first position of those that stay in the store."""
+        """Restore a message, in order of position. ``backlog``: the first position of those that stay in the store."""
         self.next_position = max(self.next_position, entry.position + 1)
         retain(entry.message.body)
         (self.ready.push if backlog is None or entry.position < backlog else self.ready.put_back)(entry)
@@ -167,20 +170,20 @@ class Queue:
         self._watch(entry)
 
     def restore_backlog(self, backlog: StoredBacklog) -> None:
-        """Put messages back that stay in the store until their turn is near."""
+        """Restore messages that stay in the store until their turn is near."""
         for priority, page in pages_of(backlog, self.settings.max_priority):
             self.ready.put_page(priority, page)
         self.next_position = max(self.next_position, backlog.positions[-1] + 1)
 
     def end_restore(self) -> None:
-        """What is published from here on was never handed out."""
+        """End the restore: messages published from now on have not been delivered before."""
         self.flagged_to = min(self.flagged_to, self.next_position - 1)
-        self._arm_for_head()  # brings the first page in where none is in memory
+        self._arm_for_head()  # reads the first page if no message is in memory
         if self.is_limited:
             self._drop_surplus()
 
     def entry_of_row(self, row: AddMessage, body: Body | None = None) -> Entry:
-        """The entry that a row of the store speaks of."""
+        """Return the entry for a row of the store."""
         header = ContentHeader.parse(row.header)
         message = Message(row.exchange, row.routing_key, header, row.body if body is None else body)
         expires_at = row.expires_at
@@ -192,7 +195,7 @@ class Queue:
         entry.is_stored = True
         return entry
 
-    # What is out of memory.
+    # Messages that are not in memory.
 
     def _send_out(self, page: Page) -> None:
         assert self.env.pager is not None
@@ -208,7 +211,7 @@ class Queue:
         self._go_on()
 
     def _go_on(self) -> None:
-        """There is something at the head again."""
+        """Continue now that there is a message at the head again."""
         if self.has_expiring:
             self._bury_expired(self.env.clock.monotonic())
         if self.is_limited:
@@ -220,11 +223,11 @@ class Queue:
         self.env.on_settled()
 
     def stores(self, message: Message) -> bool:
-        """Whether this message in this queue must survive."""
+        """Return whether this message in this queue must be stored."""
         return self.durable and message.is_persistent and self.owner is None
 
     def row_for(self, entry: Entry) -> AddMessage:
-        """The store's row of an entry."""
+        """Return the store's row for an entry."""
         message, body, expires_at = entry.message, entry.message.body, entry.expires_at
         if expires_at is not None:
             clock = self.env.clock
@@ -246,10 +249,10 @@ class Queue:
             entry.is_stored = True
             self.env.journal.add(self.row_for(entry))
 
-    # What goes out.
+    # Output.
 
     def pump(self) -> None:
-        """Hand out what waits, as long as a consumer has room."""
+        """Deliver waiting messages while a consumer has room."""
         ready, consumers = self.ready, self.consumers
         while len(ready):
             consumer = consumers.next()
@@ -261,8 +264,9 @@ class Queue:
             self._hand_out(consumer, entry)
 
     def get(self) -> Entry | None:
-        """One message for basic.get; it is out until it is settled. None although some wait: ask again from
-        ``waiting``."""
+        """Return one message for basic.get, which is then unacknowledged. Returns None also while messages are being
+        read; ``waiting`` callbacks are called afterwards.
+        """
         self.touch()
         entry = self.pop()
         if entry is not None:
@@ -270,7 +274,7 @@ class Queue:
         return entry
 
     def pop(self) -> Entry | None:
-        """Take the next living message; the dead before it are buried."""
+        """Return the next message that has not expired; expired ones before it are buried."""
         ready = self.ready
         if not self.has_expiring:
             return ready.pop() if len(ready) else None
@@ -278,9 +282,9 @@ class Queue:
         self._bury_expired(now)
         head = ready.head()
         if head is None or (head.expires_at is not None and head.expires_at <= now):
-            return None  # it is read, or buried, and then the queue goes on
+            return None  # it is being read or buried, and then the queue continues
         entry = ready.pop()
-        self._bury_expired(now)  # what stands behind it
+        self._bury_expired(now)  # expired messages after it
         return entry
 
     def _hand_out(self, consumer: Taker, entry: Entry) -> None:
@@ -295,10 +299,10 @@ class Queue:
         if entry.is_stored:
             self.env.journal.handed_out(self.queue_id, entry.position)
 
-    # What became of it.
+    # Settlement.
 
     def settle(self, consumer: object, entries: Iterable[Entry], disposition: Disposition) -> None:
-        """What became of deliveries: acknowledged, back to their places, or dead."""
+        """Settle deliveries: acknowledged, returned to their positions, or dead."""
         if self.is_deleted:
             for entry in entries:
                 self._forget(entry)
@@ -324,7 +328,7 @@ class Queue:
         if limit is not None and entry.deliveries > limit:
             self._bury(entry, DeathReason.DELIVERY_LIMIT)
             return
-        if entry.is_stored and entry.deliveries > 1:  # once is what ``handed_out`` says of it
+        if entry.is_stored and entry.deliveries > 1:  # the first delivery is recorded by ``handed_out``
             self.env.journal.add(MarkDelivered(self.queue_id, entry.position, entry.deliveries))
         self.ready.put_back(entry)
         self._watch(entry)
@@ -343,7 +347,7 @@ class Queue:
             self.env.on_dead(self, entry.message, reason)
         self._forget(entry)
 
-    # Limits and times.
+    # Limits and deadlines.
 
     def _is_over(self, more: int = 0, more_bytes: int = 0) -> bool:
         settings, ready = self.settings, self.ready
@@ -355,10 +359,10 @@ class Queue:
         while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
             entry = self.ready.pop_least()
             if entry is None:
-                return  # it is read, and then the queue goes on
+                return  # it is being read, and then the queue continues
             self._bury(entry, DeathReason.MAXLEN)
             if self.has_expiring:
-                self._arm_for_head()  # what comes to the head may be dead already
+                self._arm_for_head()  # the new head may have expired
 
     def _expiry_of(self, message: Message) -> float | None:
         ttl = self.settings.message_ttl
@@ -389,13 +393,13 @@ class Queue:
         self._go_on()
 
     def _bury_expired(self, now: float) -> None:
-        """Those that have come to the head and are dead already; one slice, then the timer rings again."""
+        """Bury the expired messages at the head; one slice, after which the timer is set again."""
         for entry in self.ready.pop_expired(now, SLICE):
             self._bury(entry, DeathReason.EXPIRED)
         self._arm_for_head()
 
     def touch(self) -> None:
-        """The queue was used (declared, consumed, asked): x-expires counts from here again."""
+        """Note a use of the queue (declare, consume, get), which restarts its x-expires period."""
         if self.settings.expires is None:
             return
         self.last_used = self.env.clock.monotonic()
@@ -416,36 +420,36 @@ class Queue:
     # Consumers and the end.
 
     def subscribe(self, consumer: Taker, exclusive: bool) -> None:
-        """Add a consumer; ``vhost`` has checked that it may. The caller pumps when the consumer has been told its
-        tag."""
+        """Add a consumer that ``vhost`` has checked. The caller pumps after the consumer has received its tag."""
         self.consumers.add(consumer)
         if exclusive:
             self.exclusive_consumer = consumer
 
     def unsubscribe(self, consumer: Taker) -> bool:
-        """Take a consumer out; True if the queue was waiting for that to be deleted (auto-delete)."""
+        """Remove a consumer; return True if the queue must now be deleted (auto-delete)."""
         self.consumers.remove(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
         self.touch()
-        self.pump()  # with a single active consumer the next one has its turn now
+        self.pump()  # with a single active consumer, the next one becomes active
         return self.auto_delete and not len(self.consumers)
 
     def wake(self, consumer: Taker) -> None:
-        """A consumer that had no room has some again."""
+        """Note that a consumer has room again."""
         self.consumers.wake(consumer)
         if len(self.ready):
             self.pump()
 
     def purge(self, then: Callable[[], None] = lambda: None) -> int:
-        """Drop all that waits; what is out stays out. The number of messages dropped; ``then`` is called when all of
-        them are."""
+        """Delete the waiting messages; unacknowledged ones stay. Return their number; ``then`` is called after the last
+        one.
+        """
         waited = len(self.ready)
         self.env.chores.do(chain(self._forgotten(*self.ready.clear()), _calling(then)))
         return waited
 
     def _forgotten(self, entries: list[Entry], pages: list[Page]) -> Iterator[None]:
-        """Forget what waited, in slices. ``pages`` are those out of memory, ``entries`` all that are not."""
+        """Delete waiting messages in slices. ``pages`` are those not in memory, ``entries`` all others."""
         for start in range(0, len(entries), SLICE):
             for entry in entries[start : start + SLICE]:
                 self._forget(entry)
@@ -461,7 +465,7 @@ class Queue:
             self.env.journal.add(DropBody(page.body_id))
 
     def delete(self) -> int:
-        """The end of the queue: timers stop, consumers are told. The number of messages that waited."""
+        """End the queue: stop timers and notify consumers. Return the number of waiting messages."""
         waited = len(self.ready)
         self.env.chores.do(self._forgotten(*self.ready.clear()))
         self.is_deleted = True
@@ -478,6 +482,6 @@ class Queue:
 
 
 def _calling(then: Callable[[], None]) -> Iterator[None]:
-    """Work that is one call."""
+    """A task that consists of one call."""
     then()
     yield from ()

@@ -1,10 +1,10 @@
-"""The messages of one queue that wait for a consumer, in the order in which they leave. Pure; used by ``queue`` alone.
+"""The waiting messages of one queue, in the order in which they leave. Pure; used by ``queue`` only.
 
-Strategy: what arrives in order of position stands in a deque; what comes back, or arrives late, stands in a heap
-beside it; the lower of the two heads goes first. That is how a message returns to its original place at the price of
-the heap alone. A queue with priorities has such a pair for each priority that is in use. Behind a long deque stand
-``pages``, and behind these what came last, until it makes the next page: ``on_full`` takes it out of memory,
-``on_low`` brings the next page back before its turn. While that is under way, ``pop`` has nothing to give.
+Strategy: messages that arrive in order of position are in a deque; messages that are returned, or arrive late, are in a
+heap; the lower of the two heads leaves first. So a message returns to its original position at the cost of the heap
+only. A queue with priorities has such a pair for each priority in use. After a long deque follow ``pages``, and after
+these the newest messages, until they fill the next page: ``on_full`` removes it from memory, ``on_low`` reads the next
+page before its turn. While that is in progress, ``pop`` returns None.
 """
 
 import heapq
@@ -31,7 +31,7 @@ class Lane:
     def __init__(self) -> None:
         self.fresh: deque[Entry] = deque()
         self.pages: deque[Page] = deque()
-        self.newest: list[Entry] = []  # behind the pages
+        self.newest: list[Entry] = []  # messages after the pages
         self.newest_bytes = 0
         self.returned: list[_Returned] = []
 
@@ -45,7 +45,7 @@ class Lane:
             self.fresh.append(entry)
 
     def push_behind(self, entry: Entry) -> Page | None:
-        """Put an entry behind those that fill the memory; the page that it completes."""
+        """Add an entry after the messages in memory; return the page that it completes, if any."""
         last = self.newest[-1].position if self.newest else self._last()
         if entry.position < last:
             self.put_back(entry)
@@ -57,7 +57,7 @@ class Lane:
         return self.close_page()
 
     def close_page(self) -> Page:
-        """Make a page, in memory still, of what came last."""
+        """Make a page, still in memory, of the newest messages."""
         page = Page.of(self.newest)
         self.pages.append(page)
         self.newest, self.newest_bytes = [], 0
@@ -72,7 +72,7 @@ class Lane:
         heapq.heappush(self.returned, _Returned(entry.position, entry))
 
     def head(self) -> Entry | None:
-        """Who leaves next; None if that is out of memory."""
+        """Return the entry that leaves next, or None if it is not in memory."""
         if self._returned_first():
             return self.returned[0].entry
         return self.fresh[0] if self.fresh else None
@@ -88,7 +88,9 @@ class Lane:
         return not self.pages or self.returned[0].position < self.pages[0].first
 
     def refill(self) -> int:
-        """Move up what stands in memory behind ``fresh``: the next page, or what came last; the octets of a page."""
+        """Move the entries that follow ``fresh`` in memory into it: the next page, or the newest; return the bytes of
+        the page.
+        """
         if not self.pages:
             self.fresh.extend(self.newest)
             self.newest, self.newest_bytes = [], 0
@@ -107,8 +109,9 @@ class Lane:
 
 
 class ReadyMessages:
-    """Waiting messages: higher priority first, then by position. ``bytes`` is the sum of their bodies, ``out_bytes`` of
-    those in pages. Up to ``window`` messages of a lane, and ``window_bytes`` of all, stay in memory anyway."""
+    """Waiting messages: higher priority first, then by position. ``bytes`` is the size of their bodies, ``out_bytes``
+    of those in pages. Up to ``window`` messages of a lane, and ``window_bytes`` of all, always stay in memory.
+    """
 
     __slots__ = (
         "_count",
@@ -138,12 +141,12 @@ class ReadyMessages:
         return self._count
 
     def __iter__(self) -> Iterator[Entry]:
-        """All that are in memory, in the order in which they would leave."""
+        """Yield the entries in memory, in the order in which they would leave."""
         for priority in self._order:
             yield from self._lanes[priority]
 
     def push(self, entry: Entry) -> None:
-        """Put a new message to its place, which is usually the end."""
+        """Add a new message at its position, usually the end."""
         lane, size = self._lane(entry.message.priority), entry.message.size
         self._count += 1
         self.bytes += size
@@ -155,10 +158,10 @@ class ReadyMessages:
         if page is not None:
             self.out_bytes += page.bytes
             self.on_full(page)
-        self._look(lane)
+        self._prefetch(lane)
 
     def put_page(self, priority: int, page: Page) -> None:
-        """Put a page of messages that are out of memory behind all others (restart)."""
+        """Add a page of messages that are not in memory after all others (restart)."""
         lane = self._lane(priority)
         if lane.newest:
             self.out_bytes += lane.close_page().bytes
@@ -168,7 +171,7 @@ class ReadyMessages:
         self.out_bytes += page.bytes
 
     def take_page(self, lane: Lane, page: Page, entries: list[Entry]) -> None:
-        """The next page of a lane has been read."""
+        """Add the messages of a lane's next page, which has been read."""
         assert lane.pages[0] is page
         lane.pages.popleft()
         page.is_gone = True
@@ -176,32 +179,33 @@ class ReadyMessages:
         self.bytes += sum(entry.message.size for entry in entries) - page.bytes
         self.out_bytes -= page.bytes
         lane.fresh.extend(entries)
-        self._look(lane)
+        self._prefetch(lane)
 
     def put_back(self, entry: Entry) -> None:
-        """Put a message that had left back to its place."""
+        """Return a message that had left to its position."""
         self._lane(entry.message.priority).put_back(entry)
         self._count += 1
         self.bytes += entry.message.size
 
     def head(self) -> Entry | None:
-        """The message that leaves next; None if there is none, or if it is out of memory."""
+        """Return the message that leaves next; None if there is none, or if it is not in memory."""
         if not self._count:
             return None
         lane = self._first(self._order)
         return self._head(lane)
 
     def pop(self) -> Entry | None:
-        """Take the message that leaves next; None if it is out of memory, and being read. IndexError when there is
-        none."""
+        """Remove and return the message that leaves next; None if it is being read. Raises IndexError if there
+        is none.
+        """
         return self._pop(self._first(self._order))
 
     def pop_least(self) -> Entry | None:
-        """Take the oldest of the lowest priority (AMQP 0-9-1, 3.1.1: what must be dropped is dropped from there)."""
+        """Remove and return the oldest of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1)."""
         return self._pop(self._first(reversed(self._order)))
 
     def pop_expired(self, now: float, at_most: int) -> list[Entry]:
-        """Take what has expired from the head of each priority; what stands behind a living message waits its turn."""
+        """Remove and return expired messages at the head of each priority; those after an unexpired message wait."""
         gone: list[Entry] = []
         for lane in self._lanes.values():
             while len(gone) < at_most and (head := self._head(lane)) is not None:
@@ -211,12 +215,12 @@ class ReadyMessages:
         return gone
 
     def next_expiry(self) -> float | None:
-        """When the first head expires, or None."""
+        """Return the earliest expiry of a head, or None."""
         heads = (head.expires_at for lane in self._lanes.values() if lane and (head := self._head(lane)) is not None)
         return min((at for at in heads if at is not None), default=None)
 
     def clear(self) -> tuple[list[Entry], list[Page]]:
-        """Take everything: the messages in memory, and the pages of those that are not."""
+        """Remove everything; return the messages in memory, and the pages of the others."""
         everything = list(self)
         pages = [page for lane in self._lanes.values() for page in lane.pages]
         for page in pages:
@@ -240,11 +244,11 @@ class ReadyMessages:
             lane = self._lanes[priority]
             if lane:
                 return lane
-        raise IndexError("no message waits")
+        raise IndexError("no message is waiting")
 
     def _head(self, lane: Lane) -> Entry | None:
         if not lane.fresh:
-            self._look(lane)
+            self._prefetch(lane)
         return lane.head()
 
     def _pop(self, lane: Lane) -> Entry | None:
@@ -255,11 +259,11 @@ class ReadyMessages:
         self._count -= 1
         self.bytes -= entry.message.size
         if lane.pages and len(lane.fresh) < PAGE:
-            self._look(lane)
+            self._prefetch(lane)
         return entry
 
-    def _look(self, lane: Lane) -> None:
-        """Bring what follows into memory before its turn comes."""
+    def _prefetch(self, lane: Lane) -> None:
+        """Bring the following messages into memory before their turn."""
         while lane.pages or lane.newest:
             is_much = len(lane.fresh) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
             if lane.fresh and is_much:

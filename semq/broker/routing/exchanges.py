@@ -1,8 +1,8 @@
-"""Exchanges: which destinations a message goes to, one class per type of exchange.
+"""Exchanges: the destinations of a message, one class per type of exchange.
 
-An exchange knows its bindings and answers ``match``; walking from exchange to exchange is ``routes``'s work, names
-and permissions are ``vhost``'s. Pure. New types are rows of ``EXCHANGE_TYPES``; types that end in a service of the
-node stand in ``services``.
+An exchange knows its bindings and implements ``match``; ``routes`` follows bindings between exchanges, ``vhost``
+handles names and permissions. Pure. New types are rows of ``EXCHANGE_TYPES``; exchanges served by the node are in
+``services``.
 
 Rules: AMQP 0-9-1, 3.1.3 (types), RabbitMQ's extensions all-with-x, any-with-x and exchange-to-exchange bindings.
 """
@@ -16,18 +16,18 @@ from semq.broker.routing.topic import TopicIndex
 
 Headers: TypeAlias = Callable[[], Mapping[str, Any]]
 
-_CACHE_MAX = 8192  # destinations, and keys, that a topic exchange remembers
+_CACHE_MAX = 8192  # size of a topic exchange's cache, in keys and destinations
 
 
 class Destination(Protocol):
-    """What a binding can end in: a queue, a service queue or an exchange."""
+    """The destination of a binding: a queue, a service queue or an exchange."""
 
     name: str
     incoming: "dict[Binding, None]"
 
 
 class Binding(NamedTuple):
-    """One binding; equal if the same thing is bound to the same thing in the same way."""
+    """One binding; two are equal if source, destination, routing key and arguments are equal."""
 
     source: "Exchange"
     destination: Destination
@@ -36,7 +36,9 @@ class Binding(NamedTuple):
 
 
 class Exchange:
-    """One exchange. Subclasses keep an index of their bindings by ``_index`` and ``_unindex`` and answer ``match``."""
+    """One exchange. Subclasses maintain an index of their bindings by ``_index`` and ``_unindex`` and implement
+    ``match``.
+    """
 
     type: ClassVar[str] = ""
     is_service: ClassVar[bool] = False
@@ -76,11 +78,11 @@ class Exchange:
 
     @property
     def shown_type(self) -> str:
-        """The type as a client names it."""
+        """The type as clients name it."""
         return self.type
 
     def bind(self, binding: Binding, arguments: Mapping[str, Any]) -> bool:
-        """Add a binding; False when it was there. Raises ValueError when its arguments cannot be (headers exchange)."""
+        """Add a binding; return False if it existed. Raises ValueError for invalid arguments (headers exchange)."""
         if binding in self.bindings:
             return False
         self._index(binding, arguments)
@@ -90,7 +92,7 @@ class Exchange:
         return True
 
     def unbind(self, binding: Binding) -> bool:
-        """Take a binding away; False when it was not there."""
+        """Remove a binding; return False if it did not exist."""
         if binding not in self.bindings:
             return False
         del self.bindings[binding]
@@ -100,8 +102,7 @@ class Exchange:
         return True
 
     def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
-        """The destinations of one message; the same one may come more than once. ``headers`` is asked only if
-        needed."""
+        """Return the destinations of one message, possibly with repetitions. ``headers`` is called only if needed."""
         raise NotImplementedError
 
     def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
@@ -112,7 +113,7 @@ class Exchange:
 
 
 class _KeyedExchange(Exchange):
-    """An exchange that looks at the routing key only. Bindings that differ in arguments alone share one index entry."""
+    """An exchange that uses the routing key only. Bindings that differ only in arguments share one index entry."""
 
     __slots__ = ("_pairs",)
 
@@ -144,7 +145,7 @@ class _KeyedExchange(Exchange):
 
 
 class DirectExchange(_KeyedExchange):
-    """Routing key equal to the binding's."""
+    """An exchange that routes to bindings with an equal routing key."""
 
     type = "direct"
     __slots__ = ("_keys",)
@@ -167,7 +168,7 @@ class DirectExchange(_KeyedExchange):
 
 
 class FanoutExchange(_KeyedExchange):
-    """Every destination, whatever the key."""
+    """An exchange that routes to every destination, regardless of the key."""
 
     type = "fanout"
     __slots__ = ("_all",)
@@ -190,7 +191,7 @@ class FanoutExchange(_KeyedExchange):
 
 
 class TopicExchange(_KeyedExchange):
-    """Patterns of words; what a key matched is remembered until a binding changes."""
+    """An exchange that routes by patterns of words; results are cached by key until a binding changes."""
 
     type = "topic"
     __slots__ = ("_cache", "_cached", "_topics")
@@ -199,7 +200,7 @@ class TopicExchange(_KeyedExchange):
         super().__init__(name, **settings)
         self._topics: TopicIndex[Destination] = TopicIndex()
         self._cache: dict[str, tuple[Destination, ...]] = {}
-        self._cached = 0  # a key that matches ten thousand queues counts for ten thousand
+        self._cached = 0  # a key that matches ten thousand queues counts as ten thousand
 
     def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
         found = self._cache.get(routing_key)
@@ -228,7 +229,7 @@ class TopicExchange(_KeyedExchange):
 
 
 class HeadersExchange(Exchange):
-    """Headers of the message against the arguments of the binding."""
+    """An exchange that compares the headers of the message with the arguments of the binding."""
 
     type = "headers"
     __slots__ = ("_patterns",)
@@ -251,10 +252,10 @@ class HeadersExchange(Exchange):
 EXCHANGE_TYPES: dict[str, type[Exchange]] = {
     kind.type: kind for kind in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
 }
-"""What exchange.declare may name."""
+"""The types that exchange.declare accepts."""
 
 PREDECLARED: tuple[tuple[str, str], ...] = (
-    # name, type (AMQP 0-9-1, 3.1.3; amq.match beside amq.headers as RabbitMQ has it)
+    # name, type (AMQP 0-9-1, 3.1.3; amq.match in addition to amq.headers, as in RabbitMQ)
     ("", "direct"),
     ("amq.direct", "direct"),
     ("amq.fanout", "fanout"),

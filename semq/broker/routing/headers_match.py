@@ -1,8 +1,8 @@
-"""How the arguments of a binding to a headers exchange are compared with the headers of a message. Pure.
+"""Comparison of the arguments of a binding to a headers exchange with the headers of a message. Pure.
 
-Rule (AMQP 0-9-1, 3.1.3.4, with RabbitMQ's reading): ``x-match`` says whether all or any of the other arguments must
-fit; an argument without a value fits a header of that name whatever its value; names with ``x-`` are left out unless
-``x-match`` ends in ``-with-x``. A value of another type does not fit, but all numbers are of one type.
+Rule (AMQP 0-9-1, 3.1.3.4, as interpreted by RabbitMQ): ``x-match`` states whether all or any of the other arguments
+must match; an argument without a value matches a header of that name with any value; names with ``x-`` are ignored
+unless ``x-match`` ends in ``-with-x``. A value of another type does not match, but all numbers are of one type.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 from semq.broker.refusals import field_type
 
 X_MATCH = {
-    # value: (every argument must fit, names with x- count)
+    # value: (every argument must match, names with x- count)
     "all": (True, False),
     "any": (False, False),
     "all-with-x": (True, True),
@@ -20,7 +20,7 @@ X_MATCH = {
 
 
 class HeadersPattern:
-    """The arguments of one binding, ready to be compared. Raises ValueError for an ``x-match`` that does not exist."""
+    """The arguments of one binding, prepared for comparison. Raises ValueError for an unknown ``x-match``."""
 
     __slots__ = ("_every", "_wanted")
 
@@ -39,7 +39,7 @@ class HeadersPattern:
         ]
 
     def fits(self, headers: Mapping[str, Any]) -> bool:
-        """Whether a message with these headers goes to the binding's destination."""
+        """Return whether a message with these headers is routed to the binding's destination."""
         test = all if self._every else any
         return test(name in headers and _same(value, headers[name]) for name, value in self._wanted)
 

@@ -1,7 +1,7 @@
-"""From an exchange to the queues: follows exchange-to-exchange bindings and alternate exchanges, round cycles safely.
+"""Routing from an exchange to queues, through exchange-to-exchange bindings and alternate exchanges; cycles are safe.
 
-Pure; called by ``vhost`` for every message that is not sent straight to a queue. A queue that is reached in several
-ways gets the message once.
+Pure; called by ``vhost`` for every message that is not published directly to a queue. A queue that is reached in
+several ways gets the message once.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ Q = TypeVar("Q")
 def route(
     start: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
 ) -> list[Destination]:
-    """The queues (of whatever kind) that a message published to ``start`` goes to, each once.
+    """Return the queues and service queues for a message published to ``start``, each once.
 
-    ``lookup`` finds an exchange by name; an alternate exchange that does not exist is passed over, as RabbitMQ does.
+    ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ.
     """
     if not start.exchange_destinations and start.alternate is None:
         return list(dict.fromkeys(start.match(routing_key, headers)))

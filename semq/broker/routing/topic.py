@@ -1,8 +1,8 @@
-"""The index of a topic exchange: which destinations have a pattern that fits a routing key.
+"""The index of a topic exchange: the destinations whose pattern matches a routing key.
 
-A trie over the words of the patterns. Looking up a key costs what the key has words and what the patterns branch at
-``*`` and ``#``; it does not grow with the number of patterns, so 100,000 bindings are as fast as ten. Pure; used by
-``exchanges.TopicExchange`` alone.
+A trie over the words of the patterns. The cost of a look-up depends on the number of words in the key and on the
+branches at ``*`` and ``#``, not on the number of patterns, so 100,000 bindings are as fast as ten. Pure; used by
+``exchanges.TopicExchange`` only.
 
 Rule (AMQP 0-9-1, 3.1.3.3): words are separated by dots, ``*`` stands for exactly one word, ``#`` for none or more.
 """
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 def _words(text: str) -> list[str]:
-    return text.split(".") if text else []  # as RabbitMQ: an empty key has no word, so ``*`` does not fit it
+    return text.split(".") if text else []  # as in RabbitMQ: an empty key has no word, so ``*`` does not match it
 
 
 class _Node(Generic[T]):
-    """One word of the patterns that pass through here; ``ends`` are the destinations whose pattern stops here."""
+    """One position in the trie; ``ends`` are the destinations whose pattern ends here."""
 
     __slots__ = ("ends", "hash", "star", "words")
 
@@ -61,7 +61,7 @@ class _Node(Generic[T]):
 
 
 class TopicIndex(Generic[T]):
-    """Patterns and their destinations; the same pair added twice is there once."""
+    """Patterns and their destinations; adding a pair twice has no further effect."""
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
@@ -73,7 +73,7 @@ class TopicIndex(Generic[T]):
         node.ends[destination] = None
 
     def remove(self, pattern: str, destination: T) -> None:
-        """Take a pair out and cut the branches that nothing passes any more; an unknown pair is no error."""
+        """Remove a pair and the branches that are no longer used; an unknown pair is not an error."""
         path = [(self._root, "")]
         node: _Node[T] | None = self._root
         for word in _words(pattern):
@@ -89,11 +89,12 @@ class TopicIndex(Generic[T]):
             path[depth - 1][0].prune(word)
 
     def match(self, key: str) -> Iterator[T]:
-        """Every destination with a pattern that fits ``key``; one with several such patterns may come several times."""
+        """Yield every destination with a pattern that matches ``key``, possibly several times."""
         words = _words(key)
         count = len(words)
         todo: list[tuple[_Node[T], int]] = [(self._root, 0)]
-        # Several hashes in one pattern reach the same place in exponentially many ways: each place is entered once.
+        # Several hashes in one pattern reach the same position in exponentially many ways, so each position is visited
+        # once.
         seen: set[tuple[int, int]] = set()
         while todo:
             node, at = todo.pop()

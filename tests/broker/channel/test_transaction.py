@@ -118,7 +118,7 @@ def test_a_transaction_has_a_size() -> None:
     with served(limits=BrokerLimits(transaction_count=10, transaction_bytes=1000)) as running:
         connection = running.connect()
         for size in (1, 400):
-            with pytest.raises(ChannelClosedByBroker, match=r"406.*transaction is larger"):
+            with pytest.raises(ChannelClosedByBroker, match=r"406.*transaction exceeds"):
                 overdo(connection.channel(), size)
         connection.close()
 

@@ -170,7 +170,7 @@ def test_there_is_an_end_to_what_is_remembered(
     owed = Owed()
     with caplog.at_level(logging.WARNING):
         owed.owe([DropMessages(1, [1, 2]), DropMessages(2, [1, 2]), DropMessages(2, [3])])
-    assert caplog.text.count("come again") == 1
+    assert caplog.text.count("delivered again") == 1
     assert list(owed.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
 
 

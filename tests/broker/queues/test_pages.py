@@ -178,7 +178,7 @@ def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     model.pass_by(pages.RETRY_S)
     model.flush()
     assert [int(body) for body in consumer.bodies] == list(range(30))
-    assert "asked for again" in caplog.text
+    assert "will be repeated" in caplog.text
 
 
 def test_rows_that_are_gone_are_told_and_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -186,7 +186,7 @@ def test_rows_that_are_gone_are_told_and_not_waited_for(caplog: pytest.LogCaptur
     del model.store.messages[queue.queue_id, 12]
     assert drained(model, queue) == [*range(11), *range(12, 30)]
     assert len(queue.ready) == queue.ready.bytes == 0
-    assert "1 stored messages cannot be found" in caplog.text
+    assert "1 stored messages are missing" in caplog.text
 
 
 @pytest.mark.parametrize("ended", [True, False])
