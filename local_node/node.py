@@ -27,7 +27,7 @@ from semq.config.settings import Settings
 from semq.engine.local_engine import LocalEngine
 from semq.engine.misconduct import SHOWN_MS
 from semq.engine.people.stuck import Surroundings
-from semq.engine.ports import ClearOpener
+from semq.engine.ports import InClear
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.time.schedule import Schedule
 from semq.errors import Misconfigured, SemqError
@@ -82,7 +82,7 @@ class LocalNode(Node[LocalEngine]):
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
-            self.sealing or ClearOpener(), self.clockwork.on_mail, self.sealing,
+            self.sealing or InClear(), self.clockwork.on_mail,
         )  # fmt: skip
         if self.lives > 1:
             engine.handing.take_over(self.engine.handing)

@@ -92,7 +92,7 @@ class HubEngine:
         if session is None or session.link is not link:
             return
         del self.sessions[node]
-        self.holding.left(node)
+        self.holding.went(node)
         self.relay.report(session)
         self._tell_presence(link.peer, online=False)
 

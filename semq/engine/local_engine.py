@@ -13,14 +13,13 @@ from semq.engine.errors import NotYours
 from semq.engine.frames import by_role
 from semq.engine.partners import Partners
 from semq.engine.people.acts import Operating
-from semq.engine.ports import Believed, CertificateNews, Events, Inbox, InClear, Link, Opener, Sealing, Submission, runs
+from semq.engine.ports import Believed, CertificateNews, Events, Inbox, Link, Secrecy, Submission, runs
 from semq.engine.receiver.completion import Taking
 from semq.engine.receiver.handover import Handing
 from semq.engine.receiver.recording import Receiver
 from semq.engine.secrecy.testimony import Placed, check_packet, heard, records_of
-from semq.engine.sender.outbound import OutboundRows
-from semq.engine.sender.receipts import Sender
-from semq.engine.sender.resealing import Remember, Rewrapping
+from semq.engine.sender.resealing import Remember
+from semq.engine.sender.sender import Sender
 from semq.engine.sender.submission import Accepting
 from semq.engine.settings import EngineSettings
 from semq.engine.time.cleanup import Cleaner
@@ -49,29 +48,22 @@ class LocalEngine:
         settings: EngineSettings,
         inbox: Inbox,
         events: Events,
-        opener: Opener,
+        secrecy: Secrecy,
         on_mail: Callable[[], None],
-        sealing: Sealing | None = None,
     ) -> None:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail)
         self.link: Link | None = None
-        self.sealing: Sealing = sealing or InClear()
+        self.secrecy = secrecy
         self._looked: set[str] = set()  #: partners whose refused documents this engine has looked for
         self.partners = Partners()
-        self.rows = OutboundRows(core, recovered)
-        self.sender = Sender(core, self.rows, lambda object_id: self.asker.sent(object_id), self._loop)
-        self.asker = OutboundAsker(core, self.rows, self.sender)
-        self.accepting = Accepting(core, self.rows, self.partners, self.sealing)
-        self.rewrapping = Rewrapping(core, self.rows, self.sealing)
-        self.sender.refused_key = self.rewrapping.look
-        self.sender.sign_marker = self.sealing.sign_marker
-        self.sender.sign_documents = self.sealing.sign_documents
-        self.sender.is_outdated = self.sealing.is_outdated
-        self.sender.signing_key = self.sealing.signing_key
+        self.sender = Sender(core, recovered, secrecy, self._loop)
+        self.rows = self.sender.rows
+        self.asker = OutboundAsker(core, self.sender)
+        self.accepting = Accepting(core, self.rows, self.partners, secrecy)
         self.handing = Handing(core, inbox)
         self.taking = Taking(self.handing)
         self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)
-        self.receiver = Receiver(core, opener, self.handing, self.owing.recorded)
+        self.receiver = Receiver(core, secrecy, self.handing, self.owing.recorded)
         self.operating = Operating(core, self.rows, recovered.unsettled > 0)
         self.handing.to_clean.extend(recovered.finished)
         self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean, lambda bref: None)
@@ -102,7 +94,7 @@ class LocalEngine:
 
     def introduce(self) -> None:
         """Tell the platform's directory our certificates: at each login, and when they have changed."""
-        certificates = self.sealing.introduction()
+        certificates = self.secrecy.introduction()
         self._looked.clear()  # our own key may be another one: so may what becomes of refused documents
         if certificates and self.link is not None:
             record = Presence(node=str(self.core.address), online=True, certificates=certificates)
@@ -138,7 +130,7 @@ class LocalEngine:
                 self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
             if not placed:
                 return
-            believed = self.sealing.believe(packet) if source != peer else None
+            believed = self.secrecy.believe(packet) if source != peer else None
         except SemqError as error:
             self._disbelieve(packet, error)
             return
@@ -172,15 +164,15 @@ class LocalEngine:
         known: list[Rare] = []
         for record in records:
             if record.node in self.partners.allowed and record.certificates is not None:
-                if self.sealing.heard(record.node, record.certificates) or record.node not in self._looked:
+                if self.secrecy.heard(record.node, record.certificates) or record.node not in self._looked:
                     self._looked.add(record.node)
-                    self.rewrapping.look(record.node)
-                certificates = self.sealing.known(record.node)
+                    self.sender.rewrapping.look(record.node)
+                certificates = self.secrecy.known(record.node)
                 if certificates is not None:
                     known.append(Certificates(record.node, certificates))
         if known:
             self.core.post(Remember(known))
-        for news in self.sealing.news():
+        for news in self.secrecy.news():
             self._note_certificate(news)
 
     def _note_certificate(self, news: CertificateNews) -> None:
@@ -253,7 +245,7 @@ class LocalEngine:
             link.send(packet)
             return
         for part in by_role(packet):
-            link.send(self.sealing.sign(part))
+            link.send(self.secrecy.sign(part))
 
     # --- applications
     def submit(self, submissions: Sequence[Submission]) -> None:

@@ -126,23 +126,6 @@ class Opened(NamedTuple):
         return cls(bytes(body), sha256(body).digest())
 
 
-class Opener(Protocol):
-    """Opens and checks what arrives, before it is recorded."""
-
-    def takes_floor(self, source: Address) -> bool:
-        """Whether the floor in a message of an institution counts; if not, only that of its signed ReAck2 does."""
-
-    def check_marker(self, envelope: Envelope) -> bool:
-        """Whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if it has to be."""
-
-    def check_origin(self, message: Data) -> bool:
-        """Whether the sender of a document is proved, whether or not it can be opened. Raises the same."""
-
-    def open(self, envelope: Envelope, body: Body) -> Opened:
-        """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ, as
-        far as its sender is proved."""
-
-
 class Believed(msgspec.Struct, frozen=True):
     """A packet whose signature was checked: what is kept of receipts, so that each can be proved."""
 
@@ -173,8 +156,24 @@ class CertificateNews(msgspec.Struct, frozen=True):
     is_vouched: bool  #: a key of the node that was known vouches for it
 
 
-class Sealing(Protocol):
-    """Seals what leaves for partners, signs what this node says of messages, believes what others say."""
+class Secrecy(Protocol):
+    """Seals and signs what leaves for partners; opens, checks and believes what arrives."""
+
+    # --- what arrives, before it is recorded
+    def takes_floor(self, source: Address) -> bool:
+        """Whether the floor in a message of an institution counts; if not, only that of its signed ReAck2 does."""
+
+    def check_marker(self, envelope: Envelope) -> bool:
+        """Whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if it has to be."""
+
+    def check_origin(self, message: Data) -> bool:
+        """Whether the sender of a document is proved, whether or not it can be opened. Raises the same."""
+
+    def open(self, envelope: Envelope, body: Body) -> Opened:
+        """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ, as
+        far as its sender is proved."""
+
+    # --- what leaves, and what others say
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
         """The session for a document, or None if it travels in clear. Raises SemqError if it must not and cannot."""
@@ -227,8 +226,8 @@ class NoEvents:
         return None
 
 
-class ClearOpener:
-    """Payloads in clear: nothing to open; what is sealed is not for this node."""
+class InClear:
+    """A node without a certificate: nothing is sealed, nothing is said to be, and what is sealed is not for it."""
 
     def takes_floor(self, source: Address) -> bool:
         return True
@@ -243,10 +242,6 @@ class ClearOpener:
         if envelope.is_sealed or envelope.attributes.encrypt:
             raise KeyUnknown(f"The session key was wrapped for key {envelope.key_id}; this node has no certificate.")
         return Opened.in_clear(body)
-
-
-class InClear:
-    """A node without a certificate: nothing is sealed, and nothing is said to be."""
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
         if attributes.encrypt:

@@ -21,6 +21,7 @@ class Standing(Word):
     stored.
     """
 
+    ABSENT = "no row: it has ended and was deleted"
     SS_INIT = "accepted, not sent (or to be sent again)"
     SS_SENT = "sent, no answer yet"
     SS_ACK_FWD = "forwarded by the hub, which takes no further part"
@@ -90,30 +91,30 @@ class SenderDeed(Word):
 
 SENDER = Grid(
     """
-class3          SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            GONE              AWAY              FINAL
-claim           SS_SENT:send      !                 !                 .                 !                 !                 .
-fwd             .                 SS_ACK_FWD        .                 .                 .                 .                 .
-fwd_failed      .                 SS_INIT:wake      SS_INIT:wake      .                 .                 .                 .
-discarded       !                 !                 !                 !                 !                 !                 !
-save            SS_ACK:custody    SS_ACK:custody    SS_ACK:custody    .:custody         SS_ACK:custody    SS_ACK:custody    .
-recv            SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    .:reack2
-corrected       !                 !                 !                 !                 !                 !                 SS_ACK2:reack2
-rej             REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   .:reack2
-void            CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  .:reack2
-settled         UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    .:reack2
-refused         .                 REJECTED          .                 .                 .                 .                 .
-refused_again   .                 SS_INIT:refuse    .                 .                 .                 .                 .
-returned        SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    .
-returned_marker UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
-gone            .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
-unavail         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
-not_here        .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
-not_here_bare   !                 !                 !                 .                 SS_INIT:give_up   !                 .
-offline         .                 SS_INIT:wake      SS_INIT:wake      .                 .                 SS_INIT:wake      .
-resend          .                 SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      !
-cancel          SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void !
-ask             .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      !
-give_up         !                 UNKNOWN           !                 !                 !                 !                 !
+class3          ABSENT    SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            GONE              AWAY              FINAL
+claim           !         SS_SENT:send      !                 !                 .                 !                 !                 .
+fwd             !         .                 SS_ACK_FWD        .                 .                 .                 .                 .
+fwd_failed      !         .                 SS_INIT:wake      SS_INIT:wake      .                 .                 .                 .
+discarded       !         !                 !                 !                 !                 !                 !                 !
+save            !         SS_ACK:custody    SS_ACK:custody    SS_ACK:custody    .:custody         SS_ACK:custody    SS_ACK:custody    .
+recv            .:reack2  SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    SS_ACK2:reack2    .:reack2
+corrected       !         !                 !                 !                 !                 !                 !                 SS_ACK2:reack2
+rej             .:reack2  REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   REJECTED:reack2   .:reack2
+void            .:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  .:reack2
+settled         .:reack2  UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    .:reack2
+refused         !         .                 REJECTED          .                 .                 .                 .                 .
+refused_again   !         .                 SS_INIT:refuse    .                 .                 .                 .                 .
+returned        !         SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    .
+returned_marker !         UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
+gone            !         .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
+unavail         !         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
+not_here        !         .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
+not_here_bare   !         !                 !                 !                 .                 SS_INIT:give_up   !                 .
+offline         !         .                 SS_INIT:wake      SS_INIT:wake      .                 .                 SS_INIT:wake      .
+resend          !         .                 SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      !
+cancel          !         SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void !
+ask             !         .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      !
+give_up         !         !                 UNKNOWN           !                 !                 !                 !                 !
 """,
     Standing,
     Heard,
@@ -130,7 +131,7 @@ claim           SS_SENT:send      !                 !                 .         
 fwd             !                 SS_ACK_FWD        .                 .                 .
 fwd_failed      !                 .                 .                 .                 .
 discarded       !                 DROPPED           DROPPED           .                 .
-save            SS_ACK            SS_ACK            SS_ACK            .                 .
+save            SS_ACK:custody    SS_ACK:custody    SS_ACK:custody    .:custody         .
 recv            SS_ACK2           SS_ACK2           SS_ACK2           SS_ACK2           .
 corrected       !                 !                 !                 !                 SS_ACK2
 rej             REJECTED          REJECTED          REJECTED          REJECTED          .

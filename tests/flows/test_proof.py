@@ -298,7 +298,7 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
 ) -> None:
     refused_in_clear(world, b"first")
     [row] = world.a.store.tables.outbound.values()
-    rewrapping, ours = world.a.engine.rewrapping, key_id(KEYS["A1"])
+    rewrapping, ours = world.a.engine.sender.rewrapping, key_id(KEYS["A1"])
     for refused, may in (
         (SignerGone.of(key_id(KEYS["X"])).text, True),
         (SignerGone.of(ours).text, False),

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
-from semq.engine.ports import Accepted, AppEvent, ClearOpener, Delivery, Submission
+from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, Submission
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.settings import EngineSettings
 from semq.store.memory import MemoryStore
@@ -166,7 +166,7 @@ class Local:
         recovered = self.store.recover(self.trio.time.incarnation())
         self.engine = LocalEngine(
             Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app, self.told,
-            self.sealing or ClearOpener(), lambda: None, self.sealing,
+            self.sealing or InClear(), lambda: None,
         )  # fmt: skip
         self.engine.handing.feed("")
 

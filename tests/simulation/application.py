@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from semq.engine.ports import Accepted, AppEvent, ClearOpener, Delivery, Opened, Submission
+from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, Opened, Submission
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
 from semq.umx_t.envelope import Attributes, Body, Envelope
@@ -48,7 +48,7 @@ class Told:
     ops: Sequence[Any] = ()
 
 
-class SimOpener(ClearOpener):
+class SimOpener(InClear):
     """Opens what arrives; poison cannot be opened, and nobody signs."""
 
     def open(self, envelope: Envelope, body: Body) -> Opened:

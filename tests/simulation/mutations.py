@@ -23,7 +23,7 @@ from semq.engine.receiver.recording import Receiver, _Record
 from semq.engine.sender import outbound, receipts
 from semq.engine.sender.lanes import _Claim
 from semq.engine.sender.outbound import OutboundRows
-from semq.engine.sender.receipts import _HearAnswers, _OwnRows, _ReAck2
+from semq.engine.sender.receipts import _OwnRows, _ReAck2
 from semq.engine.sender.submission import _Accept
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
@@ -181,7 +181,7 @@ def only_what_is_here(reply: Any) -> Any:
 
     def replies(work: Any) -> None:
         rows = work._core._store.tables.outbound
-        work._replies = [entry for entry in work._replies if entry[0].object_id in rows]
+        work._after.evidence = [entry for entry in work._after.evidence if entry.lk0.object_id in rows]
         reply(work)
 
     return replies
@@ -195,7 +195,7 @@ def without_the_node(key: Any) -> Any:
 def resend_always(no: Any) -> Any:
     """A NO of anybody sends the message again, whatever its class."""
 
-    def hears(work: _HearAnswers, unit: Any, row: Any, lk0: Any, record: Any, answer: Any) -> None:
+    def hears(work: receipts.HearAnswers, unit: Any, row: Any, lk0: Any, record: Any, answer: Any) -> None:
         work._hear(unit, row, Heard.not_here)
 
     return hears
@@ -363,13 +363,13 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         swap(Holding, "hear_inquiries", lambda hear: Holding.pass_on),
     ),
     "void_lost": (cell(SENDER, Standing.GONE, Heard.not_here_bare, Standing.LOST),),
-    "hub_keep": (swap(Holding, "_claim", delete_when_sent),),
+    "hub_keep": (swap(Holding, "claim", delete_when_sent),),
     "ack_lk0": (swap(HearAcks, "_look", any_ident),),
     "commit_then_ack": (swap(_Record, "decide", ack_first),),
     "app_gate": (swap(Pending, "is_done", done_when_noted),),
     "gone_reply": (swap(_ReAck2, "_reply", only_what_is_here),),
     "class12_giveup": (
-        swap(_HearAnswers, "_no", resend_always),
+        swap(receipts.HearAnswers, "_no", resend_always),
         cell(SENDER_12, Standing.SS_SENT, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
         cell(SENDER_12, Standing.SS_ACK_FWD, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
     ),

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from semq.engine.hub import deeds as hub
+from semq.engine.sender import deeds as sender
 from semq.umx_t.errors import ImpossibleNews
 from semq.umx_t.grid import Grid
 from semq.umx_t.grids import (
@@ -49,8 +51,10 @@ DEEDS: dict[type[Enum], tuple[AnyGrid, ...]] = {
     OwedDeed: (OWED,),
     HandlingDeed: (HANDLING,),
 }
+EFFECTS: dict[type[Enum], dict[Any, Any]] = {SenderDeed: sender.EFFECTS, HubDeed: hub.EFFECTS}
 ENDS = {Standing.REJECTED, Standing.CANCELLED, Standing.LOST, Standing.UNKNOWN, Standing.DROPPED, Standing.SS_ACK2}
 RANK = {
+    Standing.ABSENT: 0,
     Standing.SS_INIT: 10,
     Standing.SS_SENT: 20,
     Standing.SS_ACK_FWD: 30,
@@ -111,6 +115,11 @@ def test_every_deed_is_done_somewhere(deeds: type[Enum]) -> None:
     assert {rule.deed for rule in rules} - {None} == set(deeds)
 
 
+@pytest.mark.parametrize("deeds", EFFECTS, ids=lambda deeds: str(deeds.__name__))
+def test_every_deed_has_an_effect(deeds: type[Enum]) -> None:
+    assert set(EFFECTS[deeds]) == set(deeds)
+
+
 @pytest.mark.parametrize("grid", [SENDER, SENDER_12], ids=ids)
 def test_nothing_leaves_a_final_state(grid: AnyGrid) -> None:
     for on in grid.rows:
@@ -143,7 +152,7 @@ def test_classes_1_and_2_only_rise_so_nothing_is_resent() -> None:
 def test_only_the_receiver_ends_a_row_as_delivered(grid: AnyGrid) -> None:
     for standing, on in grid.cells():
         after = grid.step(standing, on).after
-        if standing is Standing.FINAL:
+        if standing in (Standing.ABSENT, Standing.FINAL):
             continue
         assert (after is Standing.SS_ACK2) == (on is Heard.recv)
         if on in EVIDENCE:
@@ -198,9 +207,9 @@ def reach(grid: AnyGrid, start: Any) -> set[Any]:
         (
             SENDER,
             Standing.SS_INIT,
-            {Standing.LOST, Standing.DROPPED, Standing.FINAL},
+            {Standing.ABSENT, Standing.LOST, Standing.DROPPED, Standing.FINAL},
         ),  # LOST is CANCELLED of a lost row
-        (SENDER_12, Standing.SS_INIT, {Standing.LOST, Standing.FINAL, Standing.GONE, Standing.AWAY}),
+        (SENDER_12, Standing.SS_INIT, {Standing.ABSENT, Standing.LOST, Standing.FINAL, Standing.GONE, Standing.AWAY}),
         (HUB, Held.ABSENT, set()),
         (RECEIVER, Arrival.NOT, {Arrival.SETTLED}),  # reached by the floor, not by news
         (OWED, AckStatus.AS_INIT, set()),

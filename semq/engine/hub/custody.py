@@ -46,7 +46,7 @@ class Holding:
         self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
         self._storing: dict[str, int] = {}  #: on their way into the store
         self.sends: dict[int, int] = {}  #: of a row that its target has not recorded
-        self.pump = Pump(core, self._room, lambda row: True, self._claim, self._send, self._sent)
+        self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._settle)
         self._after = After()
@@ -111,7 +111,7 @@ class Holding:
         if self.held.get(node):
             self.pump.wake_all(node)  # from the first row on: what was parked is tried again
 
-    def left(self, node: str) -> None:
+    def went(self, node: str) -> None:
         """The target is away: nothing is under way to it."""
         self.pump.lane(node).flight.clear()
 
@@ -119,14 +119,17 @@ class Holding:
         """There may be room again for a target."""
         self.pump.run(self.pump.lane(node))
 
-    def _room(self, lane: Lane) -> int:
+    def room(self, lane: Lane) -> int:
         session = self.sessions.get(lane.dest)
         if session is None:
             return 0
         return min(session.link.room, self.core.settings.credit_messages - len(lane.flight))
 
     # --- the way out
-    def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+    def may_claim(self, row: Outbound) -> bool:
+        return True
+
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """H5, unless it was sent too often for this session of its target: then it is parked (section 12)."""
         sends = self.sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
@@ -139,13 +142,16 @@ class Holding:
         hear(self, unit, row, HubHeard.claim, after, stored)
         return after.frames[0]
 
-    def _send(self, dest: str, frames: list[Data]) -> None:
+    def send(self, dest: str, frames: list[Data]) -> None:
         session = self.sessions.get(dest)
         if session is not None:
             for frame in frames:
                 session.link.send(frame)
 
-    def _sent(self, object_id: int) -> None:
+    def left(self, row: Outbound) -> None:
+        """Never: a copy stays until its receiver has it."""
+
+    def sent(self, object_id: int) -> None:
         self.schedule.add(object_id, self.core.now())
 
     # --- silence

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from semq.engine.core import Core, Step, with_why
 from semq.engine.errors import AlreadySent, Cancelled, Expired, NotEnded, NotThere, PayloadGone, TooLate
-from semq.engine.sender.outbound import Effects, OutboundRows
+from semq.engine.sender.deeds import After
+from semq.engine.sender.outbound import OutboundRows
 from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Expired as ExpiredRows
 from semq.store.unit import Unit
@@ -128,7 +129,7 @@ class _Cancel(Step):
         self.needs.bodies.update(lk0.object_id for lk0 in lk0s)
 
     def decide(self, unit: Unit) -> None:
-        self._effects = Effects(self._operating.core.now_ms())
+        self._after = After(self._operating.core.now_ms())
         core = self._operating.core
         for lk0 in self._lk0s:
             row = unit.outbound.get(lk0.object_id)
@@ -145,10 +146,10 @@ class _Cancel(Step):
             unit.ledger.append(core.line(Side.SENDER, Event.VOIDED, row, self._why))
             row.held = False
             row.reason = (Expired.code, PASSED) if self._why == EXPIRED else (Cancelled.code, self._why)
-            self._operating.rows.hear(unit, row, Heard.cancel, self._effects, self._why)
+            self._operating.rows.hear(unit, row, Heard.cancel, self._after, self._why)
 
     def committed(self) -> None:
-        self._operating.rows.apply(self._effects)
+        self._operating.rows.apply(self._after)
         self._done()
 
     def failed(self, error: Exception) -> None:
@@ -184,7 +185,7 @@ class _OnOne(Step):
 
 class _Resend(_OnOne):
     def decide(self, unit: Unit) -> None:
-        self._effects = Effects(self._operating.core.now_ms())
+        self._after = After(self._operating.core.now_ms())
         row = self._row(unit)
         if not (row.has_payload or row.void):
             raise PayloadGone(lk0=str(self._lk0)).with_remedy(
@@ -192,10 +193,10 @@ class _Resend(_OnOne):
             )
         self._note(unit, row, "resend")
         row.held = False
-        self._operating.rows.hear(unit, row, Heard.resend, self._effects, self._why)
+        self._operating.rows.hear(unit, row, Heard.resend, self._after, self._why)
 
     def committed(self) -> None:
-        self._operating.rows.apply(self._effects)
+        self._operating.rows.apply(self._after)
         self._done()
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from semq.engine.bodies import document_size, encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
-from semq.engine.ports import Delivery, Opened, Opener
+from semq.engine.ports import Delivery, Opened, Secrecy
 from semq.engine.receiver.reacks import AnswerInquiries, HearReAcks
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -72,12 +72,12 @@ class Receiver:
     def __init__(
         self,
         core: Core,
-        opener: Opener,
+        secrecy: Secrecy,
         desk: "Desk",
         recorded: Callable[[int], None],
     ) -> None:
         self.core = core
-        self.opener = opener
+        self.secrecy = secrecy
         self.desk = desk
         self.recorded = recorded  #: a row was acknowledged: ask if no ReAck comes
         self.platform: Address | None = None  #: the platform that our link leads to
@@ -288,7 +288,7 @@ class _Record(Step):
             return False
         if not entry.digest or entry.digest == envelope.digest:
             return False
-        return self._receiver.opener.check_origin(message) and envelope.lk0.node != self._core.address
+        return self._receiver.secrecy.check_origin(message) and envelope.lk0.node != self._core.address
 
     def _check_window(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
         stream = unit.in_streams.get(key)
@@ -300,7 +300,7 @@ class _Record(Step):
         """No seal binds the floor in a message, which is that of the attempt: of a partner that signs, only its ReAck2
         says which documents will not come any more."""
         stream = self._receiver.stream(unit, key)
-        if envelope.floor > stream.floor and self._receiver.opener.takes_floor(key.store.node):
+        if envelope.floor > stream.floor and self._receiver.secrecy.takes_floor(key.store.node):
             unit.raise_floor(stream, envelope.floor)
             self._raised[key] = stream.floor, stream.closed
 
@@ -309,11 +309,11 @@ class _Record(Step):
 
         Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
         """
-        envelope, opener = message.envelope, self._receiver.opener
+        envelope, secrecy = message.envelope, self._receiver.secrecy
         if envelope.void:
-            return Arrived.marker, NOTHING._replace(is_proved=opener.check_marker(envelope)), None
+            return Arrived.marker, NOTHING._replace(is_proved=secrecy.check_marker(envelope)), None
         if entry.status is not Arrival.NOT:
-            opener.check_origin(message)
+            secrecy.check_origin(message)
             if entry.digest and envelope.digest and entry.digest != envelope.digest:
                 raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
             return Arrived.payload, NOTHING, None
@@ -326,14 +326,14 @@ class _Record(Step):
             text = f"The document has {size} bytes; the receiver takes {most}."
             return self._refused(message, (DocumentTooLarge.code, text))
         try:
-            opened = opener.open(envelope, message.body)
+            opened = secrecy.open(envelope, message.body)
         except (ProtocolViolation, Unavailable, SignerGone):
             raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
         except SemqError as error:
             return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
         if not opened.is_proved:
             is_own = self._peer == self._core.address
-            opened = opened._replace(is_proved=opener.check_origin(message) or is_own)
+            opened = opened._replace(is_proved=secrecy.check_origin(message) or is_own)
         if not envelope.is_sealed and opened.digest != envelope.digest:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
         if is_expired(envelope.attributes.expires_at, self._at):  # only now: a seal says what its time is
@@ -342,7 +342,7 @@ class _Record(Step):
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, Opened, Reason]:
         """A refusal takes a place in the ledger for good: only of what its sender is proved to have sent."""
-        is_proved = self._receiver.opener.check_origin(message)
+        is_proved = self._receiver.secrecy.check_origin(message)
         return Arrived.unreadable, Opened(bytes(kept), b"", is_proved), reason
 
     def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: Opened) -> int:

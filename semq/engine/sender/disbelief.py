@@ -20,7 +20,8 @@ from semq.umx_t.records import Answer, Receipt
 from semq.umx_t.retry import interval
 
 if TYPE_CHECKING:
-    from semq.engine.sender.receipts import Sender, _OwnRows
+    from semq.engine.sender.receipts import _OwnRows
+    from semq.engine.sender.sender import Sender
 
 
 @dataclass(slots=True)
@@ -49,9 +50,10 @@ def unbelieved(work: "_OwnRows", unit: Unit, row: Outbound, record: Receipt) -> 
         if not _is_first_under_key(work._sender, row):
             return
         work._hear(unit, row, Heard.resend, "the receiver does not believe the copy that it has seen")
-    elif work._sender.is_outdated(envelope):
+    elif work._sender.secrecy.is_outdated(envelope):
         # The end of class 3 is its receiver's ledger's to say: a marker asks it.
-        work._hear(unit, row, Heard.returned if row.sid >= 0 else Heard.rej, reason=record.reason)
+        news = Heard.returned if row.sid >= 0 else Heard.rej
+        work._hear(unit, row, news, reason=record.reason, cause=record.reason)
     else:
         error = NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
         work._core.violation(unit, Side.SENDER, error, str(row.lk0), str(work._source))
@@ -59,7 +61,7 @@ def unbelieved(work: "_OwnRows", unit: Unit, row: Outbound, record: Receipt) -> 
 
 def _is_first_under_key(sender: "Sender", row: Outbound) -> bool:
     """Whether a copy that is signed now may be believed; otherwise put the next one off, each time for longer."""
-    key, now, settings = sender.signing_key(), sender.core.now(), sender.core.settings
+    key, now, settings = sender.secrecy.signing_key(), sender.core.now(), sender.core.settings
     known = sender.disbelieved.get(row.object_id)
     if known is None or known.key != key:
         sender.disbelieved[row.object_id] = Disbelief(key, now)
@@ -74,4 +76,4 @@ def _is_first_under_key(sender: "Sender", row: Outbound) -> bool:
 def is_put_off(sender: "Sender", row: Outbound) -> bool:
     """Whether it is too early for another copy of a document that its receiver has not believed."""
     known = sender.disbelieved.get(row.object_id)
-    return known is not None and known.key == sender.signing_key() and sender.core.now() < known.until
+    return known is not None and known.key == sender.secrecy.signing_key() and sender.core.now() < known.until

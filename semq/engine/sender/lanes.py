@@ -5,9 +5,9 @@ long as it does, new rows are stored behind them, and leave by source and priori
 row may be sent in the commit that accepts it. Used by the sender for its own rows and by the hub for what it holds.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core, Step
@@ -35,26 +35,34 @@ class Lane:
         return self.tracks.behind
 
 
+class Carrier(Protocol):
+    """What the lanes need of those whose rows leave by them: the sender, or the hub's custody."""
+
+    def room(self, lane: Lane) -> int:
+        """How many messages may be sent on the lane now."""
+
+    def may_claim(self, row: Outbound) -> bool:
+        """Whether a row may leave as far as its stream is concerned."""
+
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+        """Mark a row as sent, in the open transaction; the message, or None if it does not leave now."""
+
+    def send(self, dest: str, frames: list[Data]) -> None:
+        """Send messages after the commit."""
+
+    def sent(self, object_id: int) -> None:
+        """A message is under way, or held by a platform store: to be asked about if nothing is heard."""
+
+    def left(self, row: Outbound) -> None:
+        """A row has ended with its sending (class 2 without a receipt)."""
+
+
 class Pump:
     """The lanes of one node, and the work that claims rows and sends them."""
 
-    def __init__(
-        self,
-        core: Core,
-        room: Callable[[Lane], int],
-        may_claim: Callable[[Outbound], bool],
-        claim: Callable[[Unit, Outbound, Stored, list[Any]], Data | None],
-        send: Callable[[str, list[Data]], None],
-        sent: Callable[[int], None],
-        gone: Callable[[Outbound], None] = lambda row: None,
-    ) -> None:
+    def __init__(self, core: Core, carrier: Carrier) -> None:
         self._core = core
-        self._room = room
-        self._may_claim = may_claim
-        self._claim = claim
-        self._send = send
-        self._sent = sent
-        self._gone = gone  #: told of rows that ended with their sending (class 2 without a receipt)
+        self.carrier = carrier
         self.lanes: dict[str, Lane] = {}
 
     def lane(self, dest: str) -> Lane:
@@ -66,12 +74,12 @@ class Pump:
 
     def room(self, lane: Lane) -> int:
         """How many messages may be sent on the lane now."""
-        return self._room(lane)
+        return self.carrier.room(lane)
 
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages whose rows are committed as SS_SENT (or that leave no row)."""
         if frames:
-            self._send(dest, frames)
+            self.carrier.send(dest, frames)
 
     def wake(self, row: Outbound) -> None:
         """A row waits to be sent (again), perhaps before the place that its track has come to."""
@@ -106,7 +114,7 @@ class Pump:
         """Claim the next rows of a lane if it has any and there is room."""
         if not lane.tracks.ready or lane.claiming:
             return
-        limit = min(self._room(lane), self._core.settings.claim_rows)
+        limit = min(self.carrier.room(lane), self._core.settings.claim_rows)
         if limit > 0:
             lane.claiming = True
             self._core.post(_Claim(self, lane, lane.tracks.pick(limit)))
@@ -119,11 +127,11 @@ class Pump:
     def took_off(self, lane: Lane, object_id: int) -> None:
         """A message was sent: it is under way until something is heard of it."""
         lane.flight.add(object_id)
-        self._sent(object_id)
+        self.carrier.sent(object_id)
 
     def watch(self, object_id: int) -> None:
         """A platform store holds a copy of a row that waited to be sent (again): ask about it, too."""
-        self._sent(object_id)
+        self.carrier.sent(object_id)
 
 
 class _Claim(Step):
@@ -163,7 +171,7 @@ class _Claim(Step):
             if left <= 0 or octets <= 0:
                 break
             left, octets = left - 1, octets - row.size
-            if not self._pump._may_claim(row):
+            if not self._pump.carrier.may_claim(row):
                 blocking = row
                 break
             cursor = row.object_id
@@ -181,7 +189,7 @@ class _Claim(Step):
             self._hold(unit, row, error)
             return
         assert stored is not None
-        frame = self._pump._claim(unit, row, stored, self._events)
+        frame = self._pump.carrier.claim(unit, row, stored, self._events)
         if frame is not None:
             self._frames.append(frame)
             # A row that is deleted with its sending never lands: it must not take a place in the flight.
@@ -203,12 +211,12 @@ class _Claim(Step):
         lane.claiming = False
         for pick, cursor, found, blocking in self._ends:
             # Asked again: the floor may have moved while the transaction was open.
-            blocked = blocking is not None and not self._pump._may_claim(blocking)
+            blocked = blocking is not None and not self._pump.carrier.may_claim(blocking)
             lane.tracks.looked(pick, cursor, found=found, blocked=blocked)
         for object_id in self._claimed:
             self._pump.took_off(lane, object_id)
         for row in self._left:
-            self._pump._gone(row)
+            self._pump.carrier.left(row)
         self._pump.send(lane.dest, self._frames)
         if self._events:
             self._pump._core.events.publish(self._events)

@@ -1,27 +1,23 @@
 """How a row of tb_0031 changes at its sender: one door for all news of a message (PROTOCOL.md section 5.1).
 
 ``hear`` is called with what a receipt, an answer, a timer or a person says; the grid decides; the row, the ledger and
-the application's event change in one transaction; what follows the commit is gathered in ``Effects`` and done by
-``apply``.
+the application's event change in one transaction, and the deed of the cell is done by its effect (``deeds``); what
+follows the commit is gathered in ``After`` and done by ``apply``.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
-from msgspec.structs import replace
-
-from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core, of_marker
-from semq.engine.errors import BodyUnreadable
+from semq.engine.ports import Secrecy
+from semq.engine.sender.deeds import EFFECTS, MAKE_MARKER, After, End
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.refused_copies import is_kept, says_returned
 from semq.engine.time.expiry import says_expired
 from semq.seal.errors import SignerGone
-from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side, Stored
+from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side
 from semq.store.unit import Recovered, Unit
-from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.floor import Floor
+from semq.umx_t.grid import Rule
 from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
 from semq.umx_t.locator import LK1
 from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
@@ -49,7 +45,7 @@ STANDING = {
     SendStatus.SS_ACK: Standing.SS_ACK,
     SendStatus.SS_ACK2: Standing.FINAL,
 }
-MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse})
+SenderRule = Rule[Standing, SenderDeed]
 UNKEPT_MAX = 10_000  # of classes 1 and 2, in memory
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
 # A marker comes from a cancellation, a refusal, an expiry or a loss; a row that was put back does not know from which.
@@ -64,36 +60,21 @@ NEWS = {
 assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
 
 
-class End(NamedTuple):
-    """A row that has ended, as it ended: the row itself is shared with later work of the same unit."""
+class Asker(Protocol):
+    """Who sends the inquiries that a cell asks for."""
 
-    row: Outbound  #: to be read for what never changes
-    outcome: Outcome
-    code: str  #: of the reason
-    is_kept: bool  #: it waits for a person
-
-
-@dataclass(slots=True)
-class Effects:
-    """What follows the commit of one piece of work on our own rows, by value (``semq.store.ended``)."""
-
-    at: int  #: the moment of the decision, in milliseconds since 1970 UTC
-    settled: list[End] = field(default_factory=list)
-    corrected: list[int] = field(default_factory=list)  #: rows that had ended by the platform's word, and are delivered
-    landed: list[Outbound] = field(default_factory=list)  #: no longer under way
-    wake: list[Outbound] = field(default_factory=list)
-    watch: list[Outbound] = field(default_factory=list)  #: in custody although not under way: to be asked about
-    doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
-    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: of its custodian, or of its target
-    events: list[Any] = field(default_factory=list)
-    corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes that were told before
+    def ask(self, row: Outbound, custodian: LK1 | None) -> None:
+        """Send Inquiry S about a row: to the platform store that has custody, or to its target."""
 
 
 class OutboundRows:
     """The sender's rows: what is known of them beside the store, and how they change."""
 
-    def __init__(self, core: Core, recovered: Recovered) -> None:
+    def __init__(self, core: Core, recovered: Recovered, secrecy: Secrecy, pump: Pump, asker: Asker) -> None:
         self.core = core
+        self.secrecy = secrecy
+        self.pump = pump
+        self._asker = asker
         self.floors: dict[OutStreamKey, Floor] = {
             state.key: Floor(state.floor, state.settled_above) for state in recovered.streams
         }
@@ -101,8 +82,6 @@ class OutboundRows:
         self.to_clean: list[int] = list(recovered.settled)
         self.doubts: dict[int, Standing] = {}  #: custody in doubt: GONE or AWAY (volatile)
         self.unkept: dict[int, Outbound] = {}  #: sent without a row, and what the platform does is not known (volatile)
-        self.pump: Pump  # set by the sender, whose lanes these rows leave on
-        self.ask: Callable[[Outbound, LK1 | None], None]  # set by the asker
 
     def floor(self, row: Outbound) -> Floor:
         """The floor of the stream of a row."""
@@ -115,8 +94,10 @@ class OutboundRows:
             floor = self.floors[key] = Floor()
         return floor
 
-    def standing(self, row: Outbound) -> Standing:
+    def standing(self, row: Outbound | None) -> Standing:
         """The column of the grid where a row stands."""
+        if row is None:
+            return Standing.ABSENT
         if row.outcome is not None:
             return Standing.FINAL
         if row.ss_status is SendStatus.SS_ACK and row.save_fwd is SaveFwd.MUST:
@@ -124,149 +105,109 @@ class OutboundRows:
         return STANDING[row.ss_status]
 
     def hear(
-        self, unit: Unit, row: Outbound, news: Heard, effects: Effects, detail: str = "", reason: Reason | None = None
-    ) -> SenderDeed | None:
-        """Change a row by the grid; raises ImpossibleNews where the grid says so (nothing is changed then)."""
-        before, standing = row.ss_status, self.standing(row)
-        if news is Heard.recv and is_by_hub(row):
-            news = Heard.corrected
-        rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(standing, news)
-        after = rule.after
-        if after is Standing.CANCELLED and row.lost:
-            after = Standing.LOST
-        elif after is Standing.CANCELLED and news is Heard.void and not row.void:
-            after, detail = Standing.UNKNOWN, FORGOTTEN_MARKER
-        elif after is Standing.CANCELLED and ((row.void and row.has_payload) or is_refused(row.reason)):
-            after = Standing.REJECTED  # the marker of a document that was refused, by the platform or by its time
-        if after is not standing:
-            detail = of_marker(detail or news.name, after in STEPS and (row.void or rule.deed in MAKE_MARKER))
-            self._move(unit, row, after, effects, detail, reason)
-            if row.ss_status is not before or row.outcome is not None:
-                unit.change_outbound(row, before)
-                if before in UNDER_WAY and (row.ss_status not in UNDER_WAY or row.outcome is not None):
-                    effects.landed.append(row)
-                elif before is SendStatus.SS_INIT and row.ss_status is SendStatus.SS_ACK:
-                    effects.watch.append(row)
-        self._do(unit, row, rule.deed, before, effects, reason)
-        return rule.deed
+        self,
+        unit: Unit,
+        row: Outbound | None,
+        news: Heard,
+        after: After,
+        detail: str = "",
+        reason: Reason | None = None,
+        cause: Any = None,
+    ) -> None:
+        """Change a row by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news.
+
+        Raises ImpossibleNews where the grid says so; nothing is changed then.
+        """
+        standing = self.standing(row)
+        if row is None:
+            rule = SENDER.step(standing, news)
+        else:
+            if news is Heard.recv and is_by_hub(row):
+                news = Heard.corrected
+            rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(standing, news)
+            if rule.after is not standing:
+                self._change(unit, row, rule, news, after, detail, reason)
+        if rule.deed is not None:
+            EFFECTS[rule.deed](self, unit, row, after, cause)
+
+    def _change(
+        self, unit: Unit, row: Outbound, rule: SenderRule, news: Heard, after: After, detail: str, reason: Reason | None
+    ) -> None:
+        before, goal = row.ss_status, rule.after
+        detail = detail or news.name
+        if goal is Standing.CANCELLED:
+            goal, detail = cancelled(row, news, detail)
+        elif goal in STEPS:
+            if goal is Standing.SS_SENT:
+                row.att += 1
+                detail = "again" if row.att > 1 else ""
+            detail = of_marker(detail, row.void or rule.deed in MAKE_MARKER)
+        self._move(unit, row, goal, after, detail, reason)
+        if row.ss_status is not before or row.outcome is not None:
+            unit.change_outbound(row, before)
+            if before in UNDER_WAY and (row.ss_status not in UNDER_WAY or row.outcome is not None):
+                after.landed.append(row)
+            elif before is SendStatus.SS_INIT and row.ss_status is SendStatus.SS_ACK:
+                after.watch.append(row)
 
     def _move(
-        self, unit: Unit, row: Outbound, after: Standing, effects: Effects, detail: str, reason: Reason | None
+        self, unit: Unit, row: Outbound, goal: Standing, after: After, detail: str, reason: Reason | None
     ) -> None:
-        if after in ENDS and row.outcome is not None:
-            self._correct(unit, row, effects)
+        if goal in ENDS and row.outcome is not None:
+            self._correct(unit, row, after)
             event, kind = Event.DELIVERED, "delivered"
-        elif after in ENDS:
-            row.outcome, event, kind = ENDS[after]
-            if after is Standing.SS_ACK2:
+        elif goal in ENDS:
+            row.outcome, event, kind = ENDS[goal]
+            if goal is Standing.SS_ACK2:
                 row.ss_status = SendStatus.SS_ACK2
             row.reason = reason or row.reason
-            effects.settled.append(End(row, row.outcome, row.reason[0] if row.reason else "", is_kept(row)))
+            after.settled.append(End(row, row.outcome, row.reason[0] if row.reason else "", is_kept(row)))
             detail = " ".join(row.reason) if row.reason else detail
-        elif after in STEPS:
-            row.ss_status, event, kind = STEPS[after]
-            effects.doubts.append((row.object_id, None))
+        elif goal in STEPS:
+            row.ss_status, event, kind = STEPS[goal]
+            after.doubts.append((row.object_id, None))
         else:  # GONE or AWAY: what we think of the custodian, not of the row
-            effects.doubts.append((row.object_id, after))
+            after.doubts.append((row.object_id, goal))
             return
-        unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, effects.at))
+        unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, after.at))
         # Its way to the application's view: a marker that is sent and stored is not the document once more.
-        if kind and (after in ENDS or not row.void):
-            self.core.tell(unit, kind, row, effects.events, effects.at, effects.corrects.get(row.object_id))
+        if kind and (goal in ENDS or not row.void):
+            self.core.tell(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
-    def _correct(self, unit: Unit, row: Outbound, effects: Effects) -> None:
+    def _correct(self, unit: Unit, row: Outbound, after: After) -> None:
         """S5c: the receiver has a document that had ended by the platform's word alone. Told as a correction."""
         assert row.outcome is not None
         ended = " ".join((row.outcome.name, *(row.reason or ())))
         detail = f"corrects {ended}: the receiver has it"
-        unit.ledger.append(self.core.line(Side.SENDER, Event.OPERATOR, row, detail, effects.at))
-        effects.corrects[row.object_id] = row.outcome
+        unit.ledger.append(self.core.line(Side.SENDER, Event.OPERATOR, row, detail, after.at))
+        after.corrects[row.object_id] = row.outcome
         row.outcome, row.ss_status, row.reason = Outcome.DELIVERED, SendStatus.SS_ACK2, None
-        effects.corrected.append(row.object_id)
+        after.corrected.append(row.object_id)
 
-    def _do(
-        self,
-        unit: Unit,
-        row: Outbound,
-        deed: SenderDeed | None,
-        before: SendStatus,
-        effects: Effects,
-        reason: Reason | None,
-    ) -> None:
-        if deed is SenderDeed.wake:
-            effects.wake.append(row)
-        elif deed is SenderDeed.custody:
-            if not row.ack2 and not row.void and row.has_payload:
-                unit.drop_payload(row)
-                unit.change_outbound(row, before)
-        elif deed is SenderDeed.make_void or deed is SenderDeed.give_up:
-            self._make_void(unit, row, lost=deed is SenderDeed.give_up)
-            unit.change_outbound(row, before)
-            effects.wake.append(row)
-        elif deed is SenderDeed.refuse:
-            row.reason = reason
-            stored = unit.bodies.get(row.object_id)
-            row.has_payload = row.has_payload and stored is not None
-            self._mark_void(unit, row, stored.payload if stored is not None else b"")
-            unit.change_outbound(row, before)
-            effects.wake.append(row)
-        elif deed is SenderDeed.ask_target or deed is SenderDeed.ask_custodian:
-            effects.asks.append((row, row.custodian if deed is SenderDeed.ask_custodian else None))
-
-    def _make_void(self, unit: Unit, row: Outbound, *, lost: bool) -> None:
-        """Let a marker race for the place in the receiver's ledger instead of the payload (rule R11, section 12).
-
-        What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
-        """
-        stored = unit.bodies.get(row.object_id)
-        kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
-        row.has_payload = row.has_payload and says_expired(row.reason)
-        row.lost = row.lost or lost
-        self._mark_void(unit, row, kept)
-
-    def _mark_void(self, unit: Unit, row: Outbound, payload: bytes) -> None:
-        row.void = True
-        try:
-            envelope = decode_envelope(unit.bodies.get(row.object_id))
-        except BodyUnreadable:  # a marker says no more than the row
-            envelope = self._envelope_of(row)
-        unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), payload))
-
-    def _envelope_of(self, row: Outbound) -> Envelope:
-        """What a marker needs of an envelope that cannot be read any more."""
-        attributes = Attributes(
-            save_fwd=row.save_fwd, ack2=row.ack2, app_key=row.app_key, order_key=row.order_key,
-            expires_at=row.expires_at,
-        )  # fmt: skip
-        return Envelope(
-            source=self.core.address, target=row.target, lk0=row.lk0, attributes=attributes, sid=row.sid, prev=row.prev,
-            digest=row.digest,
-        )  # fmt: skip
-
-    def apply(self, effects: Effects) -> None:
+    def apply(self, after: After) -> None:
         """After the commit: floors, lanes, doubts, inquiries and events follow what is now true."""
-        for object_id, doubt in effects.doubts:
+        for object_id, doubt in after.doubts:
             if doubt is None:
                 self.doubts.pop(object_id, None)
             else:
                 self.doubts[object_id] = doubt
-        for row in effects.landed:
+        for row in after.landed:
             self.pump.lane(row.dest).flight.discard(row.object_id)
-        for end in effects.settled:
+        for end in after.settled:
             self._settled(end)
-        for object_id in effects.corrected:
+        for object_id in after.corrected:
             self.core.count("corrected")
             self.to_clean.append(object_id)
-        for row in effects.watch:
+        for row in after.watch:
             self.pump.watch(row.object_id)
-        for row in effects.wake:
+        for row in after.wake:
             self.pump.wake(row)
-        for dest in {row.dest for row in effects.landed} | {end.row.dest for end in effects.settled}:
+        for dest in {row.dest for row in after.landed} | {end.row.dest for end in after.settled}:
             self.pump.unblock(dest)
-        for row, custodian in effects.asks:
-            self.ask(row, custodian)
-        if effects.events:
-            self.core.events.publish(effects.events)
+        for row, custodian in after.asks:
+            self._asker.ask(row, custodian)
+        if after.events:
+            self.core.events.publish(after.events)
 
     def remember(self, row: Outbound) -> None:
         """A document has left that no row is kept of: its application is told what the platform does with it."""
@@ -293,6 +234,18 @@ class OutboundRows:
         self.core.count(ENDS_COUNTED[end.outcome])
         if not (end.is_kept and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
+
+
+def cancelled(row: Outbound, news: Heard, detail: str) -> tuple[Standing, str]:
+    """The end of a message whose marker took its place, or that never was sent: the grid says CANCELLED, but a marker
+    also comes of a loss, of a refusal by the platform, or of its time, and a store put back does not know of which."""
+    if row.lost:
+        return Standing.LOST, detail
+    if news is Heard.void and not row.void:
+        return Standing.UNKNOWN, FORGOTTEN_MARKER
+    if (row.void and row.has_payload) or is_refused(row.reason):
+        return Standing.REJECTED, detail
+    return Standing.CANCELLED, detail
 
 
 def is_refused(reason: Reason | None) -> bool:

@@ -1,29 +1,32 @@
-"""The sender: claims its rows for the link, and hears receipts and answers about them (PROTOCOL.md section 5.1)."""
+"""What is heard about own rows: receipts, answers, and the questions of receivers (PROTOCOL.md section 5.1).
 
-from collections.abc import Callable, Sequence
-from typing import Any
+Posted by ``sender``. Whoever speaks must be the one who can know: the receiver of the message, or the platform.
+"""
 
-from msgspec.structs import replace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from semq.engine.bodies import decode_envelope
-from semq.engine.core import Core, Step
+from semq.engine.core import Step
 from semq.engine.errors import Cancelled, Mismatch, NotYours, Returned, UnknownTarget
-from semq.engine.ports import Believed, Link
-from semq.engine.sender.disbelief import Disbelief, is_put_off, is_unbelieved, unbelieved
-from semq.engine.sender.lanes import Lane, Pump
-from semq.engine.sender.outbound import NEWS, Effects, OutboundRows, is_open
+from semq.engine.ports import Believed
+from semq.engine.sender.deeds import After, Evidence
+from semq.engine.sender.disbelief import is_put_off, is_unbelieved, unbelieved
+from semq.engine.sender.outbound import NEWS, is_open
 from semq.engine.sender.refused_copies import news_of, says_returned
 from semq.engine.sender.resealing import REFUSALS
 from semq.errors import SemqError
 from semq.moments import moment_text
-from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side, Stored
+from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side
 from semq.store.unit import StreamsTo, Unit
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Envelope, Function, Primitive
+from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
 from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, Inquiry, Note, Receipt, Role
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
+
+if TYPE_CHECKING:
+    from semq.engine.sender.sender import Sender
 
 NOBODY_KNOWS = "The platform knows no such target any more: nobody can tell whether it had arrived."
 NO_TARGET = f"Cancelled. {NOBODY_KNOWS}"
@@ -37,92 +40,10 @@ NOTES = {
 UNKEPT_TOLD = {Note.FORWARDED: "forwarded", Note.STORED: "stored"}
 
 
-class Sender:
-    """Own rows on their way out, and everything that is heard about them."""
-
-    def __init__(
-        self, core: Core, rows: OutboundRows, sent: Callable[[int], None], loop: Callable[[list[Data]], None]
-    ) -> None:
-        self.core = core
-        self.loop = loop  #: takes messages that are addressed to this very node
-        self.rows = rows
-        self.link: Link | None = None
-        self.refused_key: Callable[[str], None] = lambda dest: None  #: a receiver had no key for a session key
-        self.sign_marker: Callable[[Envelope], Envelope] = lambda envelope: envelope
-        self.sign_documents: Callable[[Address, list[Data]], list[Data]] = lambda target, frames: frames
-        self.is_outdated: Callable[[Envelope], bool] = lambda envelope: False  #: sealed under another key of ours
-        self.signing_key: Callable[[], str] = str  #: the id of our present key
-        self.platform: Address | None = None  #: where the last link led: still the hub when it is down
-        self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
-        self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
-        self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
-        self.disbelieved: dict[int, Disbelief] = {}
-        self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
-        rows.pump = Pump(core, self._room, self._may_claim, self._claim, self._send, sent, rows.left)
-
-    # --- the way out
-    def _room(self, lane: Lane) -> int:
-        free = self.core.settings.flight - len(lane.flight)
-        if lane.dest == str(self.core.address):
-            return free
-        return min(self.link.room, free) if self.link is not None else 0
-
-    def _may_claim(self, row: Outbound) -> bool:
-        return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
-
-    def _claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """S2: SS_SENT and the attempt are committed, then the message leaves."""
-        effects = Effects(self.core.now_ms())
-        row.att += 1
-        self.rows.hear(unit, row, Heard.claim, effects, detail="again" if row.att > 1 else " ")
-        events.extend(effects.events)
-        if row.ss_status is not SendStatus.SS_SENT:
-            row.att -= 1
-            return None
-        if row.save_fwd is SaveFwd.STORE and not row.ack2:
-            unit.delete_outbound(row)
-        floor = self.rows.floor(row).value if row.sid >= 0 else 0
-        envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
-        return Data(self.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
-
-    def _send(self, dest: str, frames: list[Data]) -> None:
-        if dest == str(self.core.address):
-            self.loop(frames)
-        elif self.link is not None and frames:
-            for frame in self.sign_documents(frames[0].envelope.target, frames):
-                self.link.send(frame)
-
-    def reaches(self, dest: Address) -> bool:
-        """Whether anything can be sent towards a node now."""
-        return self.link is not None or dest == self.core.address
-
-    # --- what is heard
-    def hear_receipts(
-        self, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None = None
-    ) -> None:
-        """Ack2 from receivers, with their places in a signed packet; notes and refusals from the platform."""
-        # A hint that a message was forwarded is mostly followed by its Ack2, and may share that commit.
-        is_hint = all(record.flag is Note.FORWARDED for _, record in placed)
-        self.core.post(_HearReceipts(self, source, placed, believed), later=is_hint)
-
-    def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
-        """Answers to our inquiries, from receivers and the platform."""
-        self.core.post(_HearAnswers(self, source, records, believed))
-
-    def hear_inquiries(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
-        """Role R: the receiver has it; whatever the state of our row, that settles it (PROTOCOL.md section 4)."""
-        self.core.post(_HearRoleR(self, source, records, believed))
-
-    def forget(self, row: Outbound) -> None:
-        """A row has ended: nothing volatile is kept about it."""
-        for volatile in (self.nonces, self.asked, self.unanswered, self.disbelieved, self.away_since):
-            volatile.pop(row.object_id, None)
-
-
 class _OwnRows(Step):
     """Work on our own rows, found by the LK0 in each record; unreadable and foreign ones are violations."""
 
-    def __init__(self, sender: Sender, source: Address, believed: Believed | None) -> None:
+    def __init__(self, sender: "Sender", source: Address, believed: Believed | None) -> None:
         super().__init__()
         self._sender = sender
         self._core = sender.core
@@ -145,7 +66,7 @@ class _OwnRows(Step):
         return lk0
 
     def _begin(self, unit: Unit) -> None:
-        self._effects = Effects(self._core.now_ms())
+        self._after = After(self._core.now_ms())
         for ident, error in self._bad:
             self._core.violation(unit, Side.SENDER, error, ident, str(self._source))
 
@@ -191,32 +112,39 @@ class _OwnRows(Step):
         self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
         return False
 
-    def _hear(self, unit: Unit, row: Outbound, news: Heard, detail: str = "", reason: Reason | None = None) -> None:
+    def _hear(
+        self,
+        unit: Unit,
+        row: Outbound | None,
+        news: Heard,
+        detail: str = "",
+        reason: Reason | None = None,
+        cause: Any = None,
+    ) -> None:
         try:
-            self._sender.rows.hear(unit, row, news, self._effects, detail, reason)
+            self._sender.rows.hear(unit, row, news, self._after, detail, reason, cause)
         except SemqError as error:
-            self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
+            self._core.violation(unit, Side.SENDER, error, str(row.lk0) if row is not None else "", str(self._source))
 
     def committed(self) -> None:
-        for end in self._effects.settled:
+        for end in self._after.settled:
             self._sender.forget(end.row)
-        self._sender.rows.apply(self._effects)
-        refused = {end.row.dest for end in self._effects.settled if end.code in REFUSALS}
+        self._sender.rows.apply(self._after)
+        refused = {end.row.dest for end in self._after.settled if end.code in REFUSALS}
         for dest in refused:
-            self._sender.refused_key(dest)
+            self._sender.rewrapping.look(dest)
 
 
 class _ReAck2(_OwnRows):
     """Work that is answered with ReAck2: it carries the floors of the streams to the asker (rules R16, R25)."""
 
-    def __init__(self, sender: Sender, source: Address, believed: Believed | None) -> None:
+    def __init__(self, sender: "Sender", source: Address, believed: Believed | None) -> None:
         super().__init__(sender, source, believed)
         self._streams = StreamsTo(str(source))
         self.needs.queries.add(self._streams)
 
     def _begin(self, unit: Unit) -> None:
         super()._begin(unit)
-        self._replies: list[tuple[LK0, int, Pos | None]] = []
         self._next = {stream.key: stream.next_sid for stream in unit.found.get(self._streams, ())}
         self._next |= {
             key: stream.next_sid for key, stream in unit.out_streams.items() if key.dest == str(self._source)
@@ -224,7 +152,7 @@ class _ReAck2(_OwnRows):
 
     def _reply(self) -> None:
         told: set[int] = set()
-        for lk0, bref, prev in self._replies:
+        for lk0, bref, prev in self._after.evidence:
             floors = {}
             for inc in {lk0.inc} | ({prev.inc} if prev else set()):
                 if inc not in told:
@@ -248,9 +176,11 @@ class _ReAck2(_OwnRows):
         return (floor.value if floor else next_sid), next_sid
 
 
-class _HearReceipts(_ReAck2):
+class HearReceipts(_ReAck2):
+    """Ack2 of receivers; notes and refusals of the platform."""
+
     def __init__(
-        self, sender: Sender, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None
+        self, sender: "Sender", source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None
     ) -> None:
         super().__init__(sender, source, believed)
         self._records = [(place, lk0, record) for place, record in placed if (lk0 := self._find(record.ident))]
@@ -282,11 +212,10 @@ class _HearReceipts(_ReAck2):
             unbelieved(self, unit, row, record)
         if ending is None or not self._is_same(unit, row, ending, record.digest):
             return
-        if row is not None:
-            detail = self._keep(unit, record, place) if is_open(row) and ending is Arrival.RECV else ""
-            self._hear(unit, row, NEWS[ending], detail, reason=record.reason if ending is Arrival.REJ else None)
-        if row is None or row.save_fwd is SaveFwd.MUST:
-            self._replies.append((lk0, record.dest_ref_id, None))
+        is_news = row is not None and is_open(row)
+        detail = self._keep(unit, record, place) if is_news and ending is Arrival.RECV else ""
+        reason = record.reason if ending is Arrival.REJ else None
+        self._hear(unit, row, NEWS[ending], detail, reason, Evidence(lk0, record.dest_ref_id))
 
     def _keep(self, unit: Unit, record: Receipt, place: int) -> str:
         """Keep the signature of the packet once; the ledger line says where in it this receipt stands."""
@@ -316,7 +245,7 @@ class _HearReceipts(_ReAck2):
         row = rows.unkept.get(lk0.object_id)
         if kind is not None and row is not None and row.lk0 == lk0 and self._is_platform(unit, row):
             self._told_unkept.append(lk0.object_id)
-            self._core.tell(unit, kind, row, self._effects.events, self._effects.at)
+            self._core.tell(unit, kind, row, self._after.events, self._after.at)
 
     def _returned(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
         """S15: always answered, also when the row is gone, so that the platform may forget its copy."""
@@ -326,7 +255,7 @@ class _HearReceipts(_ReAck2):
             news = news_of(row, record)
             if news is not None:
                 reason = record.reason or (Returned.code, "refused at the platform")
-                self._hear(unit, row, news, detail=" ".join(reason), reason=reason)
+                self._hear(unit, row, news, " ".join(reason), reason, reason)
         self._noted.append((lk0, lk1))
 
     def _refused(self, unit: Unit, row: Outbound, record: Receipt, reason: Reason) -> None:
@@ -344,7 +273,7 @@ class _HearReceipts(_ReAck2):
         elif self._is_only_copy(row, reason):
             self._hear(unit, row, Heard.refused, reason=reason)
         elif row.has_payload:
-            self._hear(unit, row, Heard.refused_again, reason=reason)
+            self._hear(unit, row, Heard.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether the refused copy is the first that ever left, and nothing in an order waits for its place.
@@ -388,16 +317,16 @@ def custody(work: _OwnRows, unit: Unit, row: Outbound, lk1: LK1, void: bool) -> 
     """S4: a platform store holds a copy; that of the payload is no news for a row that has become a void marker."""
     if row.void and not void:
         return
-    before = row.ss_status
-    if row.outcome is None and row.custodian != lk1:
-        row.custodian = lk1
-        unit.change_outbound(row, before)
     work._sender.away_since.pop(row.object_id, None)
-    work._hear(unit, row, Heard.save, detail=f"copy {lk1}")
+    work._hear(unit, row, Heard.save, f"copy {lk1}", cause=lk1)
 
 
-class _HearAnswers(_OwnRows):
-    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry], believed: Believed | None) -> None:
+class HearAnswers(_OwnRows):
+    """Answers to our inquiries."""
+
+    def __init__(
+        self, sender: "Sender", source: Address, records: Sequence[Inquiry], believed: Believed | None
+    ) -> None:
         super().__init__(sender, source, believed)
         self._records = [(lk0, record) for record in records if (lk0 := self._find(record.ident))]
         self.needs.bodies |= {lk0.object_id for lk0, record in self._records if record.graded is Answer.NOT}
@@ -457,8 +386,12 @@ class _HearAnswers(_OwnRows):
             self._hear(unit, row, Heard.give_up, f"{count} inquiries")
 
 
-class _HearRoleR(_ReAck2):
-    def __init__(self, sender: Sender, source: Address, records: Sequence[Inquiry], believed: Believed | None) -> None:
+class HearRoleR(_ReAck2):
+    """Inquiries of receivers, each of which is evidence that it has the message."""
+
+    def __init__(
+        self, sender: "Sender", source: Address, records: Sequence[Inquiry], believed: Believed | None
+    ) -> None:
         super().__init__(sender, source, believed)
         self._records = []
         for record in records:
@@ -483,9 +416,8 @@ class _HearRoleR(_ReAck2):
                 continue
             if not self._is_same(unit, row, ending, record.digest):
                 continue
-            if row is not None:
-                self._hear(unit, row, NEWS[ending], reason=record.reason)
-            self._replies.append((lk0, record.dest_ref_id, prev))
+            evidence = Evidence(lk0, record.dest_ref_id, prev)
+            self._hear(unit, row, NEWS[ending], reason=record.reason, cause=evidence)
 
     def committed(self) -> None:
         super().committed()

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core, Step
-from semq.engine.ports import Sealing
+from semq.engine.ports import Secrecy
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import take_position
 from semq.errors import SemqError
@@ -36,10 +36,10 @@ REFUSALS = (KeyUnknown.code, SignerGone.code)
 class Rewrapping:
     """Looks for refused documents of a partner, and sends them again."""
 
-    def __init__(self, core: Core, rows: OutboundRows, sealing: Sealing) -> None:
+    def __init__(self, core: Core, rows: OutboundRows, secrecy: Secrecy) -> None:
         self.core = core
         self.rows = rows
-        self.sealing = sealing
+        self.secrecy = secrecy
         self._looking: dict[str, bool] = {}  #: nodes whose documents are looked at; True: then once more
         self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, and with which key of ours (volatile)
 
@@ -56,7 +56,7 @@ class Rewrapping:
 
         A partner that names an old key once more for what was signed with the present one is not believed.
         """
-        key, refused = self.sealing.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
+        key, refused = self.secrecy.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
         if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:
             return False
         if len(self._signed_anew) >= ANEW_MAX:
@@ -65,7 +65,7 @@ class Rewrapping:
 
     def signed_anew(self, lk0: LK0) -> None:
         """A message is committed that sends a refused document in clear again."""
-        self._signed_anew[lk0] = self.sealing.signing_key()
+        self._signed_anew[lk0] = self.secrecy.signing_key()
 
     def looked(self, dest: str) -> None:
         """Every refused document has been looked at, or the store has failed."""
@@ -136,7 +136,7 @@ class _SendAgain(Step):
         stored = unit.bodies[old.object_id]
         envelope = decode_envelope(stored)
         in_clear = not envelope.session_key
-        key = None if in_clear else kept.get(self._rewrapping.sealing.session_of(envelope))
+        key = None if in_clear else kept.get(self._rewrapping.secrecy.session_of(envelope))
         if not self._rewrapping.may_sign_anew(old) if in_clear else key is None:
             return
         lk0 = self._core.new_lk0()
@@ -151,7 +151,7 @@ class _SendAgain(Step):
             envelope, source=self._core.address, lk0=lk0, sid=place, prev=prev, att=0, floor=0, lk1=None,
             void=False,
         )  # fmt: skip
-        again = new if key is None else self._rewrapping.sealing.wrap_again(envelope, key, new, code)
+        again = new if key is None else self._rewrapping.secrecy.wrap_again(envelope, key, new, code)
         if again is None:
             return
         if old.sid >= 0:
@@ -162,7 +162,7 @@ class _SendAgain(Step):
         how = f"sealed for key {again.key_id}"
         if in_clear:
             self._signed.append(lk0)
-            how = f"signed with key {self._rewrapping.sealing.signing_key()}"
+            how = f"signed with key {self._rewrapping.secrecy.signing_key()}"
         unit.ledger += (
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, str(lk0), str(row.target), 0, "", row.app_key, row.digest,

@@ -18,7 +18,7 @@ from semq.engine.agreements import check
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.partners import Partners
-from semq.engine.ports import Accepted, Seal, Sealing, Submission
+from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.secrecy.binding import session_name
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
@@ -39,11 +39,11 @@ from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 class Accepting:
     """The door for documents of this institution's applications."""
 
-    def __init__(self, core: Core, rows: OutboundRows, partners: Partners, sealing: Sealing) -> None:
+    def __init__(self, core: Core, rows: OutboundRows, partners: Partners, secrecy: Secrecy) -> None:
         self.core = core
         self.rows = rows
         self.partners = partners
-        self.sealing = sealing
+        self.secrecy = secrecy
         self.stopping = False
 
     def submit(self, submissions: Sequence[Submission]) -> None:
@@ -95,7 +95,7 @@ class Accepting:
             terms = self._check_agreement(submission, dest)
         if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
-        submission.seal = self.sealing.seal_for(submission.target, submission.attributes)
+        submission.seal = self.secrecy.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:
             submission.attributes = replace(submission.attributes, encrypt=True)  # the policy asks for it
         # Last: what cannot go for another reason takes nothing of the rate, however often it is tried.

@@ -6,20 +6,15 @@ for own rows.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from semq.engine.core import Core, Step
-from semq.engine.sender.outbound import Effects, OutboundRows
-from semq.engine.sender.receipts import Sender
+from semq.engine.sender.deeds import After
+from semq.engine.sender.sender import Sender
 from semq.engine.time.schedule import Schedule, Slice
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Query, Unfinished, Unit, Unsettled
-from semq.umx_t.address import Address
-from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.grids import Heard
-from semq.umx_t.locator import LK1
-from semq.umx_t.records import Inquiry, Role
-from semq.umx_t.status import SaveFwd, SendStatus
+from semq.umx_t.status import SendStatus
 
 
 class Sweep:
@@ -108,50 +103,25 @@ def row_id(row: Outbound | Pending) -> int:
 class OutboundAsker:
     """S11 and S12: asks the receiver, or the custodian, about own rows."""
 
-    def __init__(self, core: Core, rows: OutboundRows, sender: Sender) -> None:
+    def __init__(self, core: Core, sender: Sender) -> None:
         self.core = core
-        self.rows = rows
-        self.sender = sender
-        s = core.settings
-        self.schedule = Schedule(s.inquiry_s, s.inquiry_s_max)
+        self.rows = sender.rows
+        self.schedule = sender.schedule
         self.sweep = Sweep(
-            core, self.schedule, Unsettled, self._look, lambda: sender.link is not None, self._after, self._longest
+            core, self.schedule, Unsettled, self._look, lambda: sender.link is not None, self._settle, self._longest
         )
-        self._effects = Effects(self.core.now_ms())
-        rows.ask = self.ask
-
-    def sent(self, object_id: int) -> None:
-        """A message left: ask about it if nothing is heard."""
-        self.schedule.add(object_id, self.core.now())
+        self._after = After(core.now_ms())
 
     def _longest(self, all_in_custody: bool) -> float:
         s = self.core.settings
         return s.inquiry_custody_s_max if all_in_custody else s.inquiry_s_max
 
     def _look(self, unit: Unit, query: Query) -> Iterator[tuple[int, bool]]:
-        self._effects = Effects(self.core.now_ms())
+        self._after = After(self.core.now_ms())
         for row in unit.outbound_found(query):
             if row.outcome is None:
-                self.rows.hear(unit, row, Heard.ask, self._effects)
+                self.rows.hear(unit, row, Heard.ask, self._after)
                 yield row.object_id, row.ss_status is SendStatus.SS_ACK and row.object_id not in self.rows.doubts
 
-    def _after(self) -> None:
-        self.rows.apply(self._effects)
-
-    def ask(self, row: Outbound, custodian: LK1 | None) -> None:
-        """Send Inquiry S about a row: to the platform store that has custody, or to its target."""
-        link = self.sender.link
-        if not self.sender.reaches(row.target.node):
-            return
-        nonce = self.sender.nonces[row.object_id] = self.core.new_nonce()
-        self.sender.asked[row.object_id] = self.sender.asked.get(row.object_id, 0) + 1
-        floor = self.rows.floor(row).value if row.save_fwd is SaveFwd.MUST else 0
-        facts: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "sid": row.sid, "floor": floor, "nonce": nonce}
-        if custodian is not None and link is not None:
-            to: Address = link.peer
-            facts |= {"lk1": custodian, "ref_id": custodian.object_id}
-        else:
-            to = row.target.node
-            facts |= {"ref_id": row.object_id}
-        self.core.count("inquired")
-        self.core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, Inquiry(**facts))
+    def _settle(self) -> None:
+        self.rows.apply(self._after)

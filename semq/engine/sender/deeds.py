@@ -1,0 +1,158 @@
+"""The deeds of the sender's grids: what is done beside the change of a row of tb_0031 (PROTOCOL.md section 5.1).
+
+Called by ``OutboundRows.hear`` in the open transaction, from the cell. What has to wait for the commit is gathered in
+``After``; ``OutboundRows.apply`` does it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from semq.engine.bodies import decode_envelope, encode_envelope
+from semq.engine.errors import BodyUnreadable
+from semq.engine.time.expiry import says_expired
+from semq.store.rows import Outbound, Reason, Stored
+from semq.store.unit import Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data, Envelope
+from semq.umx_t.grids import SenderDeed, Standing
+from semq.umx_t.locator import LK0, LK1, Pos
+from semq.umx_t.status import Outcome, SaveFwd
+
+if TYPE_CHECKING:
+    from semq.engine.sender.outbound import OutboundRows
+
+
+MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse})
+
+
+class End(NamedTuple):
+    """A row that has ended, as it ended: the row itself is shared with later work of the same unit."""
+
+    row: Outbound  #: to be read for what never changes
+    outcome: Outcome
+    code: str  #: of the reason
+    is_kept: bool  #: it waits for a person
+
+
+class Evidence(NamedTuple):
+    """What the receiver says of a message, to be answered with ReAck2."""
+
+    lk0: LK0
+    bref: int  #: the receiver's row of tb_0030
+    prev: Pos | None = None  #: the position that this row waits for
+
+
+@dataclass(slots=True)
+class After:
+    """What follows the commit of one piece of work on our own rows, by value (``semq.store.ended``)."""
+
+    at: int  #: the moment of the decision, in milliseconds since 1970 UTC
+    settled: list[End] = field(default_factory=list)
+    corrected: list[int] = field(default_factory=list)  #: rows that had ended by the platform's word, and are delivered
+    landed: list[Outbound] = field(default_factory=list)  #: no longer under way
+    wake: list[Outbound] = field(default_factory=list)
+    watch: list[Outbound] = field(default_factory=list)  #: in custody although not under way: to be asked about
+    doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
+    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: of its custodian, or of its target
+    events: list[Any] = field(default_factory=list)
+    corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes that were told before
+    frames: list[Data] = field(default_factory=list)  #: to be sent
+    evidence: list[Evidence] = field(default_factory=list)  #: to be answered
+
+
+def _send(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, stored: Stored) -> None:
+    """S2: a row of class 2 without a receipt goes with its message."""
+    if row.save_fwd is SaveFwd.STORE and not row.ack2:
+        unit.delete_outbound(row)
+    floor = rows.floor(row).value if row.sid >= 0 else 0
+    envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
+    frame = Data(rows.secrecy.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
+    after.frames.append(frame)
+
+
+def _wake(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+    after.wake.append(row)
+
+
+def _custody(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, custodian: LK1) -> None:
+    """S4: without a receipt asked for, the payload was given away."""
+    if row.custodian != custodian:
+        row.custodian = custodian
+        unit.change_outbound(row, row.ss_status)
+    if row.save_fwd is SaveFwd.MUST and not row.ack2 and not row.void and row.has_payload:
+        unit.drop_payload(row)
+        unit.change_outbound(row, row.ss_status)
+
+
+def _reack2(rows: "OutboundRows", unit: Unit, row: Outbound | None, after: After, said: Evidence | None) -> None:
+    if said is not None:
+        after.evidence.append(said)
+
+
+def _ask_target(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+    after.asks.append((row, None))
+
+
+def _ask_custodian(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+    after.asks.append((row, row.custodian))
+
+
+def _make_void(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+    """Let a marker race for the place in the receiver's ledger instead of the payload (rule R11, section 12).
+
+    What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
+    """
+    stored = unit.bodies.get(row.object_id)
+    kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
+    row.has_payload = row.has_payload and says_expired(row.reason)
+    _mark_void(rows.core.address, unit, row, after, kept)
+
+
+def _give_up(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+    row.lost = True
+    _make_void(rows, unit, row, after, cause)
+
+
+def _refuse(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, reason: Reason) -> None:
+    row.reason = reason
+    stored = unit.bodies.get(row.object_id)
+    row.has_payload = row.has_payload and stored is not None
+    _mark_void(rows.core.address, unit, row, after, stored.payload if stored is not None else b"")
+
+
+def _mark_void(own: Address, unit: Unit, row: Outbound, after: After, payload: bytes) -> None:
+    row.void = True
+    try:
+        envelope = decode_envelope(unit.bodies.get(row.object_id))
+    except BodyUnreadable:  # a marker says no more than the row
+        envelope = _envelope_of(own, row)
+    unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), payload))
+    unit.change_outbound(row, row.ss_status)
+    after.wake.append(row)
+
+
+def _envelope_of(own: Address, row: Outbound) -> Envelope:
+    """What a marker needs of an envelope that cannot be read any more."""
+    attributes = Attributes(
+        save_fwd=row.save_fwd, ack2=row.ack2, app_key=row.app_key, order_key=row.order_key, expires_at=row.expires_at
+    )
+    return Envelope(
+        source=own, target=row.target, lk0=row.lk0, attributes=attributes, sid=row.sid, prev=row.prev,
+        digest=row.digest,
+    )  # fmt: skip
+
+
+EFFECTS: dict[SenderDeed, Callable[["OutboundRows", Unit, Any, After, Any], None]] = {
+    SenderDeed.send: _send,
+    SenderDeed.wake: _wake,
+    SenderDeed.custody: _custody,
+    SenderDeed.reack2: _reack2,
+    SenderDeed.ask_target: _ask_target,
+    SenderDeed.ask_custodian: _ask_custodian,
+    SenderDeed.make_void: _make_void,
+    SenderDeed.give_up: _give_up,
+    SenderDeed.refuse: _refuse,
+}
