@@ -23,6 +23,7 @@ from local_node.operations.trace import Traces
 from local_node.renewal import LOOK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
+from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.local_engine import LocalEngine
 from semq.engine.misconduct import SHOWN_MS
@@ -33,6 +34,7 @@ from semq.engine.time.schedule import Schedule
 from semq.errors import Misconfigured, SemqError
 from semq.service.admin import Handler
 from semq.service.clockwork import Job
+from semq.service.companion import Companion
 from semq.service.identity import NodeIdentity, ring_of
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import broker_handlers
@@ -56,6 +58,7 @@ class LocalNode(Node[LocalEngine]):
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: where the hub signs
     sealing: Sealing | None = None  #: with certificates
+    folders: Companion | None = None  #: the process that serves [[folders]]
     _introduced: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
@@ -128,6 +131,7 @@ class LocalNode(Node[LocalEngine]):
     async def began(self) -> None:
         if self.lives == 1:
             self.dial()
+            self._serve_folders()
         else:
             await self.uplink.restart()
         self.engine.taking.look()  # before anything is given again
@@ -139,7 +143,22 @@ class LocalNode(Node[LocalEngine]):
         """Begin to keep a session with the platform."""
         self.uplink.start()
 
+    def _serve_folders(self) -> None:
+        if not self.settings.folders:
+            return
+        if self.settings.file is None:
+            log.warning("folders_need_a_file", remedy="[[folders]] is read by a process of its own: use a file.")
+            return
+        arguments = ("--config", str(self.settings.file), "--with-parent")
+        self.folders = Companion("semq.folders", arguments, self._for_folders, self.clock)
+        self.folders.start()
+
+    def _for_folders(self) -> dict[str, str]:
+        return {"SEMQ_NODE": url_of(self.settings, self.port)}
+
     async def ending(self) -> None:
+        if self.folders is not None:
+            await self.folders.stop()
         self.engine.accepting.stopping = True
         if hasattr(self, "uplink"):  # a start that failed may not have come so far
             await self.uplink.stop()
@@ -232,6 +251,9 @@ class LocalNode(Node[LocalEngine]):
         }
         if self.who is not None:
             base["certificate"] = self.who.status()
+        if self.folders is not None:
+            folders = self.folders
+            base["folders"] = {"running": folders.is_running, "starts": folders.starts, "exit": folders.exit_status}
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
         base["sql_submissions"] = await self.store.read(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner

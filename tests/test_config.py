@@ -469,3 +469,21 @@ def test_a_door_that_cannot_be_read_names_the_faults_of_the_file(file: Path, amq
 def test_a_fault_elsewhere_does_not_close_the_door(file: Path) -> None:
     file.write_text(LOCAL + "[amqp]\nport = 7\nprot = 8")
     assert reach.door_in(file, {}).port == 7
+
+
+def test_folders_are_relative_to_the_file(file: Path) -> None:
+    folders = read(file, LOCAL + '[[folders]]\npath = "door"\n[[folders]]\npath = "other"\nuser = "buyer"\n').folders
+    assert [one.path for one in folders] == [file.parent / "door", file.parent / "other"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "a"\nreceive = false\n', "folders.1.path"),
+        (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "b"\n', "folders.1.user"),
+        (LOCAL + '[[folders]]\npaht = "a"\n', "folders.0.paht"),
+        (PLATFORM + '[[folders]]\npath = "a"\n', "folders"),
+    ],
+)
+def test_folders_that_cannot_be_served_together_are_named(file: Path, text: str, key: str) -> None:
+    assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)

@@ -36,6 +36,7 @@ FLOORS: dict[str, float] = {
     "semq.app": 5,
     "semq.cli": 5,
     "semq.demo": 5,
+    "semq.folders": 5,
     "spark_reconcile": 5,
 }
 
@@ -47,6 +48,7 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("semq.cli", "semq.app"): "the command line is an application like any other",
     ("semq.cli", "spark_reconcile"): "it starts it",
     ("spark_reconcile", "semq.app"): "extracts travel as documents, deeds are asked for as any application asks",
+    ("semq.folders", "semq.app"): "folders send and receive as any application does",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
 }
 
@@ -125,7 +127,10 @@ WORDS = [
 
 # range of error codes | packages, as the table in semq/errors.py has them
 CODES: list[tuple[range, tuple[str, ...]]] = [
-    (range(1000, 2000), ("semq.errors", "semq.umx_t", "semq.engine", "local_node", "platform_node", "semq.app")),
+    (
+        range(1000, 2000),
+        ("semq.errors", "semq.umx_t", "semq.engine", "local_node", "platform_node", "semq.app", "semq.folders"),
+    ),
     (
         range(2000, 3000),
         ("semq.errors", "semq.config", "semq.cli", "semq.demo", "semq.service", "local_node", "platform_node"),

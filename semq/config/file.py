@@ -126,7 +126,11 @@ def _finish(
     data_dir = _resolved(base, settings.data_dir, "node.data_dir", path, env)
     node = settings.node.model_copy(update={"data_dir": data_dir})
     absolute = {name: _absolute(getattr(settings, name), name, keys, path, env) for name, keys in PATHS}
-    settings = settings.model_copy(update={"node": node, **absolute})
+    folders = [
+        one.model_copy(update={"path": _resolved(path.parent if path else Path(), one.path, "folders.path", path, env)})
+        for one in settings.folders
+    ]
+    settings = settings.model_copy(update={"node": node, "folders": folders, **absolute})
     given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
     settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None, ours)
     return settings

@@ -324,6 +324,29 @@ class Extract(Section):
     """let domain, data type and subtype of AppKeys leave in clear"""
 
 
+class Folder(Section):
+    """A folder as a door for applications: files in ``out`` are sent, what arrives is written to ``in``."""
+
+    path: Path
+    """the folder around out, in, sent and failed; relative to the file"""
+    send: bool = True
+    """send what is put into out/TARGET[/TYPE[/SUBTYPE]]"""
+    receive: bool = True
+    """write the documents of the inbox to in/SOURCE[/TYPE[/SUBTYPE]]"""
+    user: InboxUser = ""
+    """whose inbox; the institution's own unless given"""
+    domain: str = ""
+    """domain of the AppKey of what is sent; type and subtype are the folders, the key is the file name"""
+    save_fwd: Literal[1, 2, 3] = 3
+    """@SaveFwd of what is sent"""
+    encrypt: bool = False
+    """@Encrypt of what is sent"""
+    settle_s: Annotated[float, Field(ge=0, le=3600)] = 2.0
+    """a file is complete when it has not changed for so long"""
+    keep_sent: bool = True
+    """move accepted files to sent, where the outcome is noted; false: delete them"""
+
+
 class Alerts(Section):
     """Whom to tell when the health of this node changes."""
 

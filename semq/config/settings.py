@@ -17,6 +17,7 @@ from semq.config.sections import (
     Amqp,
     Database,
     Extract,
+    Folder,
     Hub,
     Log,
     Node,
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
     reconcile: dict[str, Any] = Field(
         {}, description="settings of `semq reconcile`, which reads and checks them itself"
     )
+    folders: list[Folder] = Field([], description="folders through which applications send and receive files")
     alerts: Alerts = Alerts()
     log: Log = Log()
 
@@ -135,6 +137,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "nodes", "only the platform knows institutions; remove this section or set node.kind to platform"
     if kind == "platform" and settings.hub is not None:
         yield "hub", "the platform is the hub itself; remove this section or set node.kind to local"
+    yield from _folder_faults(settings)
     for node_id, account in nodes.items():
         for target in account.may_send_to or ():
             if target not in nodes:
@@ -162,6 +165,18 @@ def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"amqp.users.{name}.permissions", f"{host} is not among amqp.virtual_hosts{guess}"
         if user.inboxes is not None and settings.node.kind != "local":
             yield f"amqp.users.{name}.inboxes", "only local nodes have inboxes; remove this key"
+
+
+def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Folders that cannot be served together."""
+    if settings.folders and settings.node.kind != "local":
+        yield "folders", "only local nodes send and receive documents; remove this section"
+    for number, folder in enumerate(settings.folders):
+        for other in settings.folders[:number]:
+            if folder.path == other.path:
+                yield f"folders.{number}.path", f"{folder.path} is there twice"
+            if folder.receive and other.receive and folder.user == other.user:
+                yield f"folders.{number}.user", "two folders would share one inbox: set receive = false in one of them"
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:

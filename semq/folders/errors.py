@@ -1,0 +1,38 @@
+"""Errors of folders, codes 1340-1349: files that cannot be sent, roots that cannot be served."""
+
+from semq.errors import BadInput, Misconfigured, Unavailable
+
+
+class BadPlace(BadInput):
+    """The file is in no folder that names a target."""
+
+    code = "SEMQ-1340"
+    remedy = "Put files into out/TARGET, out/TARGET/TYPE or out/TARGET/TYPE/SUBTYPE, then move this one back to out."
+
+
+class FileTooLarge(BadInput):
+    """The file is larger than a document may be."""
+
+    code = "SEMQ-1341"
+    remedy = "Raise protocol.max_document_bytes at all three nodes (at most 256 MiB), or split the file."
+
+
+class FileUnreadable(BadInput):
+    """The file cannot be read."""
+
+    code = "SEMQ-1342"
+    remedy = "Give the user of the node the right to read it, then move it back to out."
+
+
+class FolderInUse(Unavailable):
+    """Another process serves this folder."""
+
+    code = "SEMQ-1343"
+    remedy = "End the process that the fact `pid` names; a node starts one for its own [[folders]]."
+
+
+class FolderUnusable(Misconfigured):
+    """The folder cannot be written."""
+
+    code = "SEMQ-1344"
+    remedy = "Correct `path` in [[folders]], or give the user of the node the right to write there."

@@ -1,0 +1,119 @@
+"""Documents of an inbox as files: each is written with its note, forced to disk, and only then acknowledged.
+
+A document that comes again after a crash replaces its own file: the note beside it names its locator. A folder that
+cannot be written keeps the documents waiting at the node, and the log says so.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from semq.app import AlreadyGone, Client, Document
+from semq.folders.layout import Layout, fit, marked, read_note, write_note
+from semq.store.files import write_safely
+from semq.umx_t.address import parse_address
+from semq.umx_t.errors import BadAddress
+from semq.umx_t.short_name import short_name
+
+log = structlog.get_logger("semq.folders")
+
+PREFETCH = 32  # documents that are written at once
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the folder cannot be written
+
+
+class Incoming:
+    """Writes what arrives for one inbox into one root."""
+
+    def __init__(self, layout: Layout, user: str, client: Client) -> None:
+        self._layout = layout
+        self._user = user
+        self._client = client
+        self._taken: dict[Path, str] = {}  #: names that are being written, and for which LK0
+        self.written = 0
+
+    async def run(self) -> None:
+        """Write until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
+        writing: set[asyncio.Task[None]] = set()
+        try:
+            async with self._client.receive(self._user, prefetch=PREFETCH) as documents:
+                async for document in documents:
+                    task = asyncio.create_task(self._keep(document))
+                    writing.add(task)
+                    task.add_done_callback(writing.discard)
+        finally:
+            for task in writing:
+                task.cancel()
+            await asyncio.gather(*writing, return_exceptions=True)
+
+    async def _keep(self, document: Document) -> None:
+        again_s = AGAIN_S_MIN
+        while True:
+            path = self._reserve(document)
+            try:
+                await asyncio.to_thread(_write, path, document)
+                await document.ack()
+                self.written += 1
+                return
+            except AlreadyGone:
+                return  # it comes again, and replaces its file
+            except OSError as error:
+                facts = {"file": str(path), "error": error.strerror, "again_in_s": again_s}
+                log.error("document_not_written", document=document.lk0, **facts)
+                await asyncio.sleep(again_s)
+                again_s = min(again_s * 2, AGAIN_S_MAX)
+            finally:
+                self._taken.pop(path, None)
+
+    def _reserve(self, document: Document) -> Path:
+        """Return the path of a document: by its key, and with its short name where another document has that."""
+        plain = self._layout.arrived / _source(document.source)
+        for part in document.app_key[1:3]:
+            plain = plain / fit(part) if part else plain
+        name = short_name(document.lk0)
+        last = document.app_key.key.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        plain = plain / (fit(last) if last else name)
+        path = plain if self._is_its_own(plain, document.lk0) else marked(plain, name)
+        self._taken[path] = document.lk0
+        return path
+
+    def _is_its_own(self, path: Path, lk0: str) -> bool:
+        if path in self._taken:
+            return self._taken[path] == lk0
+        return read_note(path).get("lk0") == lk0 or not path.exists()
+
+
+def _write(path: Path, document: Document) -> None:
+    write_note(path, _note(document))
+    write_safely(path, document.payload)
+
+
+def _note(document: Document) -> dict[str, Any]:
+    return {
+        "name": short_name(document.lk0),
+        "lk0": document.lk0,
+        "source": document.source,
+        "target": document.target,
+        "app_key": str(document.app_key),
+        "content_type": document.content_type,
+        "order_key": document.order_key,
+        "size": len(document.payload),
+        "digest": document.digest,
+        "is_intact": document.is_intact,
+        "origin_proved": document.origin_proved,
+        "deliveries": document.deliveries,
+        "redelivered": document.redelivered,
+        "submitted_at": document.submitted_at.isoformat(),
+        "headers": dict(document.headers),
+    }
+
+
+def _source(text: str) -> str:
+    """Return the folder of a sender: ``10008``, or ``10008@buyer`` for a user."""
+    try:
+        address = parse_address(text)
+    except BadAddress:
+        return fit(text) or "unknown"
+    node = address.id if address.type == 1 else f"{address.type}.{address.id}"
+    return f"{node}@{address.user}" if address.user else node

@@ -1,0 +1,88 @@
+"""How sent documents ended: the outcome goes into the note beside the file, and a file that failed goes to ``failed``.
+
+Events wait for this process in a durable queue of the node, so that none is missed while it is away.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from semq.app import Client, Event
+from semq.folders.layout import Layout, marked, note_of, read_note, write_note
+from semq.umx_t.address import parse_address
+from semq.umx_t.short_name import short_name
+
+log = structlog.get_logger("semq.folders")
+
+QUEUE = "semq.folders"
+PAUSE_S = 0.2  # between two looks for a file that is being moved
+LOOKS_MAX = 150  # then the file has gone, or another one of the same name stays in ``out``
+
+
+class Outcomes:
+    """Notes the outcomes of what the roots of one node have sent."""
+
+    def __init__(self, layouts: Sequence[Layout], client: Client) -> None:
+        self._layouts = layouts
+        self._client = client
+
+    async def run(self) -> None:
+        """Note outcomes until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
+        async with self._client.events("#", queue=QUEUE) as events:
+            async for event in events:
+                if event.is_final:
+                    await self._note(event)
+
+    async def _note(self, event: Event) -> None:
+        for layout in self._layouts:
+            for _ in range(LOOKS_MAX):
+                path = await asyncio.to_thread(_find, layout, event)
+                if path is not None:
+                    await self._conclude(layout, path, event)
+                    return
+                if not await asyncio.to_thread(_is_under_way, layout, event):
+                    break
+                await asyncio.sleep(PAUSE_S)  # accepted, and not moved to ``sent`` yet
+
+    async def _conclude(self, layout: Layout, path: Path, event: Event) -> None:
+        try:
+            await asyncio.to_thread(_conclude, layout, path, event)
+        except OSError as error:
+            log.error("outcome_not_noted", file=str(path), outcome=event.fate.outcome, error=error.strerror)
+
+
+def _places(layout: Layout, event: Event) -> list[Path]:
+    """Return where the file of a document may be, relative to its folder."""
+    if event.app_key.domain != layout.domain or not event.app_key.key:
+        return []
+    address = parse_address(event.target)
+    user = f"@{address.user}" if address.user else ""
+    return [layout.place_of(f"{node}{user}", event.app_key) for node in (address.id, f"{address.type}.{address.id}")]
+
+
+def _find(layout: Layout, event: Event) -> Path | None:
+    """Return the file of a document; also in ``failed``: the first outcome may be corrected."""
+    for plain in (folder / place for place in _places(layout, event) for folder in (layout.sent, layout.failed)):
+        for path in (plain, marked(plain, short_name(event.lk0))):
+            if read_note(path).get("lk0") == event.lk0 and path.exists():
+                return path
+    return None
+
+
+def _is_under_way(layout: Layout, event: Event) -> bool:
+    return any((layout.out / place).exists() for place in _places(layout, event))
+
+
+def _conclude(layout: Layout, path: Path, event: Event) -> None:
+    """Write the outcome down, and move the file to where it belongs. Raises OSError."""
+    fate = event.fate
+    note = {**read_note(path), "outcome": fate.outcome, "reason": fate.reason, "ended_at": event.at.isoformat()}
+    folder = layout.sent if fate.is_delivered else layout.failed
+    if path.is_relative_to(folder):
+        write_note(path, note)
+    else:
+        goal = layout.move(path, folder, note, short_name(event.lk0))
+        note_of(path).unlink(missing_ok=True)
+        log.warning("file_moved", file=str(goal), document=event.lk0, outcome=fate.outcome, reason=fate.reason)

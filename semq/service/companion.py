@@ -1,0 +1,83 @@
+"""A program that a node keeps running beside itself: started with the node, again when it ends, and stopped with it.
+
+The program gets a pipe as standard input, which ends when the node dies: it has to end then. Its log lines go to the
+standard error of the node.
+"""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+
+from semq.clock import Clock
+from semq.umx_t import retry
+
+log = structlog.get_logger("semq.companion")
+
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
+GRACE_S = 20.0  # from SIGTERM to SIGKILL
+
+
+class Companion:
+    """One program, ``python -P -m MODULE ARGUMENTS``."""
+
+    def __init__(
+        self, module: str, arguments: Sequence[str], surroundings: Callable[[], Mapping[str, str]], clock: Clock
+    ) -> None:
+        """``surroundings``: variables for the program that only the running node knows, such as its port."""
+        self._module = module
+        self._arguments = arguments
+        self._surroundings = surroundings
+        self._clock = clock
+        self._process: Process | None = None
+        self._running: asyncio.Task[None] | None = None
+        self.starts = 0
+        self.exit_status: int | None = None  #: of the last run; None: it has not ended yet
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.returncode is None
+
+    def start(self) -> None:
+        """Start the program, and again whenever it ends."""
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """End the program: by SIGTERM, and by SIGKILL if it takes longer than GRACE_S."""
+        if self._running is None:
+            return
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+        process = self._process
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                async with asyncio.timeout(GRACE_S):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            began = self._clock.monotonic()
+            own = dict(os.environ) | dict(self._surroundings())
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", self._module, *self._arguments, stdin=PIPE, stdout=DEVNULL, env=own
+            )
+            self.starts += 1
+            self.exit_status = await self._process.wait()
+            failures = 1 if self._clock.monotonic() - began > AGAIN_S_MAX else failures + 1
+            pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+            log.error(
+                "companion_ended", module=self._module, exit_status=self.exit_status, again_in_s=round(pause_s, 1)
+            )
+            await asyncio.sleep(pause_s)

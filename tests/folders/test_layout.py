@@ -1,0 +1,101 @@
+"""Names and places in the folders of a root."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.folders.errors import BadPlace
+from semq.folders.layout import NAME_BYTES_MAX, NOTE, Layout, fit, free, marked, read_note, write_note
+from semq.umx_t.app_key import AppKey
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = Layout(tmp_path / "door", "trade")
+    made.make()
+    return made
+
+
+def put(layout: Layout, *parts: str, body: bytes = b"x") -> Path:
+    path = layout.out.joinpath(*parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(body)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("place", "target", "app_key"),
+    [
+        ("56001/a.xml", "56001", AppKey("trade", "", "", "a.xml")),
+        ("56001/order/a.xml", "56001", AppKey("trade", "order", "", "a.xml")),
+        ("1.56001@buyer/order/standard/a.xml", "1.56001/buyer", AppKey("trade", "order", "standard", "a.xml")),
+    ],
+)
+def test_folders_name_target_type_and_subtype(layout: Layout, place: str, target: str, app_key: AppKey) -> None:
+    path = put(layout, *place.split("/"))
+    assert layout.route(path) == (target, app_key)
+    assert layout.out / layout.place_of(target, app_key) == path
+
+
+@pytest.mark.parametrize("place", ["a.xml", "56001/order/standard/deeper/a.xml"])
+def test_a_file_elsewhere_has_no_route(layout: Layout, place: str) -> None:
+    with pytest.raises(BadPlace):
+        layout.route(put(layout, *place.split("/")))
+
+
+def test_only_finished_regular_files_are_offered_the_oldest_first(layout: Layout, tmp_path: Path) -> None:
+    newer, older = put(layout, "56001", "new.xml"), put(layout, "56001", "order", "old.xml")
+    os.utime(older, (1, 1))
+    for name in (".hidden", "a.part", "b.tmp", "c~", f"d.xml{NOTE}"):
+        put(layout, "56001", name)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"s")
+    (layout.out / "56001" / "link").symlink_to(outside / "secret")
+    (layout.out / "linked").symlink_to(outside)
+    os.mkfifo(layout.out / "56001" / "pipe")
+    assert [one.path for one in layout.offered(100)] == [older, newer]
+    assert len(layout.offered(1)) == 1
+
+
+def test_a_moved_file_takes_no_other_ones_name(layout: Layout) -> None:
+    for number in range(3):
+        path = put(layout, "56001", "order", "a.xml", body=str(number).encode())
+        layout.move(path, layout.sent, {"lk0": str(number)}, "1-AAAA")
+    names = ["a.xml", "a~1-AAAA.xml", "a~1-AAAA~2.xml"]
+    folder = layout.sent / "56001" / "order"
+    assert [(folder / name).read_bytes() for name in names] == [b"0", b"1", b"2"]
+    assert [read_note(folder / name)["lk0"] for name in names] == ["0", "1", "2"]
+
+
+def test_a_note_that_cannot_be_read_is_none(layout: Layout) -> None:
+    path = put(layout, "56001", "a.xml")
+    assert read_note(path) == {}
+    for text in ("{", "[1]"):
+        path.with_name(path.name + NOTE).write_text(text)
+        assert read_note(path) == {}
+    write_note(path, {"of": "\ud800", "at": Path("x")})
+    assert read_note(path)["of"]
+
+
+def test_numbers_tell_files_without_a_mark_apart(layout: Layout) -> None:
+    path = put(layout, "56001", "a.xml")
+    assert free(path) == marked(path, "2")
+
+
+@given(st.text(max_size=400))
+def test_every_text_has_a_file_name(text: str) -> None:
+    name = fit(text)
+    assert len(os.fsencode(name)) <= NAME_BYTES_MAX
+    assert not set(name) & set('/\\\x00\n:*?"<>|')
+    assert name not in ("", ".", "..") or not text
+    assert not name.startswith(".")
+    assert fit(text) == name
+
+
+@given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
+def test_different_texts_have_different_names(one: str, other: str) -> None:
+    assert one == other or fit(one) != fit(other)

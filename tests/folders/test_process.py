@@ -1,0 +1,200 @@
+"""Folders of real nodes: files sent and received, also when processes are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from time import monotonic, sleep
+
+import pytest
+
+from semq.folders.layout import NOTE
+from tests.app.network import DOCUMENT_MAX, STRANGER, Network, Node
+
+FOLDERS = """
+[[folders]]
+path = "door"
+domain = "trade"
+settle_s = 0.2
+"""
+PATIENCE_S = 120.0
+RECEIVER_MAX = 1024 * 1024  # bytes of a document that the receiver takes
+
+
+class Door:
+    """The folders of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.root = node.place.config.parent / f"door of {node.place.name}"
+
+    def put(self, place: str, body: bytes = b"<order/>") -> None:
+        """Write a file as a careful application does: under a name that is not sent, then renamed."""
+        path = self.root / "out" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.part")
+        part.write_bytes(body)
+        part.replace(path)
+
+    def files(self, folder: str) -> dict[str, bytes]:
+        """The files in a folder, without notes."""
+        found = (self.root / folder).rglob("*")
+        return {
+            str(path.relative_to(self.root / folder)): path.read_bytes()
+            for path in found
+            if path.is_file() and not path.name.endswith(NOTE) and not path.name.startswith(".")
+        }
+
+    def note(self, folder: str, place: str) -> dict[str, object]:
+        """The note beside a file; empty where there is none."""
+        path = self.root / folder / f"{place}{NOTE}"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    def pid(self) -> int:
+        """The process that serves this root."""
+        return int((self.root / ".semq.lock").read_text())
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = monotonic() + PATIENCE_S
+    while not holds():
+        assert monotonic() < deadline
+        sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Door]]:
+    """The folders of a sender and of a receiver."""
+    network = Network(tmp_path_factory.mktemp("folders"))
+    pair = Door(network.sender), Door(network.receiver)
+    for door in pair:
+        config = door.node.place.config
+        text = config.read_text() + FOLDERS.replace("door", door.root.name)
+        own_max = DOCUMENT_MAX if door is pair[0] else RECEIVER_MAX
+        config.write_text(text.replace(f"max_document_bytes = {DOCUMENT_MAX}", f"max_document_bytes = {own_max}"))
+    with ExitStack() as exits:
+        for node in network.nodes.values():
+            exits.callback(node.clear)
+            node.launch()
+        for node in network.nodes.values():
+            node.await_ready()
+        yield pair
+
+
+def test_a_file_is_sent_and_arrives_with_its_attributes(doors: tuple[Door, Door]) -> None:
+    sender, receiver = doors
+    sender.put("56001/order/standard/S0001.xml")
+    until(lambda: "10008/order/standard/S0001.xml" in receiver.files("in"))
+    note = receiver.note("in", "10008/order/standard/S0001.xml")
+    assert note["app_key"] == "trade/order/standard/S0001.xml"
+    assert (note["source"], note["content_type"], note["is_intact"]) == ("1.10008", "application/xml", True)
+    until(lambda: sender.note("sent", "56001/order/standard/S0001.xml").get("outcome") == "DELIVERED")
+    assert sender.note("sent", "56001/order/standard/S0001.xml")["lk0"] == note["lk0"]
+    assert "56001/order/standard/S0001.xml" not in sender.files("out")
+
+
+def test_two_documents_of_one_name_are_two_files(doors: tuple[Door, Door]) -> None:
+    sender, receiver = doors
+    for body in (b"one", b"two"):
+        sender.put("56001/again.txt", body)
+        until(lambda: "56001/again.txt" not in sender.files("out"))
+    until(lambda: sum(name.startswith("10008/again") for name in receiver.files("in")) == 2)
+    assert {body for name, body in receiver.files("in").items() if name.startswith("10008/again")} == {b"one", b"two"}
+
+
+@pytest.mark.parametrize(
+    ("place", "body", "code"),
+    [
+        (f"{STRANGER}/a.xml", b"x", "SEMQ-1202"),
+        ("nobody/a.xml", b"x", "SEMQ-1201"),
+        ("no place.xml", b"x", "SEMQ-1340"),
+        ("not an address!/a.xml", b"x", "SEMQ-1101"),
+        ("56001/large.bin", bytes(DOCUMENT_MAX + 1), "SEMQ-1341"),
+        (f"56001/{'n' * 150}.xml", b"x", "SEMQ-1103"),
+    ],
+)
+def test_what_is_refused_goes_to_failed_with_its_reason(
+    doors: tuple[Door, Door], place: str, body: bytes, code: str
+) -> None:
+    sender, _ = doors
+    sender.put(place, body)
+    until(lambda: place in sender.files("failed"))
+    note = sender.note("failed", place)
+    assert note["code"] == code, note
+    assert note["reason"]
+    assert note["remedy"]
+
+
+def test_a_file_that_is_being_written_is_awaited(doors: tuple[Door, Door]) -> None:
+    sender, receiver = doors
+    path = sender.root / "out" / "56001" / "slow.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb", buffering=0) as stream:
+        for _ in range(8):
+            stream.write(b"piece ")
+            sleep(0.1)
+    until(lambda: "10008/slow.txt" in receiver.files("in"))
+    assert receiver.files("in")["10008/slow.txt"] == b"piece " * 8
+
+
+def test_nothing_is_lost_or_doubled_when_processes_are_killed(doors: tuple[Door, Door]) -> None:
+    sender, receiver = doors
+    wanted = {f"10008/load/{number}.txt": str(number).encode() for number in range(300)}
+
+    def arrived() -> dict[str, bytes]:
+        return {name: body for name, body in receiver.files("in").items() if name.startswith("10008/load/")}
+
+    def put(numbers: range) -> None:
+        for number in numbers:
+            sender.put(f"56001/load/{number}.txt", str(number).encode())
+
+    put(range(100))
+    until(lambda: len(arrived()) > 10)
+    os.kill(sender.pid(), signal.SIGKILL)
+    os.kill(receiver.pid(), signal.SIGKILL)
+    put(range(100, 200))
+    until(lambda: len(arrived()) > 110)
+    sender.node.end(signal.SIGKILL)
+    sender.node.start()
+    put(range(200, 300))
+    receiver.node.end(signal.SIGKILL)
+    receiver.node.start()
+    until(lambda: arrived() == wanted)
+    until(lambda: len([name for name in sender.files("sent") if name.startswith("56001/load/")]) == 300)
+    assert not [name for name in sender.files("failed") if name.startswith("56001/load/")]
+
+
+def test_a_document_that_its_receiver_refuses_moves_to_failed(doors: tuple[Door, Door]) -> None:
+    sender, _ = doors
+    place = "56001/order/too large there.bin"
+    sender.put(place, bytes(RECEIVER_MAX + 1))
+    until(lambda: place in sender.files("failed"))
+    note = sender.note("failed", place)
+    assert note["outcome"] == "REJECTED"
+    assert "SEMQ-1203" in str(note["reason"])
+    assert place not in sender.files("sent")
+    assert sender.note("sent", place) == {}
+
+
+def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tuple[Door, Door]) -> None:
+    sender, receiver = doors
+    blocked = receiver.root / "in" / "10008" / "blocked"
+    blocked.parent.mkdir(parents=True, exist_ok=True)
+    blocked.write_bytes(b"a file where a folder has to be")
+    sender.put("56001/blocked/a.txt")
+    sender.put("56001/free/b.txt")
+    until(lambda: "10008/free/b.txt" in receiver.files("in"))
+    blocked.unlink()
+    until(lambda: "10008/blocked/a.txt" in receiver.files("in"))
+
+
+def test_a_second_process_for_a_folder_says_who_serves_it(doors: tuple[Door, Door]) -> None:
+    sender, _ = doors
+    command = [sys.executable, "-m", "semq.folders", "--config", str(sender.node.place.config)]
+    said = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert said.returncode == 69
+    assert "SEMQ-1343" in said.stderr
+    assert str(sender.pid()) in said.stderr
