@@ -5,6 +5,7 @@ import sys
 
 from semq.clock import SystemClock
 from semq.service.companion import Companion
+from tests.service.inprocess import until
 
 SERVES = ("http.server", ("0", "--bind", "127.0.0.1"))
 
@@ -16,9 +17,7 @@ def companion(module: str, *arguments: str) -> Companion:
 async def test_a_program_that_ends_is_started_again() -> None:
     ends = companion("this")
     ends.start()
-    async with asyncio.timeout(60):
-        while ends.starts < 2 or ends.is_running:
-            await asyncio.sleep(0.05)
+    await until(lambda: ends.starts > 1 and not ends.is_running)
     assert ends.exit_status == 0
     await ends.stop()
     assert not ends.is_running
@@ -28,9 +27,7 @@ async def test_a_program_ends_with_its_node() -> None:
     serves = companion(SERVES[0], *SERVES[1])
     await serves.stop()  # nothing to stop yet
     serves.start()
-    async with asyncio.timeout(60):
-        while not serves.is_running:
-            await asyncio.sleep(0.01)
+    await until(lambda: serves.is_running)
     await serves.stop()
     assert not serves.is_running
     assert serves.starts == 1
