@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 def check(tables: "Tables", unit: Unit) -> None:
     """What Postgres would refuse: raises DecisionFailed, and nothing has been changed."""
-    for object_id, before in unit.changed_outbound.items():
-        stored = tables.outbound.get(object_id)
+    changed = [(unit.outbound[object_id], before) for object_id, before in unit.changed_outbound.items()]
+    for row, before in (*changed, *unit.deleted_outbound.values()):
+        stored, object_id = tables.outbound.get(row.object_id), row.object_id
         _guard(stored is not None and stored.ss_status is before, "compare-and-set", object_id=object_id, before=before)
-        _guard(stored is None or _may_end(stored, unit.outbound[object_id]), "final", object_id=object_id)
-        _check_outbound(unit.outbound[object_id])
+        _guard(stored is None or _may_end(stored, row), "final", object_id=object_id)
+        _check_outbound(row)
     places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
     for object_id, row in unit.new_outbound.items():
         _guard(object_id not in tables.outbound, "tb_0031 key", object_id=object_id)

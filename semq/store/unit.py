@@ -8,7 +8,7 @@ acknowledged before it is true. The decisions themselves are the grids of floor 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from semq.store.broker.operations import StoreOp
 from semq.store.rows import (
@@ -219,6 +219,13 @@ class Needs:
             getattr(self, name).update(getattr(other, name))
 
 
+class Gone(NamedTuple):
+    """A row of tb_0031 that is deleted: as it ended, and the status that was loaded, which Postgres compares."""
+
+    row: Outbound
+    before: SendStatus
+
+
 @dataclass(slots=True)
 class Unit:
     """What was loaded, and what has been changed so far. Shared by all work of one transaction, in order."""
@@ -244,7 +251,7 @@ class Unit:
     # --- staged
     new_outbound: dict[int, Outbound] = field(default_factory=dict)
     changed_outbound: dict[int, SendStatus] = field(default_factory=dict)  #: object_id to the status that was loaded
-    deleted_outbound: set[int] = field(default_factory=set)
+    deleted_outbound: dict[int, Gone] = field(default_factory=dict)
     new_bodies: dict[int, Stored] = field(default_factory=dict)  #: of tb_0031; replaces an existing one
     dropped_bodies: set[int] = field(default_factory=set)  #: payloads given away (S4)
     new_tokens: dict[str, Token] = field(default_factory=dict)
@@ -309,9 +316,9 @@ class Unit:
             self.relayed.pop(str(row.lk0), None)
         self.bodies.pop(row.object_id, None)
         self.new_bodies.pop(row.object_id, None)
-        self.changed_outbound.pop(row.object_id, None)
+        before = self.changed_outbound.pop(row.object_id, row.ss_status)
         if self.new_outbound.pop(row.object_id, None) is None:
-            self.deleted_outbound.add(row.object_id)
+            self.deleted_outbound[row.object_id] = Gone(row, before)
 
     def replace_body(self, object_id: int, body: Stored) -> None:
         """Put another envelope and payload beside a row (void markers)."""

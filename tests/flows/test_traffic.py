@@ -1,4 +1,4 @@
-"""Real nodes with a lot to do: what is over goes in batches beside the traffic; what nobody takes fills a quota."""
+"""Real nodes with a lot to do: what is over goes at once, beside the traffic; what nobody takes fills a quota."""
 
 import asyncio
 from dataclasses import replace
@@ -8,13 +8,12 @@ import pytest
 from local_node.node import LocalNode
 from semq.app import Client, NodeBusy, NotDelivered
 from semq.config.settings import Settings
-from semq.engine.core import Core
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
 from tests.flows.test_left_alone import Institution, count, left
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked, until
 
-OLD, NEW, BATCH = 400, 100, 50
+COUNT = 400
 QUOTA = 3
 
 
@@ -26,19 +25,12 @@ async def begin(inprocess: InProcess, settings: Settings) -> Institution:
     return Institution(node, channel)
 
 
-async def test_cleanup_goes_in_batches_beside_full_traffic(
+async def test_rows_go_with_their_last_condition_beside_full_traffic(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that are over have gathered; busy nodes get rid of them without hurting what is under way."""
-    counted: list[tuple[str, int]] = []
-    of_node, add = LocalNode.engine_settings, Core.count
-
-    def count_too(core: Core, name: str, count: int = 1) -> None:
-        counted.append((name, count))
-        add(core, name, count)
-
+    """No later cleanup, which could not follow, has any part in it: here there is none."""
+    of_node = LocalNode.engine_settings
     monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(of_node(node), clean_rows=0))
-    monkeypatch.setattr(Core, "count", count_too)
     hub = await inprocess.platform()
     sender, receiver = [
         await begin(inprocess, inprocess.settings(name, LOCAL.format(name=name, hub=hub.port)))
@@ -46,26 +38,10 @@ async def test_cleanup_goes_in_batches_beside_full_traffic(
     ]
     await linked(sender.node, receiver.node)
     await receiver.take()
-    await sender.submit(0, OLD)
-    await until(lambda: count(sender.node, "tb_0031 WHERE outcome IS NOT NULL") == OLD)
-    counted.clear()
-    traffic = asyncio.create_task(one_by_one(sender, OLD, NEW))
-    await until(lambda: len(receiver.received) > OLD)
-    for node in (sender.node, receiver.node):
-        node.engine.core.settings = replace(node.engine.core.settings, clean_rows=BATCH)
-    await traffic
+    await sender.submit(0, COUNT)
+    await until(lambda: len(receiver.received) == COUNT)
     await until(lambda: not left((hub, sender.node, receiver.node)))
-    assert sorted(map(int, receiver.received)) == list(range(OLD + NEW))
-    cleaned = [count for name, count in counted if name == "cleaned"]
-    assert sum(cleaned) == 2 * (OLD + NEW)  # at either end
-    assert max(cleaned) <= BATCH
-    first = next(place for place, (name, count) in enumerate(counted) if name == "cleaned" and count)
-    assert ("accepted", 1) in counted[first:]
-
-
-async def one_by_one(sender: Institution, first: int, number: int) -> None:
-    for n in range(first, first + number):
-        await sender.submit(n, 1)
+    assert sorted(map(int, receiver.received)) == list(range(COUNT))
 
 
 async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess) -> None:

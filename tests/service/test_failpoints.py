@@ -20,6 +20,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from tests.store.jobs import own
 
 HERE, THERE = Address(1, "a"), Address(1, "b")
 NAME = LK0(1, "a", 1, 1, 7, 1)
@@ -147,7 +148,7 @@ async def test_deletions_count_by_their_table(store: PostgresStore) -> None:
     # There are no such rows, so Postgres refuses: but that is after the step.
     await posted(store, lambda unit: unit.deleted_pending.add(5))
     assert struck == ["R9"]
-    await posted(store, lambda unit: unit.deleted_outbound.add(5))
+    await posted(store, lambda unit: unit.delete_outbound(own(5)))
     assert struck == ["R9", "S13"]
 
 

@@ -35,7 +35,7 @@ TABLE = """
 1  class3   SS_ACK      settled not_here not_here_bare claim
 1  class3   FINAL       unavail not_here not_here_bare offline gone refused returned returned_marker
 4  class12  SS_INIT     recv rej save
-3  class3   FINAL       corrected
+3  class3   FINAL       corrected recv
 3  class12  FINAL       corrected
 1  class12  SS_INIT     returned
 1  class12  SS_SENT     returned
@@ -104,8 +104,8 @@ def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
             frames += _while_it_waits(link, row, aim) if standing is Standing.SS_INIT else []
         elif news in RETURNS and (standing is aim or aim is Standing.FINAL):
             frames += _returned(link, row, news, ends=aim is Standing.FINAL)
-        elif news is Heard.corrected:
-            frames += _refused_falsely(link, row) if standing is Standing.SS_SENT else []
+        elif news is Heard.corrected or (aim is Standing.FINAL and news is Heard.recv):
+            frames += _refused_falsely(link, row, news) if standing is Standing.SS_SENT else []
         elif aim is Standing.FINAL:
             frames += _after_its_end(link, row, news)
         elif standing is aim:
@@ -167,13 +167,14 @@ def _is_in_custody(world: "World", row: Outbound) -> bool:
     return any(copy is not None and copy.lk0 == row.lk0 for copy in copies)
 
 
-def _refused_falsely(link: "SimLink", row: Outbound) -> list[Frame]:
-    """The platform refuses what it has forwarded; then the receiver says that it has it."""
+def _refused_falsely(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
+    """The platform refuses what it has forwarded; then the receiver says that it has it, once or twice."""
     known = truth(link.owner.world, row)
     if known is not Answer.RECV or row.att != 1 or row.void:
         return []
     link.owner.world.oracle.messages[row.lk0].lied = True
-    return [said(link, row, Note.REFUSED, UnknownTarget.code), truth_said(link, row, known)]
+    times = 1 if news is Heard.corrected else 2  # a row that was corrected is there until the cleanup
+    return [said(link, row, Note.REFUSED, UnknownTarget.code), *[truth_said(link, row, known)] * times]
 
 
 def _after_its_end(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:

@@ -404,7 +404,7 @@ ledger           R2    200  hold,refusal,replay,ghosts,cut,stall        recorded
 floor_e2e        R3     30  offline                                     a floor that is not true
 inc              R5    200  restore_local,replay                        a name given out twice
 full_key         R6     30  offline                                     another node's message taken for this one
-lattice          R7    100  replay,ghosts,half_open,cut                 an ended row that changes
+lattice          R7     60  rumours,replay,refusal,poison,cancel        an ended row that changes
 sent_first       R8     60  commit,slow_disk,crash_at_step              classes 1 and 2 sent twice
 hub_not_final    R9     15  offline                                     delivered although it is not
 custody          R10   120  offline,stall                               void although nothing was lost

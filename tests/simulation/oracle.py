@@ -24,7 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
 from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, Message, Stream
-from tests.simulation.truth import belies, delivered_and_gone, is_correction, is_true, was_corrected
+from tests.simulation.truth import belies, is_correction, is_true, was_corrected
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
@@ -152,12 +152,10 @@ class Oracle:
             row = unit.outbound[object_id]
             if row.direction is Direction.OWN:
                 self._changed(row)
-        for lk0 in delivered_and_gone(unit):
-            self._message(lk0).outcome = Outcome.DELIVERED
-        for object_id in unit.deleted_outbound:
-            stored = host.tables.outbound.get(object_id)
-            if stored is not None:
-                self._deleted_outbound(stored)
+        for row, _ in unit.deleted_outbound.values():
+            if row.direction is Direction.OWN:
+                self._changed(row)  # it may have ended in this very unit
+            self._deleted_outbound(row)
         for pending in unit.new_pending.values():
             self._recorded(host, pending, unit)
         for bref, status in unit.handled.items():

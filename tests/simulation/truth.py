@@ -1,13 +1,9 @@
 """Whether an outcome that a sender commits is true, and stays so (PROTOCOL.md I4 and I6). Used by the oracle."""
 
-from collections.abc import Iterator
-
 from semq.engine.errors import Expired, UnknownTarget
 from semq.engine.sender.receipts import NOBODY_KNOWS
 from semq.engine.sender.refused_copies import says_returned
-from semq.store.rows import Event, Outbound, Side
-from semq.store.unit import Unit
-from semq.umx_t.locator import LK0, parse_lk0
+from semq.store.rows import Outbound
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
 from tests.simulation.messages import Message
 
@@ -52,15 +48,6 @@ def was_corrected(message: Message, told: str) -> bool:
     dropped = message.save_fwd is SaveFwd.DROP and told == Outcome.DROPPED.name
     told_by_platform = dropped or (message.lied and told == Outcome.REJECTED.name)
     return told_by_platform and message.outcome is Outcome.DELIVERED
-
-
-def delivered_and_gone(unit: Unit) -> Iterator[LK0]:
-    """Own rows that were corrected and cleaned up in one unit: only the ledger shows that they ended DELIVERED."""
-    for line in unit.ledger:
-        if line.side is Side.SENDER and line.event is Event.DELIVERED:
-            lk0 = parse_lk0(line.lk0)
-            if lk0.object_id in unit.deleted_outbound:
-                yield lk0
 
 
 def belies(message: Message, rough: bool) -> bool:

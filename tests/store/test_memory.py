@@ -470,7 +470,6 @@ def test_changes_of_a_sender_row(store: MemoryStore) -> None:
     do(store, lambda unit: unit.replace_body(1, Stored(b"void", b"")))
     assert see(store, bodies={1}).bodies[1] == Stored(b"void", b"")
     do(store, lambda unit: unit.delete_outbound(unit.outbound[1]), outbound={1})
-    do(store, lambda unit: unit.deleted_outbound.add(1))
     assert not store.tables.outbound
     assert not store.tables.bodies
 

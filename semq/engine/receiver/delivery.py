@@ -4,6 +4,7 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
 from semq.engine.ports import Delivery
+from semq.engine.time.cleanup import leave
 from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
@@ -24,6 +25,7 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
         unit.handle(row, AppStatus.PARKED)
         unit.ledger.append(line)
         core.count("unreadable")
+        leave(core, unit, row)
         return None
     assert stored is not None
     HANDLING.step(row.app_status, HandlingHeard.give)

@@ -14,6 +14,7 @@ from semq.engine.receiver.delivery import DETAIL_MAX
 from semq.engine.receiver.order import Blocked, FindNext, Order, OrderId
 from semq.engine.receiver.recording import Given
 from semq.engine.receiver.user_queue import Feed, ReadTracks, Shelf
+from semq.engine.time.cleanup import leave
 from semq.errors import Unavailable
 from semq.foreign_text import shortened
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side
@@ -243,7 +244,7 @@ class Handled(Step):
 
     def decide(self, unit: Unit) -> None:
         core, at = self._handing.core, self._handing.core.now_ms()
-        self._rows: list[tuple[Pending, HandlingDeed | None, bool]] = []  #: the last: finished by this work
+        self._rows: list[tuple[Pending, HandlingDeed | None]] = []
         for bref in self._brefs:
             row = unit.pending.get(bref)
             if row is None:
@@ -265,15 +266,14 @@ class Handled(Step):
                         row.deliveries, detail=self._detail,
                     )
                 )  # fmt: skip
-            self._rows.append((row, rule.deed, row.app_status is not AppStatus.NEW))
+            leave(core, unit, row)
+            self._rows.append((row, rule.deed))
 
     def committed(self) -> None:
         handing = self._handing
         for bref in self._brefs:
             handing._release(bref)
-        for row, deed, is_finished in self._rows:
-            if is_finished:
-                handing.finished(row.bref)
+        for row, deed in self._rows:
             key = (row.lk0.store, row.order_key)
             if row.order_key:
                 order = handing.orders.setdefault(key, Order())

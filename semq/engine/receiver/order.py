@@ -14,6 +14,7 @@ from semq.engine.core import Step
 from semq.engine.ports import Delivery
 from semq.engine.receiver.delivery import deliver
 from semq.engine.receiver.recording import ungiven
+from semq.engine.time.cleanup import leave
 from semq.store.rows import InStreamKey, Pending, Slot
 from semq.store.unit import FirstInOrder, Unit, Waiting
 from semq.umx_t.locator import Pos, Store
@@ -109,7 +110,8 @@ class GiveOrdered(Step):
 
     def decide(self, unit: Unit) -> None:
         self._delivery: Delivery | None = None
-        self._blocked = self._passed = 0
+        self._blocked = 0
+        self._is_passed = False
         self._prev: Pos | None = None
         self._has_no_place = False
         row = next(unit.pending_found(self._first), None)
@@ -123,10 +125,11 @@ class GiveOrdered(Step):
         elif row.status is not Arrival.RECV:
             # VOID and REJ take their place in the order: what comes after them must not overtake what is before (F3).
             unit.handle(row, ungiven(row))
-            self._passed = row.bref
+            leave(self._handing.core, unit, row)
+            self._is_passed = True
         elif self._handing.inbox.free(self._user) > 0:
             self._delivery = deliver(self._handing.core, unit, row)
-            self._passed = 0 if self._delivery is not None else row.bref
+            self._is_passed = self._delivery is None
         else:
             self._has_no_place = True
 
@@ -141,9 +144,7 @@ class GiveOrdered(Step):
             handing.out[order.busy] = self._user
             handing.inbox.give(self._user, self._delivery)
             return
-        if self._passed:
-            handing.finished(self._passed)
-        if self._passed or order.again:
+        if self._is_passed or order.again:
             handing.look(self._key)
         elif self._has_no_place:
             handing.shelf(self._user).ready(self._key)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from semq.engine.core import Step
 from semq.engine.errors import NotYours
+from semq.engine.time.cleanup import leave
 from semq.errors import SemqError
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side, Slot
 from semq.store.unit import Unit
@@ -51,7 +52,6 @@ class HearReAcks(Step):
             self.needs.in_streams.update(InStreamKey(lk0.store, inc) for inc in floors)
 
     def decide(self, unit: Unit) -> None:
-        self._noted: list[int] = []
         self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
         self._at = self._core.now_ms()
         for ident, error in self._bad:
@@ -82,7 +82,7 @@ class HearReAcks(Step):
         else:
             row.p_ack_status = AckStatus.AS_ACK
         noted.add(row.bref)
-        self._noted.append(row.bref)
+        leave(self._core, unit, row)
         unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, event, str(lk0), str(row.target)))
 
     @staticmethod
@@ -111,8 +111,6 @@ class HearReAcks(Step):
                 self._raised[key] = stream.floor, stream.closed
 
     def committed(self) -> None:
-        for bref in self._noted:
-            self._receiver.desk.finished(bref)
         for stream, (floor, closed) in self._raised.items():
             self._receiver.desk.unblocked(stream, floor, closed)
 

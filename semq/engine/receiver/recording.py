@@ -59,9 +59,6 @@ class Desk(Protocol):
     def arrived(self, rows: list[tuple[Pending, bool]], given: Given) -> None:
         """Rows are committed; those given are to be handed over now."""
 
-    def finished(self, bref: int) -> None:
-        """A row may have become ready for cleanup."""
-
     def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
         """A floor moved, or an incarnation is over: order may go on."""
 

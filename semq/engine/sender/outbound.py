@@ -149,6 +149,8 @@ class OutboundRows:
                 after.landed.append(row)
             elif before is SendStatus.SS_INIT and row.ss_status is SendStatus.SS_ACK:
                 after.watch.append(row)
+        if goal is Standing.SS_ACK2 and news is not Heard.corrected:
+            unit.delete_outbound(row)  # S13: nothing that can still be heard changes it
 
     def _move(
         self, unit: Unit, row: Outbound, goal: Standing, after: After, detail: str, reason: Reason | None
@@ -232,7 +234,8 @@ class OutboundRows:
         self.pump.lane(row.dest).flight.discard(row.object_id)
         self.gone(row)
         self.core.count(ENDS_COUNTED[end.outcome])
-        if not (end.is_kept and self.core.settings.keep_rejected):
+        is_gone = end.outcome is Outcome.DELIVERED  # with the end itself
+        if not is_gone and not (end.is_kept and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
 
 

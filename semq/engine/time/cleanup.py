@@ -1,7 +1,8 @@
 """Cleanup: rows go when their state says that nobody needs them, never by age (seed 3.3; PROTOCOL.md S13 and R9).
 
-The parts of the engine note the rows whose state has become final; here they are looked at again, inside a transaction,
-and deleted in batches beside the traffic. After a restart the store names the rows that were left over.
+A row goes in the transaction in which its last condition is met: at the sender when it is delivered, at the receiver by
+``leave``. What has ended otherwise stays a moment, since a receipt may correct it (S5c); ``Cleaner`` looks at such rows
+again, and at those that the store names after a restart, and deletes them in batches beside the traffic.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,15 @@ from semq.engine.sender.refused_copies import is_kept
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Unit
 from semq.umx_t.status import AppStatus
+
+
+def leave(core: Core, unit: Unit, row: Pending) -> bool:
+    """R9: delete a row of tb_0030 that nobody needs any more; called by all work that may meet its last condition."""
+    is_kept = row.app_status is AppStatus.PARKED and core.settings.keep_parked
+    if not row.is_done or is_kept:
+        return False
+    unit.delete_pending(row)
+    return True
 
 
 class Cleaner:
@@ -67,16 +77,12 @@ class _Clean(Step):
                 unit.delete_outbound(row)
         for bref in self._pending:
             pending = unit.pending.get(bref)
-            if pending is not None and pending.is_done and not self._waits_for_a_person(pending):
-                unit.delete_pending(pending)
+            if pending is not None and leave(core, unit, pending):
                 self._deleted.append(bref)
         core.count("cleaned", len(self._outbound) + len(self._deleted))
 
     def _is_kept(self, row: Outbound) -> bool:
         return is_kept(row) and self._cleaner._core.settings.keep_rejected
-
-    def _waits_for_a_person(self, row: Pending) -> bool:
-        return row.app_status is AppStatus.PARKED and self._cleaner._core.settings.keep_parked
 
     def committed(self) -> None:
         self._cleaner._busy = False

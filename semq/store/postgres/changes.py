@@ -63,8 +63,7 @@ def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
 
 def _outbound_changes(unit: Unit, batch: Batch) -> None:
     if unit.deleted_outbound:
-        gone = [int8s(unit.deleted_outbound)]
-        batch += [("delete_outbound", gone), ("delete_body", gone)]
+        batch += _outbound_deletions(unit)
     if unit.changed_outbound:
         alike: dict[tuple[Param, ...], list[Outbound]] = defaultdict(list)
         for object_id, before in unit.changed_outbound.items():
@@ -82,6 +81,15 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
             batch.append(("change_size", [int8(object_id), int8(unit.outbound[object_id].size)]))
     for token, known in unit.new_tokens.items():
         batch.append(("new_token", [token.encode(), str(known.lk0).encode(), known.digest]))
+
+
+def _outbound_deletions(unit: Unit) -> Batch:
+    """Rows that were loaded alike and ended alike share one DELETE."""
+    alike: dict[tuple[Param, Param], list[int]] = defaultdict(list)
+    for object_id, (row, before) in unit.deleted_outbound.items():
+        alike[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)
+    batch: Batch = [("delete_outbound", [int8s(ids), *ended]) for ended, ids in alike.items()]
+    return [*batch, ("delete_body", [int8s(unit.deleted_outbound)])]
 
 
 def _custodians(rows: Sequence[Outbound]) -> Param:
@@ -127,14 +135,14 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
     if unit.deleted_pending:
         gone = [int8s(unit.deleted_pending)]
         batch += [("delete_pending", gone), ("delete_pending_body", gone)]
-    # Rows that are new in this unit are inserted as they now are.
+    # Rows that are new in this unit are inserted as they now are; what changed of those that go is not written.
     for name in ("platform_acked", "sender_acked", "given"):
-        brefs = getattr(unit, name) - unit.new_pending.keys()
+        brefs = getattr(unit, name) - unit.new_pending.keys() - unit.deleted_pending
         if brefs:
             batch.append((name, [int8s(brefs)]))
     handled: dict[AppStatus, list[int]] = defaultdict(list)
     for bref, status in unit.handled.items():
-        if bref not in unit.new_pending:
+        if bref not in unit.new_pending and bref not in unit.deleted_pending:
             handled[status].append(bref)
     batch += [("handled", [int8s(brefs), STATUS[status]]) for status, brefs in handled.items()]
     if unit.new_seen:

@@ -217,11 +217,19 @@ CHANGES = (
 )
 CHANGES_FROM = 4  # the parameters before: object ids, custodians, the status before
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
-# Outcomes are final, but for the receiver's word against that of the platform alone (PROTOCOL.md S5c).
-MAY_CORRECT = (
-    f"(${OUTCOME_AT}::smallint = {Outcome.DELIVERED:d}"
-    f" AND outcome IN ({', '.join(f'{one:d}' for one in sorted(CORRECTED))}))"
-)
+
+
+def _may_end(place: int) -> str:
+    """Outcomes are final, but for the receiver's word against that of the platform alone (PROTOCOL.md S5c).
+
+    ``place``: the parameter with the outcome that the row has now.
+    """
+    corrected = ", ".join(f"{one:d}" for one in sorted(CORRECTED))
+    return (
+        f"(outcome IS NULL OR outcome = ${place}::smallint"
+        f" OR (${place}::smallint = {Outcome.DELIVERED:d} AND outcome IN ({corrected})))"
+    )
+
 
 WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -238,11 +246,14 @@ WRITE: dict[str, str] = {
         f"""UPDATE tb_0031
             SET custodian = ($2::text[])[array_position($1::bigint[], object_id)],
                 {", ".join(f"{name} = ${i}::{type_}" for i, (name, type_) in enumerate(CHANGES, CHANGES_FROM))}
-            WHERE object_id = ANY($1::bigint[]) AND ss_status = $3::smallint
-                AND (outcome IS NULL OR outcome = ${OUTCOME_AT}::smallint OR {MAY_CORRECT})""",
+            WHERE object_id = ANY($1::bigint[]) AND ss_status = $3::smallint AND {_may_end(OUTCOME_AT)}""",
         "cardinality($1::bigint[])",
     ),
-    "delete_outbound": _expect("DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[])", "cardinality($1::bigint[])"),
+    # The same guard: a row may end in the statement that deletes it.
+    "delete_outbound": _expect(
+        f"DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[]) AND ss_status = $2::smallint AND {_may_end(3)}",
+        "cardinality($1::bigint[])",
+    ),
     "delete_body": "DELETE FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
     "change_size": "UPDATE tb_0031 SET size = $2::bigint WHERE object_id = $1::bigint",
     "replace_body": _insert(

@@ -1,0 +1,86 @@
+"""A row goes in the unit that meets its last condition: the cleaner is left with what a restart, or an end, leaves."""
+
+from dataclasses import replace
+
+from semq.store.memory import MemoryStore, Tables, copy_outbound, copy_pending
+from semq.store.unit import Unit
+from semq.umx_t.status import AckStatus, AppStatus, Outcome, SendStatus
+from tests.flows.trio import SETTINGS, Trio
+
+NEVER_CLEANS = replace(SETTINGS, clean_rows=0)
+COUNT, BATCH = 40, 7
+
+
+def test_what_is_delivered_and_handled_leaves_no_row_to_a_cleaner() -> None:
+    trio = Trio(NEVER_CLEANS)
+    trio.a.send(*[b"%d" % n for n in range(COUNT)])
+    trio.settle()  # no time passes, so nothing is swept
+    assert len(trio.b.app.got) == COUNT
+    assert trio.a.rows["tb_0031"] == trio.b.rows["tb_0030"] == 0
+    trio.later(5)
+    assert [node.engine.cleaner.next_due for node in trio.nodes] == [None, None]
+
+
+def test_a_document_that_was_stored_and_given_late_leaves_none_either() -> None:
+    trio = Trio(NEVER_CLEANS)
+    trio.cut(trio.b)
+    trio.b.app.places = 0
+    trio.a.send(*[b"%d" % n for n in range(COUNT)], order_key="k")
+    trio.settle()
+    trio.connect(trio.b)
+    trio.settle()
+    assert trio.b.rows["tb_0030"] == COUNT  # acknowledged by all, and not taken
+    trio.b.app.places = COUNT
+    trio.b.engine.handing.feed("")
+    trio.later(2)
+    assert [len(trio.b.app.got), trio.a.rows["tb_0031"], trio.held, trio.b.rows["tb_0030"]] == [COUNT, 0, 0, 0]
+
+
+def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
+    """The status that makes a row superfluous, and its end, are one change."""
+    trio = Trio(NEVER_CLEANS)
+    written = _watched(trio)
+    trio.a.send(b"x")
+    trio.settle()
+    ended = [gone for unit in written for gone in unit.deleted_outbound.values()]
+    assert [gone.row.object_id for gone in ended] == [ended[0].row.object_id]
+    assert not any(unit.changed_outbound.keys() & unit.deleted_outbound.keys() for unit in written)
+    assert sum(len(unit.deleted_pending) for unit in written) == 1
+
+
+def test_what_was_left_over_goes_after_a_restart_in_batches() -> None:
+    """Rows that a node of a version before this one left: ended, and not deleted."""
+    trio = Trio(replace(SETTINGS, clean_rows=BATCH))
+    trio.b.app.acks = False
+    trio.lose = lambda wire, frame: wire is trio.a.down  # A never hears of their end
+    trio.a.send(*[b"%d" % n for n in range(COUNT)])
+    trio.settle()
+    _end_by_hand(trio.a.store.tables, trio.b.store.tables)
+    for node in trio.nodes:
+        node.crash()
+    written = _watched(trio)
+    trio.later(5)
+    assert (trio.a.rows["tb_0031"], trio.b.rows["tb_0030"]) == (0, 0)
+    assert max(len(unit.deleted_outbound) + len(unit.deleted_pending) for unit in written) == BATCH
+
+
+def _watched(trio: Trio) -> list[Unit]:
+    """All units that the local nodes write from now on."""
+    written: list[Unit] = []
+    for node in trio.nodes:
+
+        def write(unit: Unit, store: MemoryStore = node.store) -> None:
+            written.append(unit)
+            MemoryStore.write(store, unit)
+
+        node.store.write = write  # type: ignore[method-assign]
+    return written
+
+
+def _end_by_hand(sender: Tables, receiver: Tables) -> None:
+    for row in map(copy_outbound, list(sender.outbound.values())):
+        row.ss_status, row.outcome = SendStatus.SS_ACK2, Outcome.DELIVERED
+        sender.outbound[row.object_id] = row
+    for pending in map(copy_pending, list(receiver.pending.values())):
+        pending.app_status, pending.s_ack_status = AppStatus.DONE, AckStatus.AS_ACK
+        receiver.pending[pending.bref] = pending
