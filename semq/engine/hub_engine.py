@@ -214,19 +214,21 @@ class HubEngine:
                 self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, rest))
             return
         if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
-            session.forget(record.ident for record in packet.records)  # all of them are Ack2: ``hub.speakers``
+            # All of them are Ack2: ``hub.speakers``.
+            self.relay.acknowledged(session, [record.ident for record in packet.records])
         self.relay.pass_on(packet)
 
     # --- time and turns
     def tick(self) -> None:
         """Time has passed."""
         self.core.tick(Side.HUB)
+        self.relay.notes.tick()
         self.holding.sweep.tick()
 
     @property
     def next_due(self) -> float | None:
         """When ``tick`` has something to do (monotonic seconds), or None."""
-        dues = (self.holding.sweep.next_due, self.core.violations.next_due)
+        dues = (self.relay.notes.next_due, self.holding.sweep.next_due, self.core.violations.next_due)
         return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:

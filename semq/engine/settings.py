@@ -25,6 +25,7 @@ class EngineSettings:
     clean_rows: int = 2000  #: rows deleted by one piece of work
     clean_s: float = 0.5
     expiry_s: float = 1.0
+    forward_note_s: float = 1.0  #: how long Ack-Fwd waits for the Ack2 that makes it superfluous
     quota_rows: int = 1_000_000  #: unsettled rows per partner
     max_document: int = 64 * 1024 * 1024
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked

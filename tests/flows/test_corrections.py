@@ -26,7 +26,7 @@ def test_the_receipt_outweighs_the_refusal(world: World, code: str) -> None:
 
     world.tamper = tamper
     send(world, SECRET)
-    world.settle()
+    world.later(2)  # the note of forwarding is held back for a second
     (row,) = world.a.store.tables.outbound.values()
     assert row.outcome is Outcome.REJECTED
     assert world.a.told.kinds[-1] == "failed"

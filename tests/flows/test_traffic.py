@@ -1,6 +1,5 @@
 """Real nodes with a lot to do: what is over goes at once, beside the traffic; what nobody takes fills a quota."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest

@@ -156,7 +156,7 @@ def _kinds(chance: Random, hell: bool) -> frozenset[str]:
 
 def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
     window = chance.choice((3, 8, 65_536))
-    return EngineSettings(
+    settings = EngineSettings(
         inquiry_s=5.0 if theme else chance.choice((5.0, 15.0)),
         inquiry_s_max=chance.choice((30.0, 300.0)),
         inquiry_custody_s_max=chance.choice((60.0, 3600.0)),
@@ -176,6 +176,7 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         keep_rejected=False,
         keep_parked=False,
     )
+    return replace(settings, forward_note_s=settings.clean_s * 2 - 1)  # no time at all, or longer than most Ack2 take
 
 
 def _documents(

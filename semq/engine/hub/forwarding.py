@@ -16,6 +16,7 @@ from semq.engine.bodies import document_size
 from semq.engine.core import Core, Lines, of_marker
 from semq.engine.errors import DocumentTooLarge, Expired, NotYours, QuotaReached
 from semq.engine.hub.custody import Holding
+from semq.engine.hub.forward_notes import Notes, told
 from semq.engine.ports import Link
 from semq.engine.time.expiry import is_expired
 from semq.errors import SemqError
@@ -74,6 +75,7 @@ class Relay:
         self.sessions = sessions
         self.holding = holding
         self.directory = directory
+        self.notes = Notes(core)
         self._lines: list[LedgerLine] = []
         self._at = 0  # when the messages that are looked at were heard, in milliseconds since 1970 UTC
 
@@ -133,7 +135,7 @@ class Relay:
         return is_stored and not self.holding.is_clear(str(envelope.target.node), class3=True)
 
     def _refuse(self, envelope: Envelope, reason: Reason) -> None:
-        self._note(envelope, Note.REFUSED, reason=reason)
+        self.core.mail.add(*told(envelope, Note.REFUSED, reason))
         self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
 
     def _forward(self, envelope: Envelope, message: Data) -> bool:
@@ -148,7 +150,7 @@ class Relay:
             session.forwarded[envelope.ident] = (envelope.lk0.node, envelope.att, self.core.now())
         session.link.send(message)
         if envelope.is_class3 or envelope.attributes.ack2:
-            self._note(envelope, Note.FORWARDED)
+            self.notes.hold(envelope)
         self._line(envelope, Event.FORWARDED, of_marker("", envelope.void))
         return True
 
@@ -161,20 +163,19 @@ class Relay:
     def _discard(self, envelope: Envelope) -> None:
         """H2: class 1 is never stored."""
         if envelope.attributes.ack2:
-            self._note(envelope, Note.DISCARDED)
+            self.core.mail.add(*told(envelope, Note.DISCARDED))
         self._line(envelope, Event.DROPPED)
 
-    def _note(self, envelope: Envelope, note: Note, reason: Reason | None = None) -> None:
-        lk0 = envelope.lk0
-        receipt = Receipt(
-            src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=note,
-            ident=envelope.ident, att=envelope.att, reason=reason,
-        )  # fmt: skip
-        self.core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+    def acknowledged(self, session: Session, idents: Sequence[str]) -> None:
+        """H14: the target's Ack2 has passed; nothing need be said of what was forwarded to it."""
+        session.forget(idents)
+        for ident in idents:
+            self.notes.drop(ident, session.link.peer)
 
     def report(self, session: Session) -> None:
         """H15: the session has ended; its senders must not wait for the target's return (rule R27b)."""
         for ident, (source, att, _) in session.forwarded.items():
+            self.notes.drop(ident, session.link.peer)
             receipt = Receipt(flag=Note.FORWARD_FAILED, ident=ident, att=att)
             self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
         session.forwarded.clear()

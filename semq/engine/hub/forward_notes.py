@@ -1,0 +1,61 @@
+"""Ack-Fwd, held back for a moment: a hint that is not worth sending once the Ack2 of its message has passed.
+
+PROTOCOL.md H3 and H14. ``forwarding`` notes each message that it has passed on; the Ack2 of most comes within
+milliseconds and takes the note away. Volatile, as the hint itself is.
+"""
+
+from collections import deque
+
+from semq.engine.core import Core
+from semq.store.rows import Reason
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Envelope, Function, Primitive
+from semq.umx_t.records import Note, Receipt
+
+
+class Notes:
+    """What was passed on to present nodes, and when its senders are told so."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._held: dict[str, tuple[Envelope, Address]] = {}  #: by ident, with the node that it went to
+        self._dues: deque[tuple[float, str, int]] = deque()  #: moment, ident, attempt; oldest first
+
+    def hold(self, envelope: Envelope) -> None:
+        """A message was passed on."""
+        self._held[envelope.ident] = envelope, envelope.target.node
+        self._dues.append((self._core.now() + self._core.settings.forward_note_s, envelope.ident, envelope.att))
+
+    def drop(self, ident: str, node: Address) -> None:
+        """The Ack2 of the node that it went to has passed, or that node's session has ended."""
+        held = self._held.get(ident)
+        if held is not None and held[1] == node:
+            del self._held[ident]
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next note is to be sent, or None."""
+        while self._dues and not self._is_held(*self._dues[0][1:]):
+            self._dues.popleft()
+        return self._dues[0][0] if self._dues else None
+
+    def tick(self) -> None:
+        """Send what has been held back for long enough."""
+        now = self._core.now()
+        while (due := self.next_due) is not None and due <= now:
+            envelope, _ = self._held.pop(self._dues.popleft()[1])
+            self._core.mail.add(*told(envelope, Note.FORWARDED))
+
+    def _is_held(self, ident: str, att: int) -> bool:
+        held = self._held.get(ident)
+        return held is not None and held[0].att == att  # else a later attempt has a moment of its own
+
+
+def told(envelope: Envelope, note: Note, reason: Reason | None = None) -> tuple[Address, Function, Primitive, Receipt]:
+    """What the platform says to the sender of a message that it has not stored, as arguments of ``Mail.add``."""
+    lk0 = envelope.lk0
+    receipt = Receipt(
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=note,
+        ident=envelope.ident, att=envelope.att, reason=reason,
+    )  # fmt: skip
+    return lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt

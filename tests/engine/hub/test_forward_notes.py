@@ -1,0 +1,91 @@
+"""Ack-Fwd is a hint: it is sent when no Ack2 has come for a moment, once, and never after something better was told."""
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from semq.store.rows import Event
+from semq.umx_t.envelope import Data
+from semq.umx_t.records import Note, Receipt
+from semq.umx_t.status import SendStatus
+from tests.flows.trio import SETTINGS, Trio, records
+
+HOLD_S = SETTINGS.forward_note_s
+
+
+def silent(trio: Trio) -> None:
+    """Nothing of what B says comes through."""
+    trio.lose = lambda wire, frame: wire is trio.b.up
+
+
+def notes(trio: Trio) -> list[Note | None]:
+    assert trio.a.down is not None
+    return [r.flag for r in records(trio.a.down.sent) if isinstance(r, Receipt) and r.flag is not None]
+
+
+def status(trio: Trio) -> SendStatus:
+    (row,) = trio.a.store.tables.outbound.values()
+    return row.ss_status
+
+
+def test_an_ack2_makes_the_note_superfluous() -> None:
+    trio = Trio()
+    trio.a.send(b"1", b"2", b"3")
+    trio.a.send(b"4", save_fwd=1)
+    trio.settle()
+    trio.later(2 * HOLD_S)
+    assert trio.a.told.kinds.count("delivered") == 4
+    assert notes(trio) == []
+    assert trio.hub.relay.notes.next_due is None
+    assert trio.a.lines(Event.FORWARDED) == 0
+
+
+def test_without_an_ack2_it_is_sent_after_a_moment_once() -> None:
+    trio = Trio()
+    silent(trio)
+    trio.a.send(b"x")
+    trio.settle()
+    assert (notes(trio), status(trio)) == ([], SendStatus.SS_SENT)
+    trio.later(HOLD_S)
+    assert (notes(trio), status(trio)) == ([Note.FORWARDED], SendStatus.SS_ACK_FWD)
+    trio.later(5 * HOLD_S)
+    assert notes(trio) == [Note.FORWARDED]
+
+
+def test_each_attempt_has_a_moment_of_its_own() -> None:
+    trio = Trio(replace(SETTINGS, forward_note_s=100, inquiry_s=600))
+    silent(trio)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.later(60)
+    assert trio.a.up is not None
+    (first,) = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
+    trio.hub.hear(trio.a.down, [Data(structs.replace(first.envelope, att=2), first.body)])  # type: ignore[arg-type]
+    trio.later(60)
+    assert notes(trio) == []  # the first attempt's moment is over, and is no news of the second
+    trio.later(50)
+    assert notes(trio) == [Note.FORWARDED]
+
+
+def test_the_end_of_the_session_says_more() -> None:
+    trio = Trio()
+    silent(trio)
+    trio.a.send(b"x")
+    trio.settle()
+    trio.cut(trio.b)
+    trio.later(3 * HOLD_S)
+    assert Note.FORWARDED not in notes(trio)
+    assert Note.FORWARD_FAILED in notes(trio)
+
+
+def test_a_third_node_takes_no_note_away() -> None:
+    trio = Trio()
+    silent(trio)
+    trio.a.send(b"x")
+    trio.settle()
+    assert trio.a.down is not None
+    session = trio.hub.sessions["1.10008"]
+    (row,) = trio.a.store.tables.outbound.values()
+    trio.hub.relay.acknowledged(session, [str(row.lk0)])
+    trio.later(2 * HOLD_S)
+    assert notes(trio) == [Note.FORWARDED]
