@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from msgspec.structs import replace as changed
 
-from semq.engine.errors import QuotaReached
+from semq.engine.errors import Expired, QuotaReached
+from semq.engine.settings import EngineSettings
 from semq.store.rows import Event, Outbound
 from semq.umx_t.envelope import Data, Envelope, Frame
 from semq.umx_t.status import Outcome, SendStatus
@@ -18,9 +19,9 @@ def row_of(trio: Trio) -> Outbound:
     return row
 
 
-def stored() -> tuple[Trio, list[Data]]:
+def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
     """B is away, and the platform has taken custody; what A sent."""
-    trio = Trio(FULL)
+    trio = Trio(settings)
     sent: list[Data] = []
     trio.cut(trio.b)
 
@@ -83,6 +84,18 @@ def test_what_is_not_held_is_refused_also_where_another_copy_is() -> None:
     trio.later(30)
     assert trio.b.app.payloads == [b"x"]
     assert trio.hub.holding.is_clear("1.56001", class3=True)  # nothing is expected any more
+
+
+def test_what_is_refused_takes_no_place_of_what_comes_with_it() -> None:
+    trio, (frame,) = stored(replace(SETTINGS, quota_rows=2))
+    late = changed(named_anew(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
+    good = changed(frame.envelope, lk0=frame.envelope.lk0._replace(object_id=7), sid=7)
+    assert trio.a.down is not None
+    trio.hub.hear(trio.a.down, [changed(frame, envelope=late), changed(frame, envelope=good)])
+    trio.settle()
+    assert trio.held == 2
+    refused = [line for line in trio.hub_store.tables.ledger if line.event is Event.REFUSED]
+    assert [(line.lk0, line.detail[:9]) for line in refused] == [(late.ident, Expired.code)]
 
 
 def named_anew(envelope: Envelope) -> Envelope:

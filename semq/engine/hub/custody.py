@@ -237,6 +237,7 @@ class _Store(OnCopies):
     ) -> None:
         super().__init__(holding, ())
         self._messages = messages
+        self._expected = [message for place, message in enumerate(messages) if place not in barred]
         self._barred = barred
         self._refuse = refuse
         self.needs.relayed.update(message.envelope.ident for message in messages)
@@ -255,7 +256,7 @@ class _Store(OnCopies):
 
     def committed(self) -> None:
         holding, new = self._holding, self._after.new
-        holding.stored(self._messages, new)
+        holding.stored(self._expected, new)
         self._core.count("stored", len(new))
         super().committed()
         for envelope, reason in self._refused:
@@ -264,4 +265,4 @@ class _Store(OnCopies):
             holding.pump.wake_track(dest, source, priority)
 
     def failed(self, error: Exception) -> None:
-        self._holding.stored(self._messages, [])
+        self._holding.stored(self._expected, [])

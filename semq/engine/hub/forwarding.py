@@ -92,7 +92,6 @@ class Relay:
             elif (reason := self._refusal(message)) is not None:
                 if self._may_be_held(envelope):
                     barred[len(to_store)] = reason
-                    self.holding.expect(str(envelope.target.node))
                     to_store.append(message)
                 else:
                     self._refuse(envelope, reason)
