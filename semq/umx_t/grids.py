@@ -246,16 +246,17 @@ class ReceiverDeed(Word):
     """Actions of the receiver besides recording."""
 
     record = "ledger entry and row of tb_0030 in one transaction, then Ack and Ack2"
-    answer = "Ack and Ack2 (or Inquiry-Resp) with the ledger's entry"
+    acknowledge = "Ack and Ack2 with the entry of the ledger"
+    answer = "Inquiry-Resp with the ledger's entry"
 
 
 RECEIVER = Grid(
     """
-receiver    NOT          RECV         REJ          VOID         SETTLED
-payload     RECV:record  .:answer     .:answer     .:answer     .:answer
-unreadable  REJ:record   !            !            !            !
-marker      VOID:record  .:answer     .:answer     .:answer     .:answer
-inquiry     .:answer     .:answer     .:answer     .:answer     .:answer
+receiver    NOT          RECV           REJ            VOID           SETTLED
+payload     RECV:record  .:acknowledge  .:acknowledge  .:acknowledge  .:acknowledge
+unreadable  REJ:record   !              !              !              !
+marker      VOID:record  .:acknowledge  .:acknowledge  .:acknowledge  .:acknowledge
+inquiry     .:answer     .:answer       .:answer       .:answer       .:answer
 """,
     Arrival,
     Arrived,
@@ -268,6 +269,7 @@ class OwedHeard(Word):
 
     reack = "ReAck or ReAck2"
     ask = "the interval has passed"
+    blocked = "R8: the row waits for another of its order that has not arrived"
 
 
 class OwedDeed(Word):
@@ -281,6 +283,7 @@ OWED = Grid(
 owed     AS_INIT     AS_ACK
 reack    AS_ACK      .
 ask      .:inquire   .
+blocked  .:inquire   .:inquire
 """,
     AckStatus,
     OwedHeard,

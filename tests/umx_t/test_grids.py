@@ -3,12 +3,15 @@
 The exceptions are named one by one, with the rule of PROTOCOL.md that allows them.
 """
 
+import ast
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from semq.engine.hub import deeds as hub
+from semq.engine.receiver import delivery, reacks, recording
 from semq.engine.sender import deeds as sender
 from semq.umx_t.errors import ImpossibleNews
 from semq.umx_t.grid import Grid
@@ -35,6 +38,7 @@ from semq.umx_t.grids import (
 )
 from semq.umx_t.status import AckStatus, AppStatus, Arrival
 
+ENGINE = Path(__file__).parents[2] / "semq" / "engine"
 AnyGrid = Grid[Any, Any, Any]
 NEWS: dict[str, type[Enum]] = {
     "class3": Heard,
@@ -51,7 +55,13 @@ DEEDS: dict[type[Enum], tuple[AnyGrid, ...]] = {
     OwedDeed: (OWED,),
     HandlingDeed: (HANDLING,),
 }
-EFFECTS: dict[type[Enum], dict[Any, Any]] = {SenderDeed: sender.EFFECTS, HubDeed: hub.EFFECTS}
+EFFECTS: dict[type[Enum], dict[Any, Any]] = {
+    SenderDeed: sender.EFFECTS,
+    HubDeed: hub.EFFECTS,
+    ReceiverDeed: recording.EFFECTS,
+    OwedDeed: reacks.EFFECTS,
+    HandlingDeed: delivery.EFFECTS,
+}
 ENDS = {Standing.REJECTED, Standing.CANCELLED, Standing.LOST, Standing.UNKNOWN, Standing.DROPPED, Standing.SS_ACK2}
 RANK = {
     Standing.ABSENT: 0,
@@ -115,9 +125,22 @@ def test_every_deed_is_done_somewhere(deeds: type[Enum]) -> None:
     assert {rule.deed for rule in rules} - {None} == set(deeds)
 
 
-@pytest.mark.parametrize("deeds", EFFECTS, ids=lambda deeds: str(deeds.__name__))
+@pytest.mark.parametrize("deeds", DEEDS, ids=lambda deeds: str(deeds.__name__))
 def test_every_deed_has_an_effect(deeds: type[Enum]) -> None:
     assert set(EFFECTS[deeds]) == set(deeds)
+
+
+def test_no_rule_of_a_cell_is_thrown_away() -> None:
+    bare = [
+        f"{path.relative_to(ENGINE)}:{node.lineno}"
+        for path in sorted(ENGINE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Attribute)
+        and node.value.func.attr == "step"
+    ]
+    assert not bare
 
 
 @pytest.mark.parametrize("grid", [SENDER, SENDER_12], ids=ids)
@@ -247,7 +270,7 @@ def test_the_first_record_of_a_message_is_the_last() -> None:
             assert rule.deed is ReceiverDeed.record
             assert rule.after is not Arrival.NOT
         else:
-            assert rule.deed is ReceiverDeed.answer
+            assert rule.deed is (ReceiverDeed.answer if on is Arrived.inquiry else ReceiverDeed.acknowledge)
             assert rule.after is standing
 
 

@@ -1,37 +1,90 @@
-"""One delivery: a received document counted, and ready for its application. Used by ``user_queue`` and ``order``."""
+"""How far the application is with a received document: one door for all news of it (PROTOCOL.md section 5.3, R6).
+
+Used by ``recording``, ``handover``, ``user_queue`` and ``order``. A delivery is counted in a commit before it is made.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
-from semq.engine.errors import BodyUnreadable
+from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired
 from semq.engine.ports import Delivery
 from semq.engine.time.cleanup import leave
 from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
-from semq.umx_t.grids import HANDLING, HandlingHeard
-from semq.umx_t.status import AppStatus
+from semq.umx_t.envelope import Envelope
+from semq.umx_t.grids import HANDLING, HandlingDeed, HandlingHeard
+from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
+HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused without a look: there is nothing for a person
+Content = tuple[Envelope, bytes]
+
+
+@dataclass(slots=True)
+class After:
+    """What follows the commit: documents to be handed over, and documents for the next consumer."""
+
+    at: int  #: the moment of the decision, in milliseconds since 1970 UTC
+    given: list[Delivery] = field(default_factory=list)
+    offered: list[Pending] = field(default_factory=list)
+
+
+def hear(unit: Unit, row: Pending, news: HandlingHeard, after: After, detail: str = "", cause: Any = None) -> None:
+    """Change a row by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news."""
+    rule = HANDLING.step(row.app_status, news)
+    if rule.after is not row.app_status:
+        unit.handle(row, rule.after)
+        _line(unit, row, HANDLED[rule.after], after, detail)
+    if rule.deed is not None:
+        EFFECTS[rule.deed](unit, row, after, cause)
+
+
+def end_ungiven(row: Pending) -> AppStatus:
+    """What becomes of a recorded row that cannot be given: a marker, and what was refused by its size or its time, is
+    done with; what cannot be read is kept for a person. The ledger has its line already."""
+    is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
+    return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after
 
 
 def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     """Count a delivery; None: what is stored cannot be read, and the row is parked so that it holds up no other."""
-    stored = unit.pending_bodies.get(row.bref)
+    stored, after = unit.pending_bodies.get(row.bref), After(core.now_ms())
     try:
         envelope = decode_envelope(stored)
     except BodyUnreadable as error:
-        line = LedgerLine(core.now_ms(), Side.RECEIVER, Event.PARKED, str(row.lk0), str(row.target), row.deliveries,
-                          detail=shortened(str(error), DETAIL_MAX))  # fmt: skip
-        unit.handle(row, AppStatus.PARKED)
-        unit.ledger.append(line)
+        hear(unit, row, HandlingHeard.fail, after, shortened(str(error), DETAIL_MAX))
         core.count("unreadable")
         leave(core, unit, row)
         return None
     assert stored is not None
-    HANDLING.step(row.app_status, HandlingHeard.give)
+    hear(unit, row, HandlingHeard.give, after, cause=(envelope, stored.payload))
+    return after.given[0]
+
+
+def _line(unit: Unit, row: Pending, event: Event, after: After, detail: str = "") -> None:
+    line = LedgerLine(after.at, Side.RECEIVER, event, str(row.lk0), str(row.target), row.deliveries, detail=detail)
+    unit.ledger.append(line)
+
+
+def _give(unit: Unit, row: Pending, after: After, content: Content) -> None:
     row.deliveries += 1
-    unit.given.add(row.bref)
-    unit.ledger.append(
-        LedgerLine(core.now_ms(), Side.RECEIVER, Event.GIVEN, str(row.lk0), str(row.target), row.deliveries)
-    )
-    return Delivery(row.bref, envelope, stored.payload, row.deliveries > 1, row.deliveries)
+    if row.bref not in unit.new_pending:
+        unit.given.add(row.bref)
+    _line(unit, row, Event.GIVEN, after)
+    envelope, payload = content
+    after.given.append(Delivery(row.bref, envelope, payload, row.deliveries > 1, row.deliveries))
+
+
+def _offer(unit: Unit, row: Pending, after: After, cause: None) -> None:
+    after.offered.append(row)
+
+
+EFFECTS: dict[HandlingDeed, Callable[[Unit, Pending, After, Any], None]] = {
+    HandlingDeed.give: _give,
+    HandlingDeed.offer: _offer,
+}

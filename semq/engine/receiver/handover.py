@@ -9,18 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from semq.engine.core import Core, Step, with_why
-from semq.engine.ports import Inbox
-from semq.engine.receiver.delivery import DETAIL_MAX
+from semq.engine.ports import Delivery, Inbox
+from semq.engine.receiver.delivery import DETAIL_MAX, After, hear
 from semq.engine.receiver.order import Blocked, FindNext, Order, OrderId
-from semq.engine.receiver.recording import Given
 from semq.engine.receiver.user_queue import Feed, ReadTracks, Shelf
 from semq.engine.time.cleanup import leave
 from semq.errors import Unavailable
 from semq.foreign_text import shortened
-from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side
+from semq.store.rows import InStreamKey, Pending
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.grids import HANDLING, HandlingDeed, HandlingHeard
+from semq.umx_t.grids import HandlingHeard
 from semq.umx_t.status import AppStatus, Arrival
 
 
@@ -66,11 +65,12 @@ class Handing:
         # The row itself is among the new ones, and each of those before it may have taken a place.
         return not row.order_key and not shelf.behind and self.inbox.free(row.target.user) >= len(unit.new_pending)
 
-    def arrived(self, rows: list[tuple[Pending, bool]], given: Given) -> None:
+    def arrived(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
         """After the commit that recorded rows, each new for the application or done with: give what was claimed, feed
         the rest."""
         claimed = set()
-        for user, delivery in given.deliveries:
+        for delivery in given:
+            user = delivery.envelope.target.user
             claimed.add(delivery.bref)
             self.out[delivery.bref] = user
             self.inbox.give(user, delivery)
@@ -217,9 +217,6 @@ class _Behind(Step):
         self._told.failed(error)
 
 
-HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
-
-
 class Handled(Step):
     """What the application said of documents that it has."""
 
@@ -243,8 +240,9 @@ class Handled(Step):
         self.needs.pending.update(brefs)
 
     def decide(self, unit: Unit) -> None:
-        core, at = self._handing.core, self._handing.core.now_ms()
-        self._rows: list[tuple[Pending, HandlingDeed | None]] = []
+        core = self._handing.core
+        self._after = After(core.now_ms())
+        self._rows: list[Pending] = []
         for bref in self._brefs:
             row = unit.pending.get(bref)
             if row is None:
@@ -257,30 +255,23 @@ class Handled(Step):
                 news = HandlingHeard.fail
             if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
                 continue  # nothing readable to give
-            rule = HANDLING.step(row.app_status, news)
-            if rule.after is not row.app_status:
-                unit.handle(row, rule.after)
-                unit.ledger.append(
-                    LedgerLine(
-                        at, Side.RECEIVER, HANDLED[row.app_status], str(row.lk0), str(row.target),
-                        row.deliveries, detail=self._detail,
-                    )
-                )  # fmt: skip
+            hear(unit, row, news, self._after, self._detail)
             leave(core, unit, row)
-            self._rows.append((row, rule.deed))
+            self._rows.append(row)
 
     def committed(self) -> None:
         handing = self._handing
         for bref in self._brefs:
             handing._release(bref)
-        for row, deed in self._rows:
+        for row in self._rows:
             key = (row.lk0.store, row.order_key)
             if row.order_key:
                 order = handing.orders.setdefault(key, Order())
                 if order.busy in (row.bref, 0):
                     order.busy = 0
                     handing._next_of(key, row.target.user)
-            elif deed is HandlingDeed.offer:
+        for row in self._after.offered:
+            if not row.order_key:
                 handing._restock(row, row.bref)
         if self._told is not None:
             self._told.done(len(self._rows))

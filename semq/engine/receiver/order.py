@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from semq.engine.core import Step
 from semq.engine.ports import Delivery
-from semq.engine.receiver.delivery import deliver
-from semq.engine.receiver.recording import ungiven
+from semq.engine.receiver.delivery import deliver, end_ungiven
 from semq.engine.time.cleanup import leave
 from semq.store.rows import InStreamKey, Pending, Slot
 from semq.store.unit import FirstInOrder, Unit, Waiting
@@ -124,7 +123,7 @@ class GiveOrdered(Step):
             self._blocked, self._prev = row.bref, row.prev
         elif row.status is not Arrival.RECV:
             # VOID and REJ take their place in the order: what comes after them must not overtake what is before (F3).
-            unit.handle(row, ungiven(row))
+            unit.handle(row, end_ungiven(row))
             leave(self._handing.core, unit, row)
             self._is_passed = True
         elif self._handing.inbox.free(self._user) > 0:

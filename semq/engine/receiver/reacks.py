@@ -4,25 +4,27 @@ Posted by ``recording`` and ``time.owed_acks``. ReAck and ReAck2 close our ackno
 inquiry is answered from the ledger alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from semq.engine.core import Step
 from semq.engine.errors import NotYours
 from semq.engine.time.cleanup import leave
 from semq.errors import SemqError
-from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Side, Slot
+from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Recorded, Side, Slot
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
-from semq.umx_t.grids import OWED, RECEIVER, Arrived, OwedHeard
+from semq.umx_t.grids import OWED, Arrived, OwedDeed, OwedHeard
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, RESULT_OF, AckFlag, Inquiry, Receipt, Role
-from semq.umx_t.status import AckStatus, SaveFwd
+from semq.umx_t.status import AckStatus, Arrival, SaveFwd
 
 if TYPE_CHECKING:
     from semq.engine.receiver.recording import Receiver
+
+Ask = tuple[Address, Inquiry]
 
 
 class HearReAcks(Step):
@@ -75,12 +77,13 @@ class HearReAcks(Step):
             before, noted, event = row.p_ack_status, unit.platform_acked, Event.PLATFORM_ACKED
         else:
             return
-        if OWED.step(before, OwedHeard.reack).after is before:
+        after = OWED.step(before, OwedHeard.reack).after
+        if after is before:
             return
         if event is Event.SENDER_ACKED:
-            row.s_ack_status = AckStatus.AS_ACK
+            row.s_ack_status = after
         else:
-            row.p_ack_status = AckStatus.AS_ACK
+            row.p_ack_status = after
         noted.add(row.bref)
         leave(self._core, unit, row)
         unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, event, str(lk0), str(row.target)))
@@ -157,33 +160,49 @@ class AnswerInquiries(Step):
                 self._core.violation(unit, Side.RECEIVER, lie, record.ident, str(self._source))
                 continue
             entry = self._receiver.known(unit, lk0, record.sid)
-            RECEIVER.step(entry.status, Arrived.inquiry)
-            answer = ANSWER_BY_ARRIVAL[entry.status]
-            self._answers.append(
-                Inquiry(
-                    semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=record.flag,
-                    role=record.role, ident=record.ident, sid=record.sid,
-                    nonce=record.nonce, lk1=record.lk1, answer=answer,
-                    result=RESULT_OF[answer], reason=entry.reason, digest=entry.digest.hex(),
-                )
-            )  # fmt: skip
+            self._receiver.hear(self, unit, entry, Arrived.inquiry, (record, entry))
+
+    def answer(self, unit: Unit, arrival: Arrival, asked: tuple[Inquiry, Recorded]) -> None:
+        """Answer with what the ledger knows."""
+        record, entry = asked
+        answer = ANSWER_BY_ARRIVAL[arrival]
+        self._answers.append(
+            Inquiry(
+                semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=record.flag,
+                role=record.role, ident=record.ident, sid=record.sid,
+                nonce=record.nonce, lk1=record.lk1, answer=answer,
+                result=RESULT_OF[answer], reason=entry.reason, digest=entry.digest.hex(),
+            )
+        )  # fmt: skip
 
     def committed(self) -> None:
         for answer in self._answers:
             self._core.mail.add(self._source, Function.INQUIRIES, Primitive.CONFIRMATION, answer)
 
 
-def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list[tuple[Address, Inquiry]]:
+def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list[Ask]:
     """R7 and R8: what is asked about a row whose acknowledgements may not have been noted, and of whom."""
     facts: dict[str, Any] = {
         "role": Role.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
         "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),
     }  # fmt: skip
-    asks: list[tuple[Address, Inquiry]] = []
-    if platform is not None and row.lk1 is not None and OWED.step(row.p_ack_status, OwedHeard.ask).deed:
-        asks.append((platform, Inquiry(lk1=row.lk1, ref_id=row.lk1.object_id, **facts)))
-    owes_sender = row.save_fwd is SaveFwd.MUST and OWED.step(row.s_ack_status, OwedHeard.ask).deed is not None
-    if owes_sender or blocked:
-        prev = str(row.prev) if row.prev else ""
-        asks.append((row.lk0.node, Inquiry(ref_id=row.lk0.object_id, prev=prev, **facts)))
+    asks: list[Ask] = []
+    if platform is not None and row.lk1 is not None:
+        _hear(row.p_ack_status, OwedHeard.ask, asks, platform, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
+    if row.save_fwd is SaveFwd.MUST:
+        facts |= {"ref_id": row.lk0.object_id, "prev": str(row.prev) if row.prev else ""}
+        _hear(row.s_ack_status, OwedHeard.blocked if blocked else OwedHeard.ask, asks, row.lk0.node, facts)
     return asks
+
+
+def _hear(status: AckStatus, news: OwedHeard, asks: list[Ask], to: Address, facts: dict[str, Any]) -> None:
+    deed = OWED.step(status, news).deed
+    if deed is not None:
+        EFFECTS[deed](asks, to, facts)
+
+
+def _inquire(asks: list[Ask], to: Address, facts: dict[str, Any]) -> None:
+    asks.append((to, Inquiry(**facts)))
+
+
+EFFECTS: dict[OwedDeed, Callable[[list[Ask], Address, dict[str, Any]], None]] = {OwedDeed.inquire: _inquire}

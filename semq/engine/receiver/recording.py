@@ -5,15 +5,15 @@ after it. The ledger alone decides whether a message has arrived; whatever else 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from semq.engine.bodies import document_size, encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
-from semq.engine.ports import Delivery, Opened, Secrecy
+from semq.engine.ports import Opened, Secrecy
+from semq.engine.receiver.delivery import After, end_ungiven, hear
 from semq.engine.receiver.reacks import AnswerInquiries, HearReAcks
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -35,32 +35,24 @@ from semq.store.rows import (
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
-from semq.umx_t.grids import RECEIVER, Arrived, ReceiverDeed
+from semq.umx_t.grids import RECEIVER, Arrived, HandlingHeard, ReceiverDeed
 from semq.umx_t.locator import LK0
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
-NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused without a look: there is nothing for a person
+if TYPE_CHECKING:
+    from semq.engine.receiver.handover import Handing
 
 
-@dataclass(slots=True)
-class Given:
-    """Documents that one piece of work hands to consumers after its commit."""
+class Copy(NamedTuple):
+    """What was read of a message, and what the ledger knew of it before."""
 
-    deliveries: list[tuple[str, Delivery]] = field(default_factory=list)
-
-
-class Desk(Protocol):
-    """Where recorded documents go on to the application; see ``handover``."""
-
-    def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
-        """Whether a consumer takes the document in this very commit."""
-
-    def arrived(self, rows: list[tuple[Pending, bool]], given: Given) -> None:
-        """Rows are committed; those given are to be handed over now."""
-
-    def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
-        """A floor moved, or an incarnation is over: order may go on."""
+    envelope: Envelope
+    slot: Slot | None
+    entry: Recorded
+    opened: Opened
+    reason: Reason | None = None
+    is_forged: bool = False  #: something without a proof stood in its place
 
 
 class Receiver:
@@ -70,7 +62,7 @@ class Receiver:
         self,
         core: Core,
         secrecy: Secrecy,
-        desk: "Desk",
+        desk: "Handing",
         recorded: Callable[[int], None],
     ) -> None:
         self.core = core
@@ -92,6 +84,13 @@ class Receiver:
         self.core.post(AnswerInquiries(self, source, records))
 
     # --- shared by the pieces of work below
+    @staticmethod
+    def hear(work: Any, unit: Unit, entry: Recorded, news: Arrived, cause: Any) -> None:
+        """The door of the ledger: do the deed of the cell; ``cause`` is what it needs of the news."""
+        rule = RECEIVER.step(entry.status, news)
+        assert rule.deed is not None
+        EFFECTS[rule.deed](work, unit, rule.after, cause)
+
     def stream(self, unit: Unit, key: InStreamKey) -> InStream:
         """The stream that a message belongs to, made when its first message arrives."""
         stream = unit.in_streams.get(key)
@@ -118,13 +117,6 @@ class Receiver:
     def seen(unit: Unit, ident: str) -> Recorded:
         """The same for a message of class 1 or 2, by its name."""
         return unit.seen.get(ident, NOT_HERE)
-
-
-def ungiven(row: Pending) -> AppStatus:
-    """What becomes of a recorded row that cannot be given: a marker, and what was refused by its size or its time, is
-    done with; what cannot be read is kept for a person."""
-    kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
-    return AppStatus.PARKED if kept else AppStatus.DONE
 
 
 FORGED = "What nothing proves stood in the place of this document, with other bytes: it gives way to this one."
@@ -186,9 +178,9 @@ class _Record(Step):
         self._acks: list[tuple[Envelope, Recorded, int]] = []
         self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
         self._disbelieved: list[tuple[Envelope, Reason]] = []
-        self._given = Given()
         self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
         self._at = self._core.now_ms()
+        self._handled = After(self._at)
         for message, slot in self._arrivals:
             try:
                 self._record(unit, message, slot)
@@ -224,10 +216,8 @@ class _Record(Step):
         if entry.status is Arrival.NOT and envelope.is_class3:
             self._disbelieved.append((envelope, reason))
         elif entry.status is Arrival.NOT:
-            rule = RECEIVER.step(entry.status, Arrived.unreadable)
-            entry = Recorded(rule.after, envelope.digest, reason)
-            opened = Opened(bytes(message.body), b"")
-            self._acks.append((envelope, entry, self._insert(unit, envelope, None, entry, opened)))
+            copy = Copy(envelope, None, entry, Opened(bytes(message.body), b""), reason)
+            self._receiver.hear(self, unit, entry, Arrived.unreadable, copy)
         elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
             self._acks.append((envelope, entry, 0))
 
@@ -251,14 +241,18 @@ class _Record(Step):
         news, opened, reason = self._read(message, entry)
         if slot is not None:  # only now: a copy that is not believed raises nothing
             self._take_floor(unit, envelope, slot.stream)
-        rule = RECEIVER.step(entry.status, news)
-        if rule.deed is ReceiverDeed.record:
-            if slot is not None and is_forged:  # only now: what cannot be read takes nobody's place
-                unit.give_way(slot)
-                self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
-            entry = Recorded(rule.after, envelope.digest, reason, opened.is_proved)
-            self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, opened)))
-            return
+        self._receiver.hear(self, unit, entry, news, Copy(envelope, slot, entry, opened, reason, is_forged))
+
+    def _keep(self, unit: Unit, arrival: Arrival, copy: Copy) -> None:
+        envelope, slot = copy.envelope, copy.slot
+        if slot is not None and copy.is_forged:  # only now: what cannot be read takes nobody's place
+            unit.give_way(slot)
+            self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
+        entry = Recorded(arrival, envelope.digest, copy.reason, copy.opened.is_proved)
+        self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, copy.opened)))
+
+    def _acknowledge(self, unit: Unit, arrival: Arrival, copy: Copy) -> None:
+        envelope = copy.envelope
         self._core.count("duplicate")
         unit.ledger.append(
             LedgerLine(
@@ -266,7 +260,7 @@ class _Record(Step):
                 str(envelope.lk1 or ""),
             )
         )  # fmt: skip
-        self._acks.append((envelope, entry, 0))
+        self._acks.append((envelope, copy.entry, 0))
 
     def _check_address(self, envelope: Envelope) -> None:
         """The door for documents: addressee, source, and the session by which it came."""
@@ -355,7 +349,7 @@ class _Record(Step):
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
-            row.app_status = ungiven(row)  # R6; in an order only when their turn comes (F3)
+            row.app_status = end_ungiven(row)  # R6; in an order only when their turn comes (F3)
         if slot is not None:
             unit.record(slot, entry)
         else:
@@ -371,10 +365,7 @@ class _Record(Step):
             )
         )  # fmt: skip
         if row.app_status is AppStatus.NEW and self._receiver.desk.claim_place(unit, row, envelope):
-            row.deliveries = 1
-            unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, Event.GIVEN, ident, target, row.deliveries))
-            delivery = Delivery(row.bref, shown, payload, redelivered=False, deliveries=1)
-            self._given.deliveries.append((row.target.user, delivery))
+            hear(unit, row, HandlingHeard.give, self._handled, cause=(shown, payload))
         self._rows.append((row, row.app_status is AppStatus.NEW))
         return row.bref
 
@@ -386,9 +377,16 @@ class _Record(Step):
         self._core.count("received", len(self._rows))
         for row, _ in self._rows:
             self._receiver.recorded(row.bref)
-        self._receiver.desk.arrived(self._rows, self._given)
+        self._receiver.desk.arrived(self._rows, self._handled.given)
         for stream, (floor, closed) in self._raised.items():
             self._receiver.desk.unblocked(stream, floor, closed)
+
+
+EFFECTS: dict[ReceiverDeed, Callable[[Any, Unit, Arrival, Any], None]] = {
+    ReceiverDeed.record: _Record._keep,
+    ReceiverDeed.acknowledge: _Record._acknowledge,
+    ReceiverDeed.answer: AnswerInquiries.answer,
+}
 
 
 def _as_opened(envelope: Envelope, opened: Opened) -> Envelope:
