@@ -12,11 +12,6 @@ from semq.cli.output import Output
 from semq.cli.values import counted
 from semq.errors import BadInput
 from semq.moments import local_text, utc_text
-from semq.pki import TrustStore, read_certificate
-from semq.seal.errors import ProofWrong
-from semq.seal.proof import check_document, check_proof, read_proof
-from semq.service.keyring import split
-from semq.umx_t.address import parse_address
 
 group = typer.Typer()
 
@@ -40,6 +35,13 @@ def verify(
     """Verify a proof of delivery, offline: semq verify proof.json --document order.xml --trust authority.pem"""
     if trust is None and not any_authority:
         raise NoTrust(file=str(file))
+    # Not with the others: `semq ledger verify` only asks a node.
+    from semq.pki import TrustStore, read_certificate
+    from semq.seal.errors import ProofWrong
+    from semq.seal.proof import check_document, check_proof, read_proof
+    from semq.service.keyring import split
+    from semq.umx_t.address import parse_address
+
     proof = read_proof(_read(file))
     first, chain = split(proof.certificates[0])
     certificate = read_certificate(first.encode())

@@ -82,6 +82,12 @@ def test_a_command_that_asks_the_hub_loads_no_part_of_it(words: tuple[str, ...],
     assert among(FORBIDDEN, loaded(*words, f"--node={network.hub.url}")) == set()
 
 
+def test_the_commands_of_all_groups_are_made_without_a_part_of_a_node() -> None:
+    probe = "import sys; from semq.cli.main import make; make(); print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-P", "-c", probe], capture_output=True, text=True, timeout=120, check=True)
+    assert among(FORBIDDEN, set(done.stdout.split())) == set()
+
+
 def test_a_command_that_asks_nobody_loads_no_part_of_a_node() -> None:
     assert among(FORBIDDEN, loaded("version")) == set()
 
