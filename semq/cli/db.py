@@ -116,7 +116,9 @@ def _check_role(url: str, role: str) -> None:
     roles.check_name(role)
     if role not in (known := roles.logins(url)):
         near = nearest(role, known)
-        raise RoleRefused(f"There is no such role{f'; did you mean {near}?' if near else '.'}", role=role)
+        raise RoleRefused(f"There is no such role{f'; did you mean {near}?' if near else '.'}", role=role).with_remedy(
+            f"Correct the name, or make the role: `semq db grant {role} --send --receive`."
+        )
 
 
 def _tell(json: bool, data: dict[str, object], words: str) -> None:

@@ -1,5 +1,6 @@
 """How long an identity lasts, what is said of it, and when."""
 
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -108,6 +109,9 @@ def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(WrongName):
         NodeIdentity(settings, Clock())
     (settings.pki_dir / "slots.json").unlink()
+    with pytest.raises(NoIdentity):
+        NodeIdentity(settings, Clock())
+    shutil.rmtree(settings.pki_dir)  # as before any enrolment: no authorities either, and they are not what is missing
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, Clock())
 
