@@ -5,16 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from semq.engine.errors import (
-    AlreadySent,
-    DocumentTooLarge,
-    NotEnded,
-    PayloadGone,
-    QuotaReached,
-    TokenReused,
-    UnknownTarget,
-)
-from semq.errors import SemqError
+from semq.engine.errors import DocumentTooLarge, QuotaReached, TokenReused, UnknownTarget
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag, Note
@@ -459,25 +450,6 @@ def test_a_held_document_waits_until_it_is_released() -> None:
     trio.a.engine.operating.hold(held, True, "", lambda: None, trio.a.refused.append)
     trio.settle()
     assert len(trio.a.refused) == 1  # it is on its way, or has ended and was cleaned
-
-
-def test_acts_on_open_documents_are_refused_with_what_helps_there() -> None:
-    """Not as something that has ended: it has not."""
-    trio = Trio()
-    trio.cut(trio.b)
-    trio.a.send(b"kept")
-    trio.a.send(b"given away", ack2=False)
-    trio.settle()
-    kept, given_away = (accepted.lk0 for accepted in trio.a.accepted)
-    acts = trio.a.engine.operating
-    acts.hold(kept, True, "", lambda: None, trio.a.refused.append)
-    acts.remove(kept, "", lambda: None, trio.a.refused.append)
-    acts.resend(given_away, "", lambda: None, trio.a.refused.append)
-    trio.settle()
-    assert [type(error) for error in trio.a.refused] == [AlreadySent, NotEnded, PayloadGone]
-    remedies = [error.remedy for error in trio.a.refused if isinstance(error, SemqError)]
-    helps = ("`semq msg cancel", "`semq msg cancel", "`semq held resend")
-    assert all(command in remedy for command, remedy in zip(helps, remedies, strict=True))
 
 
 def test_silence_reigns_when_all_is_settled() -> None:
