@@ -2,7 +2,8 @@
 
 import pytest
 
-from semq.seal.errors import ReceiptForged
+from semq.seal.errors import ReceiptForged, SignatureWrong
+from semq.seal.keys import verify
 from semq.seal.origin import read_origin, write_origins
 from tests.seal.parties import key_of
 
@@ -21,3 +22,18 @@ def test_an_unknown_form_is_refused(place: int, part: str) -> None:
     parts[place] = part
     with pytest.raises(ReceiptForged):
         read_origin(".".join(parts))
+
+
+def test_the_signature_is_that_of_the_facts_the_size_and_the_parties() -> None:
+    documents = [(b"one", 5), (b"two", 7), (b"three", 0)]
+    for text, (facts, _) in zip(write_origins(A, "1.10008", "1.56001", documents), documents, strict=True):
+        origin = read_origin(text)
+        verify(A.public_key(), origin.signature, origin.message("1.10008", "1.56001", facts))
+        for other in (
+            origin.message("1.56001", "1.56001", facts),
+            origin.message("1.10008", "1.10008", facts),
+            origin.message("1.10008", "1.56001", b"others"),
+            origin._replace(size=6).message("1.10008", "1.56001", facts),
+        ):
+            with pytest.raises(SignatureWrong):
+                verify(A.public_key(), origin.signature, other)

@@ -1,6 +1,8 @@
 """The envelope's derived facts."""
 
+import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
@@ -22,6 +24,18 @@ def test_class_and_position() -> None:
     assert must.is_class3
     assert not drop.is_class3
     assert must.pos == Pos(0xABC, 4)
+
+
+@pytest.mark.parametrize("name", ["session_key", "alg", "key_id", "origin"])
+def test_any_attribute_of_a_seal_marks_the_body_as_a_ciphertext(name: str) -> None:
+    clear = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes())
+    assert not clear.is_sealed
+    assert replace(clear, **{name: "x"}).is_sealed
+
+
+def test_a_body_that_was_dropped_keeps_its_size() -> None:
+    envelope = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes())
+    assert (Data(envelope, b"four").size, Data(envelope, dropped=5).size) == (4, 5)
 
 
 def test_default_containers_are_not_shared() -> None:

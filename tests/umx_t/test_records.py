@@ -196,3 +196,16 @@ def test_every_answer_of_the_receiver_has_a_number_for_older_peers() -> None:
     assert {a for a, n in RESULT_OF.items() if n == 1} == {Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED}
     assert RESULT_OF[Answer.NOT] == 0
     assert not {Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL} & set(RESULT_OF)
+
+
+@pytest.mark.parametrize(
+    ("inquiry", "graded"),
+    [
+        ({"result": 1}, Answer.RECV),
+        ({"result": 0}, Answer.NOT),
+        ({"result": 1, "answer": Answer.VOID}, Answer.VOID),
+        ({}, None),
+    ],
+)
+def test_the_answer_of_an_older_peer_is_graded(inquiry: dict[str, Any], graded: Answer | None) -> None:
+    assert Inquiry(**inquiry).graded is graded
