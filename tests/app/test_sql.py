@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from sqlalchemy.pool import NullPool
 from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receive, send, status
 from semq.umx_t.errors import BadAppKey
 from tests.app.network import Network
+from tests.waiting import until
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 PLAIN = (
@@ -81,9 +83,7 @@ async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sen
             row = connection.execute(text(counts), {"lk0": sent.lk0}).one()
         return tuple(row) == (0, 0)
 
-    async with asyncio.timeout(60):
-        while not await asyncio.to_thread(is_over):  # noqa: ASYNC110 - the node takes it, and cleanup tells nobody
-            await asyncio.sleep(0.05)
+    await until(partial(asyncio.to_thread, is_over))
     events = [line["event"] for line in (await sender.request("msg.trace", {"id": sent.lk0}))["events"]]
     assert "DONE" in events
 
@@ -98,12 +98,12 @@ async def test_what_amqp_cannot_carry_is_refused_and_stops_nobody(engine: Engine
         with engine.connect() as connection:
             return connection.execute(text(refused)).scalar()
 
-    async with asyncio.timeout(60):
-        while await asyncio.to_thread(reason) is None:  # noqa: ASYNC110 - nobody is told of a refused row
-            await asyncio.sleep(0.05)
-        assert await asyncio.to_thread(reason) == "SEMQ-1102"
-        while len(await sender.request("msg.list", {"key": "carried", "side": "outbound"})) > 1:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)  # until the two others are cleaned, which have been delivered
+    async def are_cleaned() -> bool:
+        """Whether the two others are, which have been delivered."""
+        return len(await sender.request("msg.list", {"key": "carried", "side": "outbound"})) <= 1
+
+    assert await until(partial(asyncio.to_thread, reason)) == "SEMQ-1102"
+    await until(are_cleaned)
     with engine.begin() as connection:
         connection.execute(text("DELETE FROM tb_0031_submit"))
 
@@ -146,10 +146,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
                 return [(bref, found[0][1], row)]
         return []
 
-    async with asyncio.timeout(60):
-        while not (got := await asyncio.to_thread(taken)):  # noqa: ASYNC110 - nobody is told of what SQL may take
-            await asyncio.sleep(0.05)
-    ((bref, document, row),) = got
+    ((bref, document, row),) = await until(partial(asyncio.to_thread, taken))
     assert (document.content_type, document.headers) == (
         "application/json", {"own": "yes", "n": -3, "x-correlation-id": "c"},
     )  # fmt: skip
@@ -159,9 +156,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
         found = await sender.request("failed.list", {"side": "inbound", "key": "attributes"})
         return bool(found) and found[0]["error"] == "cannot be booked"
 
-    async with asyncio.timeout(60):
-        while not await is_parked():  # noqa: ASYNC110 - nobody is told
-            await asyncio.sleep(0.05)
+    await until(is_parked)
     with engine.connect() as connection:
         assert list(receive(connection, "attributes")) == []
         with pytest.raises(RefusedByNode):

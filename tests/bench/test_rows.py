@@ -5,7 +5,7 @@ import pytest
 
 from bench import rows
 from bench.errors import Stuck
-from tests.service.inprocess import until
+from tests.waiting import until
 
 INSERT = "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')"
 

@@ -2,9 +2,7 @@
 notes."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.durable.journal import Journal
@@ -17,32 +15,7 @@ from semq.broker.queues.pages import Pager
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.timers import Timers
 from semq.broker.vhost import VirtualHost
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class ManualClock:
-    """Time stands still until ``pass_by``."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self._drawn = 0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return START + timedelta(seconds=self.now)
-
-    def random(self) -> float:
-        return 0.5
-
-    def incarnation(self) -> int:
-        return 1
-
-    def uuid(self) -> UUID:
-        self._drawn += 1
-        return UUID(int=self._drawn)
+from tests.clocks import ManualClock
 
 
 class Later:

@@ -17,6 +17,7 @@ from semq.broker.server import AmqpServer
 from semq.broker.users import Permissions
 from semq.transport.peer import PeerInfo
 from tests.transport.pair import Pair, header, pair
+from tests.waiting import until
 
 
 @asynccontextmanager
@@ -243,8 +244,7 @@ async def test_the_node_can_say_that_it_is_short_of_something() -> None:
 
 
 async def until_unblocked(both: Pair, reasons: list[str | None]) -> None:
-    while not reasons:  # noqa: ASYNC110 - plain state that tells nobody
-        await asyncio.sleep(0.001)
+    await until(lambda: reasons)
     both.server.block_publishers(None)
 
 

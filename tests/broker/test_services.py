@@ -30,6 +30,7 @@ from semq.broker.vhost import SessionHooks
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from tests.transport.pair import Pair, header, pair
+from tests.waiting import until
 
 
 class Door(ServiceExchange):
@@ -145,12 +146,6 @@ async def confirming(both: Pair) -> ClientChannel:
     channel = await (await both.dial()).open_channel()
     await channel.confirm_select()
     return channel
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - plain state that tells nobody
-            await asyncio.sleep(0.001)
 
 
 async def test_outcomes_reach_the_publisher() -> None:

@@ -1,12 +1,10 @@
 """Acts of a person: they are done, noted in the ledger with their reason, and refused where it is too late."""
 
 import re
-from time import monotonic
 
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq
-
-PATIENCE_S = 60.0
+from tests.waiting import until_sync
 
 
 def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) -> None:
@@ -25,9 +23,7 @@ def test_what_has_been_sent_cannot_be_held(network: Network) -> None:
 
 
 def until_held_at_the_hub(network: Network, lk0: str) -> None:
-    deadline = monotonic() + PATIENCE_S
-    while lk0 not in semq("held", "list", "--target", ABSENT, "--node", network.hub.url, "--json").out:
-        assert monotonic() < deadline
+    until_sync(lambda: lk0 in semq("held", "list", "--target", ABSENT, "--node", network.hub.url, "--json").out)
 
 
 def test_a_message_can_be_sent_again(network: Network) -> None:

@@ -12,7 +12,8 @@ from semq.umx_t.address import Address
 from tests.cli.command import semq
 from tests.cli.command import semq_aside as run
 from tests.pki.people import NOW
-from tests.service.inprocess import InProcess, linked, until
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 
 
 @pytest.fixture

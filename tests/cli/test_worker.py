@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from semq.app.worker import report
 from tests.app.network import Network
 from tests.cli.command import environment, semq
+from tests.waiting import until_sync
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,23 +47,21 @@ def send(network: Network, kind: str, key: str, body: bytes, content_type: str =
     return str(said.data["lk0"])
 
 
-def until(book: Path, *lines: str) -> None:
-    deadline = time.monotonic() + 60
-    while not set(lines) <= set(book.read_text().splitlines() if book.exists() else []):
-        assert time.monotonic() < deadline, book.read_text() if book.exists() else "nothing"
-        time.sleep(0.05)
+def until_written(book: Path, *lines: str) -> None:
+    until_sync(lambda: set(lines) <= set(book.read_text().splitlines() if book.exists() else []))
 
 
 def failed(network: Network, count: int) -> list[dict[str, Any]]:
     """The failed documents of the receiver, once there are so many."""
-    deadline = time.monotonic() + 60
-    while True:
-        rows: list[dict[str, Any]] = semq("failed", "list", "--node", network.receiver.url, "--json").data
-        rows = [row for row in rows if row["app_key"].startswith("work/")]
-        if len(rows) == count:
-            return rows
-        assert time.monotonic() < deadline, rows
-        time.sleep(0.05)
+    rows: list[dict[str, Any]] = []
+
+    def are_all() -> bool:
+        rows[:] = semq("failed", "list", "--node", network.receiver.url, "--json").data
+        rows[:] = [row for row in rows if row["app_key"].startswith("work/")]
+        return len(rows) == count
+
+    until_sync(are_all)
+    return rows
 
 
 def test_documents_are_done_tried_again_or_set_aside(network: Network, tmp_path: Path) -> None:
@@ -78,7 +76,7 @@ def test_documents_are_done_tried_again_or_set_aside(network: Network, tmp_path:
         send(network, "slow", "late", b"never")
         send(network, "hopeless", "lost", b"")
         send(network, "nothing", "strange", b"")
-        until(book, "done good 1", "done tired 3", "done quick")
+        until_written(book, "done good 1", "done tired 3", "done quick")
         rows = {row["app_key"].rpartition("/")[2]: row for row in failed(network, 5)}
         assert {key: row["error"].partition(" (")[0].partition(":")[0] for key, row in rows.items()} == {
             "bad": "ValueError", "torn": "CannotRead", "late": "TimeoutError", "lost": "GiveUp", "strange": "NoHandler",
@@ -109,7 +107,7 @@ def test_a_worker_that_is_told_to_stop_ends_what_it_has_begun(network: Network, 
     book = tmp_path / "book"
     with working(network, book) as worker:
         send(network, "held", "one", b"")
-        until(book, "holds one")
+        until_written(book, "holds one")
         worker.send_signal(signal.SIGINT)
         (tmp_path / "go").touch()
         assert worker.stdout is not None
@@ -122,11 +120,11 @@ def test_what_a_dead_worker_had_in_hand_comes_again(network: Network, tmp_path: 
     book = tmp_path / "book"
     with working(network, book) as worker:
         send(network, "held", "again", b"")
-        until(book, "holds again")
+        until_written(book, "holds again")
         worker.kill()
     (tmp_path / "go").touch()
     with working(network, book):
-        until(book, "done again")
+        until_written(book, "done again")
     assert book.read_text().splitlines().count("done again") == 1
 
 

@@ -15,6 +15,7 @@ from semq.store.rows import Event, Side
 from semq.umx_t.status import Direction
 from tests.crash.certificates import insist
 from tests.crash.world import HUB, A, B, World
+from tests.waiting import until
 
 # node | failpoint, while one more document is refused
 POINTS = (
@@ -107,18 +108,18 @@ async def _is_settled(world: World, lk0: str) -> bool:
 
 
 async def _until(world: World, name: str, query: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            url = world.nodes[name].postgres.running_url()
-            if url is not None:
-                try:
-                    async with await psycopg.AsyncConnection.connect(url) as connection:
-                        row = await (await connection.execute(query.encode())).fetchone()
-                        if row is not None and row[0]:
-                            return
-                except psycopg.OperationalError:
-                    pass
-            await asyncio.sleep(0.1)
+    async def holds() -> bool:
+        url = world.nodes[name].postgres.running_url()
+        if url is None:
+            return False
+        try:
+            async with await psycopg.AsyncConnection.connect(url) as connection:
+                row = await (await connection.execute(query.encode())).fetchone()
+        except psycopg.OperationalError:
+            return False
+        return row is not None and bool(row[0])
+
+    await until(holds, PATIENCE_S)
 
 
 def _url(world: World, name: str) -> str:

@@ -14,7 +14,8 @@ from semq.service.keyring import NodeKeys, Own
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome
-from tests.flows.trio import Local, Time, Trio, Wire
+from tests.clocks import ManualClock
+from tests.flows.trio import Local, Trio, Wire
 
 SECRET = b"PLANTED: 4711 crates of quince brandy"
 KEYS: dict[str, PrivateKey] = {name: new_key() for name in ("A1", "B1", "B2", "X")} | {"B3": new_key("rsa")}
@@ -33,7 +34,7 @@ class World(Trio):
     """A trio whose institutions have certificates, and whose wires carry octets."""
 
     def __init__(self, policy: Policy | None = None, certified: str = "AB") -> None:
-        self.authority = create_authority("hub", Time().wall())
+        self.authority = create_authority("hub", ManualClock().wall())
         self.policy = policy or Policy()
         self.certified = certified
         self.drawn = 0
@@ -43,7 +44,7 @@ class World(Trio):
         self.lose = self._carry
 
     @property
-    def clock(self) -> Time:
+    def clock(self) -> ManualClock:
         return self.time
 
     def _secrecy(self, node: Address) -> Sealing | None:

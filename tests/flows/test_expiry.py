@@ -11,8 +11,10 @@ from semq.store.rows import Event
 from semq.store.unit import Work
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome, SendStatus
-from tests.flows.trio import Time, Trio, is_message
-from tests.service.inprocess import LOCAL, InProcess, ask, linked, until
+from tests.clocks import ManualClock
+from tests.flows.trio import Trio, is_message
+from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.waiting import until
 
 
 def in_ms(trio: Trio, seconds: float) -> int:
@@ -185,10 +187,10 @@ def sent_to_b(trio: Trio) -> list[Frame]:
     return trio.b.down.sent if trio.b.down is not None else []
 
 
-class Slow(Time):
+class Slow(ManualClock):
     """The clock of a node that is behind the others, by wall."""
 
-    def __init__(self, time: Time, seconds: float = 100_000) -> None:
+    def __init__(self, time: ManualClock, seconds: float = 100_000) -> None:
         self._time = time
         self._behind = timedelta(seconds=seconds)
 

@@ -13,7 +13,8 @@ from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import FLOORS_MAX, RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 OURS, THEIRS = "1.10008.1.1.5.{}", "1.56001.1.1.5.{}"
 FLOORS: dict[str, tuple[int, int | None]] = {f"{n:x}": (n, None) for n in range(1, FLOORS_MAX + 1)}

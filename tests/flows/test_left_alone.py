@@ -17,7 +17,8 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.store.rows import Event, Side
 from semq.transport.client_channel import ClientChannel
 from tests.flows.losing import KINDS, LosingProxy, losing
-from tests.service.inprocess import LOCAL, InProcess, linked, until
+from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.waiting import until
 
 QUEUES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
 STORED, DIRECT = 12, 12  # documents that wait for 56001 at the hub, and those that go straight through

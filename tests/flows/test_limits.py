@@ -18,7 +18,8 @@ from semq.umx_t.status import AppStatus, Arrival, Outcome
 from tests.flows.by_hand import by_hand, message
 from tests.flows.sealed import SECRET, World, outcomes, send
 from tests.flows.trio import SETTINGS, Trio, Wire
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.waiting import until
 
 DRAINED = PACKET_BYTES_MAX + 1_000_000  # no link keeps so much in one piece unless documents may be so large
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"

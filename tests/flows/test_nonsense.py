@@ -22,7 +22,8 @@ from semq.umx_t.headers import packet_type
 from semq.umx_t.records import RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
 from semq.umx_t.version import PROPERTY
 from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, by_hand, message
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 NEVER_OURS = "1.10008.1.1.5.{}"  # a message that 10008 may have sent, and nobody ever saw
 NEVER_THEIRS = "1.56001.1.1.5.{}"  # one that 56001 may have sent, in a life that it never had

@@ -25,7 +25,8 @@ from semq.umx_t.records import AckFlag, Answer, Receipt, Role
 from tests.cli.command import semq_aside
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.flows.losing import LosingProxy
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.waiting import until
 
 SENDER = Address(1, "88001")
 OVERDUE = "overdue_s = 0.001\n"

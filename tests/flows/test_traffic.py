@@ -10,7 +10,8 @@ from semq.config.settings import Settings
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
 from tests.flows.test_left_alone import Institution, count, left
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked, until
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked
+from tests.waiting import until
 
 COUNT = 400
 QUOTA = 3

@@ -4,9 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
@@ -20,33 +18,10 @@ from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Packet
 from semq.umx_t.locator import Store
 from semq.umx_t.status import SaveFwd
+from tests.clocks import ManualClock
 
 PLATFORM = Address(NodeType.PLATFORM, "hub")
 SETTINGS = EngineSettings(inquiry_s=15, reconnect_spread_s=1, clean_s=0.1, ask_pause_s=0.1, expiry_s=0.5)
-
-
-class Time:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.lives = 0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(1_800_000_000 + self.now, UTC)
-
-    def random(self) -> float:
-        return 0.5
-
-    def incarnation(self) -> int:
-        self.lives += 1
-        return 0xA000 + self.lives
-
-    def uuid(self) -> UUID:
-        return UUID(int=self.lives)
 
 
 class Wire:
@@ -230,7 +205,7 @@ class Trio:
         secrecy: Callable[[Address], Sealing | None] = lambda node: None,
     ) -> None:
         self.secrecy = secrecy
-        self.time = Time()
+        self.time = ManualClock()
         self.settings = settings
         self.wires: list[tuple[Wire, Frame]] = []
         self.lose: Callable[[Wire, Frame], bool] = lambda wire, frame: False

@@ -17,7 +17,8 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 T = TypeVar("T")
 

@@ -21,7 +21,8 @@ from semq.service.identity import ring_of
 from semq.transport.errors import DialFailed
 from semq.umx_t.address import Address
 from tests.pki.people import authority, ring, trust
-from tests.service.inprocess import InProcess, ask, ask_at, linked, until
+from tests.service.inprocess import InProcess, ask, ask_at, linked
+from tests.waiting import until
 
 CLOCK = SystemClock()
 

@@ -26,7 +26,8 @@ from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Pac
 from semq.umx_t.locator import LK0, LK1
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
 from semq.umx_t.version import PROPERTY, offer
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 ME, HONEST, THIRD, HUB = Address(1, "10008"), Address(1, "56001"), Address(1, "88001"), Address(2, "hub")
 

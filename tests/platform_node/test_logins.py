@@ -19,7 +19,8 @@ from semq.pki.certificate import read_certificate
 from semq.pki.errors import WrongName
 from semq.transport.peer import PeerInfo
 from tests.pki.people import authority, issued, named
-from tests.service.inprocess import InProcess, linked, until
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 
 OURS = authority()
 NODE, APP = "1.10008", "app"

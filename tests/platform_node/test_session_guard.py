@@ -1,7 +1,7 @@
 """Revocation and renewal on a live system, while documents are on their way."""
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -15,8 +15,10 @@ from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
+from tests.clocks import ShiftedClock
 from tests.pki.people import authority, issued
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 
 async def submit(link: ClientLink, target: str, count: int) -> list[str]:
@@ -110,13 +112,6 @@ async def test_renewal_at_two_thirds_of_life(inprocess: InProcess) -> None:
     assert any(one["event"] == "certificate_active" for one in logs)
 
 
-class Later(SystemClock):
-    """A clock that is three months ahead."""
-
-    def wall(self) -> datetime:
-        return super().wall() + timedelta(days=91)
-
-
 async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> None:
     hub = await inprocess.secure_platform()
     a = await inprocess.secure_local("10008", hub)
@@ -124,7 +119,7 @@ async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> 
     session = hub.links.links["1.10008"].session
     hub.guard.look()
     assert hub.links.links["1.10008"].session is session
-    hub.guard._clock = Later()
+    hub.guard._clock = ShiftedClock(timedelta(days=91))
     hub.guard.look()
     hub.guard._clock = SystemClock()
     await until(lambda: "1.10008" not in hub.links.links or hub.links.links["1.10008"].session is not session)

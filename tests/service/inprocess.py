@@ -23,6 +23,7 @@ from semq.pki.tls import client_context
 from semq.service.identity import ring_of
 from semq.transport.client import ClientLink
 from semq.transport.dialer import DialConfig, dial
+from tests.waiting import until
 
 PLATFORM = """
 [node]
@@ -160,17 +161,6 @@ async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Map
         told = msgspec.json.decode(await answer)
     await channel.close()
     return told
-
-
-async def until(look: Callable[[], Any], patience_s: float = 180.0) -> Any:
-    """Wait until ``look`` (plain or async) gives something true, and give that; for states that no event announces."""
-    async with asyncio.timeout(patience_s):
-        while True:
-            seen = look()
-            seen = await seen if asyncio.iscoroutine(seen) else seen
-            if seen:
-                return seen
-            await asyncio.sleep(0.03)
 
 
 async def linked(*nodes: LocalNode) -> None:

@@ -8,7 +8,8 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.broker.services import SessionInfo
 from semq.service.admin import AskedExchange
 from semq.umx_t.headers import SENDER_MAX
-from tests.service.inprocess import InProcess, ask, ask_at, until
+from tests.service.inprocess import InProcess, ask, ask_at
+from tests.waiting import until
 
 DOCUMENT: dict[str, Any] = {"target": "10008", "body_base64": "eA=="}
 ARGUMENTS = "SEMQ-2102"

@@ -8,22 +8,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from semq.clock import SystemClock
 from semq.config import load
 from semq.service.alerts import Alerts
 from semq.service.health import FAILING, OK, WARNING, Check
-from tests.service.inprocess import PLATFORM, InProcess, until
+from tests.clocks import ManualClock
+from tests.service.inprocess import PLATFORM, InProcess
+from tests.waiting import until
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
-
-
-class Clock(SystemClock):
-    """Time passes when the test says so."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class Desk:
@@ -32,7 +24,7 @@ class Desk:
     def __init__(self, folder: Path, script: str = "cat >> told") -> None:
         self.told = folder / "told"
         self.checks: list[Check] = []
-        self.clock = Clock()
+        self.clock = ManualClock(0.0)
         file = folder / "node.toml"
         file.write_text(
             f"{HUB}[alerts]\ncommand = {json.dumps(['sh', '-c', f'cd {folder}; {script}'])}\nafter_s = 60\n"

@@ -5,7 +5,7 @@ import sys
 
 from semq.clock import SystemClock
 from semq.service.companion import Companion
-from tests.service.inprocess import until
+from tests.waiting import until
 
 SERVES = ("http.server", ("0", "--bind", "127.0.0.1"))
 

@@ -7,7 +7,8 @@ import pytest
 
 from platform_node.node import PlatformNode
 from semq.service.health import checks, health, metrics
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 STATUS: dict[str, Any] = {
     "node": "1.10008", "store_open": True, "counters": {"accepted": 3}, "amqp": {"connections": 1},

@@ -9,7 +9,8 @@ import pytest
 from local_node.node import LocalNode
 from semq.clock import SystemClock
 from semq.service.nightly_extract import RETRY_S, next_after
-from tests.service.inprocess import LOCAL, InProcess, ask, until
+from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.views.messages import held_by_pair
-from tests.service.inprocess import PLATFORM, InProcess, ask, until
+from tests.service.inprocess import PLATFORM, InProcess, ask
+from tests.waiting import until
 
 
 def cut_off(node: PlatformNode) -> None:

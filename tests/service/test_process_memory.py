@@ -24,7 +24,8 @@ from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Unit
 from semq.transport.client_channel import ClientChannel
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 MARK = b"a body that must not stay "
 BODY = MARK * 1000

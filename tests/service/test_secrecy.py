@@ -13,7 +13,8 @@ import pytest
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
 from semq.cli.main import run
-from tests.service.inprocess import LOCAL, InProcess, ask, until
+from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.waiting import until
 
 SECRET = "PLANTED 4711 crates of quince brandy"
 

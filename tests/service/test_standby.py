@@ -18,7 +18,8 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.service.process import EXIT_UNAVAILABLE
 from semq.store.postgres.errors import StoreFenced
-from tests.service.inprocess import PLATFORM, InProcess, until
+from tests.service.inprocess import PLATFORM, InProcess
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 

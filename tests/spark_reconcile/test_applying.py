@@ -21,7 +21,8 @@ from spark_reconcile.repair import INDEX, Deed, read_repair
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import FINDINGS
-from tests.service.inprocess import InProcess, linked, until
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 
 
 def url(node: Any) -> str:

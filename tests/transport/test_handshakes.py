@@ -14,8 +14,8 @@ from semq.pki.tls import client_context, server_context
 from semq.transport.errors import DialFailed
 from semq.transport.peer import PeerInfo
 from tests.pki.people import DAY, NOW, authority, ring, trust
-from tests.service.inprocess import until
 from tests.transport.pair import Pair, pair
+from tests.waiting import until
 
 OURS = authority()
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -22,13 +21,7 @@ from semq.transport.errors import LinkLost
 from semq.transport.link import EVENTS_PER_READ, RECORD, Link, joined
 from tests.broker.raw import RawClient
 from tests.transport.pair import Pair, header, pair
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop turn until something is true."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - what is waited for is plain state that tells nobody
-            await asyncio.sleep(0.001)
+from tests.waiting import until
 
 
 async def talk(both: Pair, *pieces: bytes) -> bytes:

@@ -7,8 +7,9 @@ from semq.amqp import methods as m
 from semq.amqp.errors import AmqpError, NotFound
 from semq.amqp.events import Delivered
 from semq.broker.queues.queue import Disposition
-from tests.broker.test_services import House, until
+from tests.broker.test_services import House
 from tests.transport.pair import header, pair
+from tests.waiting import until
 
 
 async def test_a_consumer_that_a_service_ends_takes_no_transaction_with_it() -> None:

@@ -2,8 +2,9 @@
 
 from semq.amqp import methods as m
 from semq.amqp.events import Delivered
-from tests.broker.test_services import House, until
+from tests.broker.test_services import House
 from tests.transport.pair import pair
+from tests.waiting import until
 
 
 async def test_the_credit_of_a_consumer_ends_with_the_prefetch_of_its_channel() -> None:

@@ -1,6 +1,5 @@
 """Transactions over real sockets."""
 
-from time import sleep
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from semq.amqp.limits import Limits
 from semq.broker.durable.memory_store import MemoryStore
 from semq.broker.limits import BrokerLimits
 from tests.broker.served import served
+from tests.waiting import until_sync
 
 
 @pytest.fixture
@@ -174,8 +174,7 @@ def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
             client.ask(m.TxSelect(), m.TxSelectOk)
             client.publish("", "nowhere", b"x" * 4_000_000)
             client.until(Blocked)
-        while running.call(lambda: running.server.in_transactions.bytes):
-            sleep(0.02)
+        until_sync(lambda: running.call(lambda: not running.server.in_transactions.bytes))
         assert running.call(lambda: running.server.alarm) is None
 
 

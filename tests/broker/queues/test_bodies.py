@@ -1,7 +1,6 @@
 """Large bodies: in and out by chunks, shared, returned, dead-lettered, and gone when nobody needs them."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from semq.broker.server import AmqpServer
 from semq.broker.services import CONFIRMED, ServiceExchange
 from semq.transport.client_channel import ClientChannel
 from tests.transport.pair import Pair, header, pair
+from tests.waiting import until
 
 LIMITS = BrokerLimits(spill_from=100_000, in_hand_bytes=1_000_000)
 
@@ -32,12 +32,6 @@ async def opened(both: Pair) -> ClientChannel:
     channel = await (await both.dial()).open_channel()
     await channel.confirm_select()
     return channel
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - plain state that tells nobody
-            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("size", [100_000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 5 * CHUNK + 1234])

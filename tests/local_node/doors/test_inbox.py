@@ -10,7 +10,8 @@ from semq.amqp.events import Got
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.status import AppStatus
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import InProcess, linked, until
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 
 
 @pytest.fixture

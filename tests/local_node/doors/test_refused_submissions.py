@@ -9,7 +9,8 @@ import pytest
 from local_node.node import LocalNode
 from semq.umx_t.short_name import short_name
 from tests.local_node.doors.test_sql_submissions import status_of
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 
 async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:

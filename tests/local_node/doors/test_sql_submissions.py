@@ -12,7 +12,8 @@ from semq.store.rows import Event, Submitted
 from semq.umx_t.agreement import Terms
 from semq.umx_t.records import Presence
 from tests.flows.trio import SETTINGS, Trio
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 
 def written(trio: Trio, *targets: str) -> None:

@@ -10,22 +10,15 @@ from platform_node.questions import NotAsked, Questions
 from semq.amqp.errors import ConnectionForced
 from semq.clock import SystemClock
 from semq.umx_t.address import parse_address
-from tests.service.inprocess import InProcess, linked, until
-
-
-class Clock(SystemClock):
-    """Time as it is set."""
-
-    now = 5.0
-
-    def monotonic(self) -> float:
-        return self.now
+from tests.clocks import ManualClock
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 
 
 class Node:
     """What is looked at of a node."""
 
-    clock = Clock()
+    clock = ManualClock(5.0)
     address = parse_address("1.56001")
 
 

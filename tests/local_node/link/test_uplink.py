@@ -10,8 +10,9 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0
 from semq.umx_t.records import Inquiry, Presence
-from tests.service.inprocess import InProcess, linked, until
+from tests.service.inprocess import InProcess, linked
 from tests.transport.pair import header, pair
+from tests.waiting import until
 
 A, B, HUB = Address(1, "a"), Address(1, "b"), Address(2, "hub")
 FRAMES = (

@@ -15,7 +15,8 @@ from platform_node.questions import NotAsked
 from semq.engine.errors import NotThere
 from semq.store.rows import Event
 from semq.transport.errors import DialFailed
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 
 async def submitted(inprocess: InProcess, node: LocalNode, key: str, target: str = "56001") -> str:

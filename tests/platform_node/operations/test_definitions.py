@@ -12,7 +12,8 @@ from semq.umx_t.app_key import parse_app_key
 from semq.umx_t.envelope import Attributes, Data, Envelope
 from semq.umx_t.locator import LK0
 from semq.umx_t.version import PROPERTY, offer
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
 
 ME, PARTNER = Address(1, "10008"), Address(1, "56001")
 AGREED = """

@@ -16,7 +16,8 @@ from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
 from tests.cli.command import Said, semq_aside
 from tests.flows.by_hand import PROPERTIES
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.waiting import until
 
 TEXT = PLATFORM.replace('may_send_to = ["56001", "10008"]\n', "")
 

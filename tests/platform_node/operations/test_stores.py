@@ -8,7 +8,8 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.transport.client import ClientLink
 from tests.cli.command import Said, semq_aside
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.waiting import until
 
 
 async def semq(node: Any, *words: str) -> Said:

@@ -5,7 +5,8 @@ from typing import Any
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.transport.client import ClientLink
-from tests.service.inprocess import LOCAL, InProcess, ask, until
+from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.waiting import until
 
 
 async def rows(client: ClientLink, operation: str, **arguments: Any) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 import pytest
 
 from semq.service.operations import messages
-from tests.service.inprocess import LOCAL, InProcess, ask, until
+from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.waiting import until
 
 
 async def test_a_rare_cause_is_found_behind_pages_of_other_rows(

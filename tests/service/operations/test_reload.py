@@ -15,7 +15,8 @@ from semq.errors import SemqError
 from semq.service.operations.reload import RELOADED
 from semq.transport.client import ClientLink
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked, until
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.waiting import until
 
 USERS = """virtual_hosts = ["shop"]
 max_connections = 50

@@ -16,8 +16,9 @@ from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
 from tests.pki.people import LOCAL, NOW, authority, trust
 from tests.pki.people import ring as ring_with
-from tests.service.inprocess import InProcess, ask, linked, until
+from tests.service.inprocess import InProcess, ask, linked
 from tests.service.test_secrecy import pair, sent
+from tests.waiting import until
 
 NEW = authority("new")
 CLOCK = SystemClock()

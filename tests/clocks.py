@@ -1,0 +1,52 @@
+"""Clocks for tests: one that stands still, and one that is ahead of the machine's.
+
+The simulator has clocks of its own (``simulation.timeline``), which are wrong on purpose.
+"""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from semq.clock import SystemClock
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class ManualClock:
+    """Time stands still until a test moves ``now``, in seconds; what is drawn is counted."""
+
+    def __init__(self, now: float = 1000.0, start: datetime = START) -> None:
+        self.now = now
+        self.lives = 0
+        self._start = start
+        self._drawn = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> datetime:
+        return self._start + timedelta(seconds=self.now)
+
+    def random(self) -> float:
+        return 0.5
+
+    def incarnation(self) -> int:
+        self.lives += 1
+        return 0xA000 + self.lives
+
+    def uuid(self) -> UUID:
+        self._drawn += 1
+        return UUID(int=self._drawn)
+
+
+class ShiftedClock(SystemClock):
+    """The clock of this machine, put ahead."""
+
+    def __init__(self, ahead: timedelta = timedelta(0)) -> None:
+        super().__init__()
+        self.ahead = ahead
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead.total_seconds()
+
+    def wall(self) -> datetime:
+        return super().wall() + self.ahead

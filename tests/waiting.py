@@ -1,0 +1,34 @@
+"""Waiting for what no event announces: states of nodes, rows of databases, lines of files."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE_S = 180.0  # a machine may be busy with other things
+PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
+
+
+async def until(look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """Wait until ``look`` (plain or async) returns something true, and return it. Raises TimeoutError."""
+    pause_s = PAUSE_S_MIN
+    async with asyncio.timeout(patience_s):
+        while True:
+            seen = look()
+            seen = await seen if inspect.isawaitable(seen) else seen
+            if seen:
+                return seen
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, PAUSE_S_MAX)
+
+
+def until_sync(look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """Do the same without an event loop."""
+    end, pause_s = time.monotonic() + patience_s, PAUSE_S_MIN
+    while not (seen := look()):
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, PAUSE_S_MAX)
+    return seen
