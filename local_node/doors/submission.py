@@ -25,6 +25,7 @@ from semq.umx_t.address import parse_address
 from semq.umx_t.headers import read_submission
 
 SEMQ = "semq"
+TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # octets of a reply text behind the name of its code
 
 # Which reply code an application hears; everything else is 406.
 REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
@@ -136,11 +137,17 @@ class _Told(_Confirmed):
         self._settle(NACKED)
 
 
+def reply_text(error: SemqError) -> str:
+    """What fits into the reply text of a close: rather without the facts than without what to do."""
+    short = f"{error.code} {error.text} — {error.remedy}"
+    return next((text for text in (error.advice(), short) if len(text.encode()) <= TEXT_MAX), short)
+
+
 def refusal(error: Exception) -> Outcome:
     """What an application hears: bad input ends its channel, anything else is a nack and may be repeated.
 
     A channel without confirms hears no nack, and ends: nothing that was not taken may pass for taken.
     """
     known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-    told = REPLY.get(type(known), amqp.PreconditionFailed)(known.advice()[:250])
+    told = REPLY.get(type(known), amqp.PreconditionFailed)(reply_text(known))
     return Refused(told) if isinstance(error, BadInput) else Nacked(told)

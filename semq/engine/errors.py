@@ -7,10 +7,7 @@ class UnknownTarget(BadInput):
     """The platform knows no such institution."""
 
     code = "SEMQ-1201"
-    remedy = (
-        "Check the number of the target (`semq node list` at the platform has them all); the platform's operator adds "
-        "institutions: `semq definitions import`, or [nodes] of its configuration."
-    )
+    remedy = "Check the number of the target; the platform's operator adds institutions (`semq definitions import`)."
 
 
 class TargetNotAllowed(BadInput):

@@ -1,0 +1,58 @@
+"""What a publisher reads when its channel ends: the code, what is wrong and what to do, whole, in 255 octets."""
+
+import pytest
+
+from local_node.doors.submission import refusal
+from semq.amqp.errors import AmqpError
+from semq.broker.services import Nacked, Refused
+from semq.engine import errors
+from semq.errors import BadInput, SemqError
+from semq.seal.errors import CannotSeal, HeaderUnfit
+from semq.umx_t.app_key import parse_app_key
+from semq.umx_t.errors import BadAddress, BadAppKey, BadAttribute
+from semq.umx_t.headers import read_submission
+
+
+def app_key(*parts: str) -> SemqError:
+    with pytest.raises(BadAppKey) as refused:
+        parse_app_key("/".join(parts))
+    return refused.value
+
+
+def attribute(name: str) -> SemqError:
+    with pytest.raises(BadAttribute) as refused:
+        read_submission({name: 1}, {})
+    return refused.value
+
+
+GIVEN: list[SemqError] = [
+    app_key("a", "b", "c", "x" * 129),
+    app_key("a" * 129, "b", "c", "d"),
+    app_key("a", "b", "line\nbreak", "d"),
+    app_key("a"),
+    attribute("@Nonsense"),
+    attribute("@savefwd"),
+    BadAddress(address="5 6"),
+    errors.UnknownTarget(target="1.99999"),
+    errors.TargetNotAllowed(target="1.88001"),
+    errors.DocumentTooLarge(size=99_999_999, allowed=67_108_864),
+    errors.QuotaReached(target="1.56001", waiting=1_000_000),
+    errors.TokenReused(token="T1", lk0="1.10008.1.1.76fe0016cf8c06df.1099511627779"),
+    errors.Expired(expires_at=1),
+    errors.TypeNotAllowed(target="1.56001", domain="trade", type="order"),
+    errors.TooFast(target="1.56001", per_minute=600),
+    errors.Stopping(),
+    CannotSeal(target="1.56001", certificate_here=False),
+    HeaderUnfit(),
+]
+
+
+@pytest.mark.parametrize("error", GIVEN, ids=lambda error: f"{error.code} {error.text[:30]}")
+def test_the_reply_text_says_what_to_do_to_its_end(error: SemqError) -> None:
+    outcome = refusal(error)
+    assert isinstance(outcome, Refused if isinstance(error, BadInput) else Nacked)
+    told = outcome.error
+    assert isinstance(told, AmqpError)
+    assert error.code in told.reply_text
+    assert told.reply_text.endswith(error.remedy), len(told.reply_text)
+    assert len(told.reply_text.encode()) <= 255
