@@ -34,7 +34,7 @@ def milliseconds(text: str) -> int:
     return int(text) if text.isdecimal() else (datetime.fromisoformat(text) - EPOCH) // MILLISECOND
 
 
-def local_text(moment: datetime | float | str) -> str:
+def local_text(moment: datetime | float | str, unit: str = "seconds") -> str:
     """A moment, milliseconds, or what ``utc_text`` has made, in the zone of whoever looks: 2026-03-31T14:00:05+02:00.
 
     Raises ValueError, OverflowError and OSError for what is none.
@@ -43,7 +43,12 @@ def local_text(moment: datetime | float | str) -> str:
         moment = datetime.fromisoformat(moment)
     elif not isinstance(moment, datetime):
         moment = EPOCH + moment * MILLISECOND
-    return moment.astimezone().isoformat(timespec="seconds")
+    return moment.astimezone().isoformat(timespec=unit)
+
+
+def time_of_day(moment: datetime, unit: str = "seconds") -> str:
+    """The time of day in the zone of whoever looks: 14:00:05+02:00."""
+    return moment.astimezone().timetz().isoformat(timespec=unit)
 
 
 def in_local(text: str) -> str:

@@ -84,6 +84,13 @@ SPEAKERS: dict[str, set[str]] = {
     "spark_reconcile": {"spark_reconcile.commands", "spark_reconcile.progress"},
 }
 
+# module | may write times or dates as texts | because
+WRITERS_OF_TIMES: dict[str, str] = {
+    "semq.moments": "it is there for that: one form, always with an offset",
+    "semq.store.postgres.ledger_partitions": "dates of partitions, for SQL",
+    "semq.store.postgres.chain": "dates of links, as they are stored",
+}
+
 LINES_MAX = 500
 # Files past the mark, as they were when it was drawn: they may shrink, never grow.
 LONG: dict[str, int] = {
@@ -229,6 +236,17 @@ def test_only_the_clock_asks_for_time_and_chance() -> None:
         for number, text in enumerate(file.read_text("utf-8").splitlines(), start=1):
             if NOW.search(text.partition("#")[0]):
                 wrong.append(f"{at(file, number)}: {text.strip()}")
+    assert wrong == []
+
+
+def test_times_are_written_in_one_form() -> None:
+    wrong = [
+        f"{at(file, number)}: {text.strip()}"
+        for name, file in modules().items()
+        if name not in WRITERS_OF_TIMES and name.partition(".")[0] in ("semq", "local_node", "platform_node")
+        for number, text in enumerate(file.read_text("utf-8").splitlines(), start=1)
+        if re.search(r"\.(isoformat|strftime|ctime)\(", text)
+    ]
     assert wrong == []
 
 

@@ -35,10 +35,13 @@ class Watch:
     async def wait(self, name: str, timeout_s: float) -> Fate:
         """The end of one document. Raises NotDelivered, NotYetKnown, NeverTold, and what asking the node raises."""
         until = self._clock.monotonic() + timeout_s
-        await self._listen()
-        fate, lk0 = await self._until_known(name, until)
+        shown, fate = await self._look(name, until)
         if fate is None:
-            raise NotYetKnown(lk0=lk0, waited_s=timeout_s)
+            await self._listen()
+            shown, fate = await self._until_known(str(shown["lk0"]), until)
+        if fate is None:
+            facts = {"waits_for": reason_text(shown.get("reason"))} if "submission" in shown else {}
+            raise NotYetKnown(lk0=shown["lk0"], waited_s=timeout_s, **facts)
         if not fate.is_delivered:
             raise NotDelivered(lk0=fate.lk0, outcome=fate.outcome, reason=fate.reason)
         return fate
@@ -49,31 +52,35 @@ class Watch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _until_known(self, name: str, until: float) -> tuple[Fate | None, str]:
-        """The end, if there is one in time, and the name under which events tell of it.
+    async def _look(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
+        """What the node knows of a document, and its end if it has ended. Raises NeverTold."""
+        shown = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
+        fate = read_fate(shown)
+        if fate is None and is_never_told(shown):
+            raise NeverTold(name=shown.get("name"), lk0=shown["lk0"])
+        return shown, fate
 
-        A submission of SQL becomes a document with a name of its own; a short name or a key stands for one.
+    async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
+        """The end of a document, if there is one in time, and what was seen of it last.
+
+        A submission of SQL becomes a document with a name of its own, by which events tell of it.
         """
-        lk0 = name
         known = self._expect(lk0)
         try:
-            while (left := until - self._clock.monotonic()) > 0:
-                shown = await self._requests.operate("msg.show", {"id": lk0}, max(left, 1.0))
-                fate = read_fate(shown)
-                if fate is not None:
-                    return fate, lk0
-                if is_never_told(shown):
-                    raise NeverTold(name=shown.get("name"), lk0=shown["lk0"])
-                is_submission = "submission" in shown
+            while True:
+                shown, fate = await self._look(lk0, until)
+                left = until - self._clock.monotonic()
+                if fate is not None or left <= 0:
+                    return shown, fate
                 if shown["lk0"] != lk0:
                     self._forget(lk0, known)
-                    lk0 = shown["lk0"]
+                    lk0 = str(shown["lk0"])
                     known = self._expect(lk0)
                     continue  # it may have ended before we listened
-                done, _ = await asyncio.wait((known,), timeout=min(left, SUBMISSION_S if is_submission else LOOK_S))
+                pause_s = SUBMISSION_S if "submission" in shown else LOOK_S
+                done, _ = await asyncio.wait((known,), timeout=min(left, pause_s))
                 if done:
-                    return known.result(), lk0
-            return None, lk0
+                    return shown, known.result()
         finally:
             self._forget(lk0, known)
 

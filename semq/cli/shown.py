@@ -79,6 +79,8 @@ def document(row: Mapping[str, Any]) -> str:
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about one message in the order in which a person asks; what is empty, or no, is left out."""
     known = {"name": name_of(shown)} | dict(shown)
+    if "submission" in known:  # nothing has accepted it
+        known["submitted_at"] = known.pop("accepted_at", None)
     facts = {name: known[name] for name in (*FIRST, *known) if name in known and name not in LEFT_OUT}
     return {name: value for name, value in facts.items() if value is not False and value not in (None, "", [], {})}
 
@@ -91,6 +93,9 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
     elif message.get("ended_at"):
         how = message.get("outcome") or message.get("last_event")
         yield f"It is not stuck: it ended {plain(how)} at {moment(message['ended_at'])}."
+    elif message.get("cleaned"):
+        yield "It is not stuck: this node keeps nothing of it but its ledger, and is told nothing more of it."
+        yield "`semq msg trace` asks the platform and the other end what they know."
     else:
         yield "It is not stuck."
 
@@ -103,7 +108,7 @@ def trace_line(line: Mapping[str, Any]) -> str:
     attempt = f" attempt {line['att']}" if line.get("att") else ""
     teller = f"{line['node']}{'' if line.get('proved', True) else '*'}" if line.get("node") else ""
     node = f"{teller:<10}  " if teller else ""
-    what = f"{line.get('side', ''):<8}  {line.get('event', ''):<10}{attempt}  {detail}"
+    what = f"{line.get('side', ''):<8}  {line.get('event', ''):<14}{attempt}  {detail}"
     return f"{moment(line.get('at'))}  {node}{what}".rstrip()
 
 

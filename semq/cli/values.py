@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from semq.moments import in_local, local_text
+from semq.moments import in_local, local_text, time_of_day
 
 # The statuses of the design | in words.
 WORDS = {
@@ -53,7 +53,7 @@ def brief(milliseconds: object) -> str:
     if found is None:
         return ""
     is_today = found.date() == datetime.now().astimezone().date()
-    return found.timetz().isoformat(timespec="seconds") if is_today else found.isoformat(timespec="minutes")
+    return time_of_day(found) if is_today else local_text(found, "minutes")
 
 
 def local(text: object) -> str:

@@ -16,6 +16,7 @@ from semq.demo.counts import Counts
 from semq.demo.options import SAMPLES, Options
 from semq.demo.reconciliation import Reconciliation
 from semq.demo.tracker import STATES, TrackedDocument, Tracker
+from semq.moments import time_of_day
 
 PAUSE_S = 1.0  # between two lines of counts
 LINES_MAX = 120  # documents up to which each change has a line
@@ -43,7 +44,7 @@ What to try next, in another terminal
 
 def stamp() -> str:
     """Return the time of day with its offset from UTC, for a line."""
-    return datetime.now().astimezone().timetz().isoformat(timespec="milliseconds")
+    return time_of_day(datetime.now().astimezone(), "milliseconds")
 
 
 class Display:

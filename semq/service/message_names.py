@@ -96,8 +96,10 @@ def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     if event is None:
         return NotThere("The ledger names it, and no queue of this node holds it.", **told)
     at = utc_text(facts["ended_at"])
-    words = messages.WORDS[Event[event]]
-    return TooLate(f"It has ended here: {event} ({words}) at {at}.", **told, outcome=event, ended_at=at)
+    words, outcome = messages.WORDS[Event[event]], facts.get("outcome") or event
+    if event == Event.REFUSED.name and facts["outcome"] is not None:
+        words = "it was never accepted"
+    return TooLate(f"It has ended here: {outcome} ({words}) at {at}.", **told, outcome=outcome, ended_at=at)
 
 
 def newest(name: str, lk0s: Sequence[str]) -> list[str]:

@@ -108,6 +108,10 @@ def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> N
         for name in (sent["name"], sent["lk0"], order.name, f"/order//{order.name}"):
             said = semq("msg", "wait", name, "--timeout", "60", "--node", node.url)
             assert (said.status, said.out) == (0, f"{sent['name']}  delivered\n")
+    said = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # which is told no outcome
+    assert (said.status, "SEMQ-1304" in said.err) == (1, True)
+    said = semq("msg", "trace", order.name, "--node", network.hub.url)
+    assert (said.status, "by the short name" in said.err) == (1, True)
 
 
 @pytest.mark.parametrize("attributes", [["--save-fwd", "1"], ["--save-fwd", "2", "--no-ack2"]])

@@ -32,7 +32,7 @@ class Cause(Enum):
     )
     SUBMISSION_WAITS = (
         "it was handed over by SQL, and this node cannot accept it yet",
-        "it is tried again by itself: `semq msg show {id}` names what it waits for",
+        "it is tried again by itself: `semq msg show {id}` has the reason; `semq msg cancel {id}` withdraws it",
     )
     CANNOT_OPEN = (
         "the receiver cannot open it",

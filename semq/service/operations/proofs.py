@@ -20,6 +20,7 @@ from semq.seal.receipts import HASH_LENGTH, path, read_signature
 from semq.seal.token import octets_of
 from semq.service.admin import BadArguments, Handler
 from semq.service.keyring import NodeKeys
+from semq.service.message_names import find_accepted
 from semq.store.postgres import chain
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names
@@ -116,6 +117,8 @@ class Operations:
         lk0s = await read(names.find_in_ledger, name)
         if len(lk0s) > 1:
             raise BadArguments("The name fits several messages; give a short name or an LK0.", found=lk0s[:5])
+        if not lk0s:
+            await find_accepted(self._node.store, name)
         if not lk0s or sealing is None:
             raise NoReceipt(id=name)
         lines = await read(messages.trace, lk0s[0])

@@ -18,6 +18,7 @@ from semq.store.proof_tables import semq_certificate, semq_receipts, semq_sessio
 from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
 from semq.store.views import submissions
+from semq.umx_t.grids import Heard
 from semq.umx_t.headers import MOMENT_MAX
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
@@ -295,6 +296,8 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     words = WORDS[event]
     if detail.endswith(MARKER) and event in MARKER_WORDS:
         words, detail = MARKER_WORDS[event], detail.removesuffix(MARKER).removesuffix("; ")
+    if event in SAY_THE_NEWS and detail in NEWS:
+        detail = ""  # the event says the same
     return {
         "at": _ms(row.at),
         "side": Side(row.side).name.lower(),
@@ -310,6 +313,9 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     }
 
 
+# Events that say what was heard: of their details, the name of the news adds nothing.
+SAY_THE_NEWS = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
+NEWS = frozenset(heard.name for heard in Heard)
 # What each line of the ledger says, for people.
 WORDS: dict[Event, str] = {
     Event.ACCEPTED: "accepted from an application",

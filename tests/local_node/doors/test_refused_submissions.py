@@ -104,7 +104,8 @@ async def test_what_waits_is_known_by_each_of_its_names(waiting: Any) -> None:
         explained = (await ask(admin, "stuck.explain", {"id": name}))["result"]
         assert [line["event"] for line in explained["last_events"]] == ["SUBMITTED", "WAITS"]
         assert (await ask(admin, "msg.body", {"id": name}))["result"]["body_base64"] == "eA=="
-        assert (await ask(admin, "failed.show", {"id": name}))["error"]["code"] == "SEMQ-1224"
+        for operation in ("failed.show", "msg.prove"):
+            assert (await ask(admin, operation, {"id": name}))["error"]["code"] == "SEMQ-1224"
     assert [row["state"] for row in (await ask(admin, "msg.list"))["result"]] == ["WAITS"]
     assert (await ask(admin, "msg.list", {"state": "SUBMITTED"}))["result"] == []
     assert (await ask(admin, "failed.list"))["result"] == []
@@ -126,7 +127,9 @@ async def test_what_waits_can_be_withdrawn_and_keeps_its_name(waiting: Any, inpr
         assert (line["event"], line["detail"]) == ("REFUSED", f"{code} {text}")
         shown = (await ask(admin, "msg.show", {"id": name}))["result"]
         assert (shown["outcome"], shown["reason"]) == ("CANCELLED", f"{code} {text}")
-        assert (await ask(admin, "msg.cancel", {"id": name}))["error"]["code"] == "SEMQ-1208"
+        late = (await ask(admin, "msg.cancel", {"id": name}))["error"]
+        assert (late["code"], late["facts"]["outcome"]) == ("SEMQ-1208", "CANCELLED")
+        assert "it was never accepted" in late["text"]
     assert (await ask(admin, "stuck.list"))["result"] == []
     with psycopg.connect(a.store.url) as connection:
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)

@@ -142,6 +142,29 @@ async def test_a_hub_can_withhold_a_story_and_neither_alter_nor_invent_it(
         assert [one["node"] for one in lies["unheard"]] == ["1.56001"]
 
 
+async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    admin, name = await inprocess.client(a), {"id": "S1"}
+
+    async def own() -> list[dict[str, Any]]:
+        return [one for one in (await ask(admin, "msg.trace", name))["result"]["events"] if one["side"] == "sender"]
+
+    await submitted(inprocess, a, "S1")  # its target is not there: the hub stores it
+    await until(lambda: _has(own, "STORED", 1))
+    assert (await ask(admin, "msg.cancel", name | {"why": "ordered twice"}))["ok"]
+    await until(lambda: _has(own, "STORED", 2))
+    told = [(one["event"], one["words"].startswith("its void marker"), one["detail"]) for one in await own()]
+    assert told[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, told[2][2])]
+    assert told[3:5] == [("VOIDED", False, "ordered twice"), ("AGAIN", True, "ordered twice")]
+    assert [(event, is_marker) for event, is_marker, _ in told[5:]] == [("SENT", True), ("STORED", True)]
+
+
+async def _has(look: Any, event: str, times: int) -> bool:
+    return [one["event"] for one in await look()].count(event) == times
+
+
 async def test_nobody_else_learns_of_a_message(inprocess: InProcess) -> None:
     hub, a, _ = await two(inprocess, secure=False)
     other = await inprocess.local("88001", hub.port)
