@@ -143,7 +143,7 @@ class _Cancel(Step):
                 continue
             if row.void and self._why == EXPIRED:
                 continue  # its marker is on the way
-            unit.ledger.append(core.line(Side.SENDER, Event.VOIDED, row, self._why, self._effects.at))
+            unit.ledger.append(core.line(Side.SENDER, Event.VOIDED, row, self._why, self._after.at))
             row.held = False
             row.reason = (Expired.code, PASSED) if self._why == EXPIRED else (Cancelled.code, self._why)
             self._operating.rows.hear(unit, row, Heard.cancel, self._after, self._why)
