@@ -12,6 +12,7 @@ import structlog
 
 from semq.app import AlreadyGone, Client, Document
 from semq.folders.layout import Layout, fit, marked, read_note, write_note
+from semq.moments import utc_text
 from semq.store.files import write_safely
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
@@ -104,7 +105,7 @@ def _note(document: Document) -> dict[str, Any]:
         "origin_proved": document.origin_proved,
         "deliveries": document.deliveries,
         "redelivered": document.redelivered,
-        "submitted_at": document.submitted_at.isoformat(),
+        "submitted_at": utc_text(document.submitted_at, exact=True),
         "headers": dict(document.headers),
     }
 

@@ -11,6 +11,7 @@ import structlog
 
 from semq.app import Client, Event
 from semq.folders.layout import Layout, marked, note_of, read_note, write_note
+from semq.moments import utc_text
 from semq.umx_t.address import parse_address
 from semq.umx_t.short_name import short_name
 
@@ -78,7 +79,7 @@ def _is_under_way(layout: Layout, event: Event) -> bool:
 def _conclude(layout: Layout, path: Path, event: Event) -> None:
     """Write the outcome down, and move the file to where it belongs. Raises OSError."""
     fate = event.fate
-    note = {**read_note(path), "outcome": fate.outcome, "reason": fate.reason, "ended_at": event.at.isoformat()}
+    note = {**read_note(path), "outcome": fate.outcome, "reason": fate.reason, "ended_at": utc_text(event.at)}
     folder = layout.sent if fate.is_delivered else layout.failed
     if path.is_relative_to(folder):
         write_note(path, note)
