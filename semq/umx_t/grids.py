@@ -323,3 +323,23 @@ requeue   !           !         NEW:offer
 )
 
 GRIDS = (SENDER, SENDER_12, HUB, RECEIVER, OWED, HANDLING)
+
+# What the engine does beside the cells; PROTOCOL.md section 5 prints it below each grid.
+EXCEPTIONS = tuple(
+    line.split(None, 1)
+    for line in """
+class3    S1 and S2 in one transaction: a document that can leave at once is accepted in SS_SENT, without `claim`.
+class3    CANCELLED is the outcome unless the row says LOST (it was given up), REJECTED (the marker came from a refusal or an expiry) or UNKNOWN (this store has no marker: it was restored from a backup).
+class3    S5: an Inquiry-Resp names no row of the receiver, so it is not answered with ReAck2.
+class3    S15: ReAck of a refusal is sent in every state, also for a row that is deleted or has become a marker.
+class12   A row of class 2 without a receipt is deleted when it is sent; class 1 that cannot leave at once is DROPPED when it is accepted.
+hub       H1: a payload that is to be refused (section 18) is not stored if it is ABSENT.
+hub       H2, H3, H14, H15: forwarded messages leave no row.
+hub       H5: a row that was sent too often in one session of its target is parked, without `claim` (section 12).
+hub       H6, H9: a copy in another store is answered from the list of retired stores.
+hub       H7, H8: if nothing is stored for the target, no row is looked up.
+receiver  An entry whose sender is not proved counts as NOT for a document whose sender is proved (section 21).
+receiver  A copy whose signer is revoked (SEMQ-5214) is answered NOT, of class 3; an entry for it with the same digest is acknowledged.
+handling  VOID and REJ rows without an order key are recorded as `done` or `fail` leaves them, the others when it is their turn.
+""".strip().splitlines()
+)

@@ -16,6 +16,7 @@ from semq.engine.sender import deeds as sender
 from semq.umx_t.errors import ImpossibleNews
 from semq.umx_t.grid import Grid
 from semq.umx_t.grids import (
+    EXCEPTIONS,
     GRIDS,
     HANDLING,
     HUB,
@@ -37,6 +38,7 @@ from semq.umx_t.grids import (
     Standing,
 )
 from semq.umx_t.status import AckStatus, AppStatus, Arrival
+from tests.umx_t.grid_pages import PROTOCOL, printed
 
 ENGINE = Path(__file__).parents[2] / "semq" / "engine"
 AnyGrid = Grid[Any, Any, Any]
@@ -128,6 +130,12 @@ def test_every_deed_is_done_somewhere(deeds: type[Enum]) -> None:
 @pytest.mark.parametrize("deeds", DEEDS, ids=lambda deeds: str(deeds.__name__))
 def test_every_deed_has_an_effect(deeds: type[Enum]) -> None:
     assert set(EFFECTS[deeds]) == set(deeds)
+
+
+def test_the_protocol_shows_the_grids_as_they_are() -> None:
+    shown = PROTOCOL.read_text("utf-8")
+    assert printed(shown) == shown
+    assert {name for name, _ in EXCEPTIONS} <= {grid.name for grid in GRIDS}
 
 
 def test_no_rule_of_a_cell_is_thrown_away() -> None:

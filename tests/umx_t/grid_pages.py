@@ -1,0 +1,57 @@
+"""The grids as PROTOCOL.md section 5 shows them, between markers; ``python -m tests.umx_t.grid_pages`` writes them."""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from semq.umx_t.grid import Grid
+from semq.umx_t.grids import (
+    EXCEPTIONS,
+    GRIDS,
+    Arrived,
+    HandlingDeed,
+    HandlingHeard,
+    Heard,
+    HubDeed,
+    HubHeard,
+    OwedDeed,
+    OwedHeard,
+    ReceiverDeed,
+    SenderDeed,
+)
+
+PROTOCOL = Path(__file__).parents[2] / "PROTOCOL.md"
+# What the words of a grid mean; those of class12 are printed with class3.
+WORDS: dict[str, tuple[type[Enum], type[Enum]]] = {
+    "class3": (Heard, SenderDeed),
+    "hub": (HubHeard, HubDeed),
+    "receiver": (Arrived, ReceiverDeed),
+    "owed": (OwedHeard, OwedDeed),
+    "handling": (HandlingHeard, HandlingDeed),
+}
+
+
+def lines_of(grid: Grid[Any, Any, Any]) -> Iterator[str]:
+    """Yield the lines between the markers of a grid."""
+    yield from ("```", grid.text.strip(), "```")
+    for title, words in zip(("event", "deed"), WORDS.get(grid.name, ()), strict=False):
+        yield from ("", f"| {title} | meaning |", "| --- | --- |")
+        yield from (f"| `{word.name}` | {word.value} |" for word in words)
+    beside = [f"- {text}" for name, text in EXCEPTIONS if name == grid.name]
+    yield from ("", "Beside the cells:", "", *beside) if beside else ()
+
+
+def printed(protocol: str) -> str:
+    """Return the text of PROTOCOL.md with every grid as it is now."""
+    for grid in GRIDS:
+        between = re.compile(rf"(<!-- grid {grid.name} -->\n).*?(<!-- end of grid -->\n)", re.DOTALL)
+        text = "\n".join(lines_of(grid)) + "\n"
+        protocol, count = between.subn(lambda match, text=text: match[1] + text + match[2], protocol)  # type: ignore[misc]
+        assert count == 1, grid.name
+    return protocol
+
+
+if __name__ == "__main__":
+    PROTOCOL.write_text(printed(PROTOCOL.read_text("utf-8")), "utf-8")
