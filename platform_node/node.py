@@ -39,7 +39,7 @@ from semq.service.operations.broker import broker_handlers
 from semq.service.operations.inquiry import inquire_handler
 from semq.service.operations.messages import reading_handlers
 from semq.service.operations.proofs import ledger_handlers
-from semq.store.identities import REVOKED
+from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates, held_by_pair
 from semq.umx_t.address import Address, NodeType, parse_address
@@ -170,7 +170,9 @@ class PlatformNode(Node[HubEngine]):
         return min(found.not_after, *(one.not_valid_after_utc for one in chain), NEVER)
 
     def notified(self, channel: str) -> None:
-        if channel == REVOKED and self.who is not None:
+        if channel == DEFINED:
+            self.clockwork.hasten("definitions")
+        elif channel == REVOKED and self.who is not None:
             self.clockwork.hasten("revocation")
 
     async def _look_at_links(self) -> None:

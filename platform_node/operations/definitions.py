@@ -1,7 +1,7 @@
 """Operations of ``semq.admin`` at the hub on its definitions: export, diff, import; and following what others import.
 
-A document is kept in the hub's database before it is in force; every instance of the hub looks for a newer one every
-few seconds.
+A document is kept in the hub's database before it is in force. Other processes of the hub follow: at once (NOTIFY), or
+within ten seconds if somebody wrote it in SQL.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from semq.store import identities
 if TYPE_CHECKING:
     from platform_node.node import PlatformNode
 
-FOLLOW_S = 5.0
+FOLLOW_S = 10.0
 log = structlog.get_logger("semq.definitions")
 
 

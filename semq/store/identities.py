@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.rows import RetiredStore
 from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
-REVOKED = "semq_revoked"  # the channel on which other processes of the hub hear of a revocation
+REVOKED, DEFINED = "semq_revoked", "semq_defined"  # channels on which other processes of the hub hear of a change
 CERTIFICATE, TOKEN, LIFE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
@@ -190,6 +190,7 @@ def add_definition(connection: Connection, document: str, at: datetime, why: str
             return None
         values = {"version": expected + 1, "document": document, "at": at, "why": why}
         added = insert(definition).values(**values).on_conflict_do_nothing().returning(DEFINITION.version)
+        connection.execute(select(func.pg_notify(DEFINED, "")))
         return connection.execute(added).scalar_one_or_none()
 
 

@@ -27,7 +27,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
 from semq.seal.vault import Vault
-from semq.store.identities import REVOKED
+from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
 from semq.store.postgres.chain import Chain, adopt, newest
 from semq.store.postgres.durability import verify_settings
@@ -56,7 +56,7 @@ KEEPALIVE: dict[str, Any] = {
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
 # What a query raises when the server, its connection or a free place in the pool is not there.
 AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
-CHANNELS = ("semq_submit", "semq_done", REVOKED)  # NOTIFY wakes early, nothing depends on it
+CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # NOTIFY wakes early, nothing depends on it
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class PostgresStore:
     ``owner`` is this process (``semq.store.postgres.owner``); it may be set anew before a ``start``, if it holds more
     than then. ``lost`` is called once for each life that ends without ``stop``, with StoreUnavailable or StoreFenced;
     ``notified`` with the channel when an application submitted or finished something through SQL, or another process
-    of the hub revoked a certificate."""
+    of the hub revoked a certificate or put definitions in force."""
 
     def __init__(
         self,

@@ -7,6 +7,8 @@ import psycopg
 import pytest
 
 from semq.engine.frames import write_frame
+from semq.store import identities
+from semq.store.postgres.migration import engine_of
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import parse_app_key
 from semq.umx_t.envelope import Attributes, Data, Envelope
@@ -81,6 +83,17 @@ async def test_another_instance_s_import_is_followed(inprocess: InProcess) -> No
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("INSERT INTO definition VALUES (7, %s, now(), '')", [AGREED])
     await until(lambda: hub.directory.version == 7)
+    assert hub.directory.knows("1.77001")
+
+
+async def test_what_another_process_imports_is_heard_at_once(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform_node.node.FOLLOW_S", 3600.0)
+    hub = await inprocess.platform()
+    with engine_of(hub.store.url).connect() as connection:
+        assert identities.add_definition(connection, AGREED, hub.clock.wall(), "", 0) == 1
+    await until(lambda: hub.directory.version == 1)
     assert hub.directory.knows("1.77001")
 
 
