@@ -83,6 +83,7 @@ class HubEngine:
         self.core.mail.wake()  # timers are due now
         self._tell_directory(link)
         self._tell_presence(link.peer, online=True)
+        self.flush()  # whoever has another certificate by now may have signed what is passed on next
         self.holding.came(node)
 
     def link_down(self, link: Link) -> None:
@@ -196,6 +197,7 @@ class HubEngine:
                 if known is not None:
                     self.core.post(Remember([Certificates(str(peer), known)]))
                     self._tell_presence(peer, online=True)
+                    self.flush()  # what it signs from now on is passed on at once, and must not come before this
 
     def certified(self, node: Address) -> None:
         """The directory has changed what it says of a node's certificates (renewed, revoked)."""

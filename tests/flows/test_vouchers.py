@@ -8,7 +8,7 @@ from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Receipt
-from tests.flows.lying import SAID_BY_B, A, B, honest, open_row
+from tests.flows.lying import SAID_BY_B, A, B, honest, open_row, signed
 from tests.flows.sealed import World
 from tests.flows.trio import PLATFORM
 
@@ -35,6 +35,36 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     world.b.engine.introduce()
     world.settle()
     assert len(certified(world)) == lines
+
+
+def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: World) -> None:
+    """The platform tells of a certificate before it passes on what came behind it."""
+    row = open_row(world)
+    world.tamper = honest
+    world.roll(world.b, "B2", "B1")
+    function, primitive, record = SAID_BY_B["an Ack2"](row)
+    world.b.engine.core.mail.add(A, function, primitive, replace(record, digest=row.digest.hex()))
+    world.settle()
+    assert world.a.engine.core.misconduct.told() == []
+    assert world.a.lines(Event.VIOLATION) == 0
+    assert world.a.lines(Event.DELIVERED) == 1
+
+
+def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_login(world: World) -> None:
+    """A hears of the certificate when it comes, and whatever B says meanwhile after that."""
+    row = open_row(world)
+    world.tamper = honest
+    world.cut(world.a)
+    world.roll(world.b, "B2", "B1")
+    world.settle()
+    world.connect(world.a)
+    function, primitive, record = SAID_BY_B["an Ack2"](row)
+    assert world.b.down is not None
+    # It comes to the platform in the very turn of the login.
+    world.hub.hear(world.b.down, [signed(world.b, A, function, primitive, replace(record, digest=row.digest.hex()))])
+    world.settle()
+    assert world.a.lines(Event.VIOLATION) == 0
+    assert world.a.lines(Event.DELIVERED) == 1
 
 
 def test_a_voucher_of_a_key_that_is_not_known_vouches_for_nothing(world: World) -> None:
