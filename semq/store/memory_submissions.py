@@ -36,6 +36,8 @@ def change(tables: "Tables", unit: Unit) -> None:
             tables.submitted[number] = replace(tables.submitted[number], wait_code=code, wait_text=words)
     for number in unit.requeued_submissions & tables.refused.keys():
         tables.renamed[str(tables.refused[number].lk0)] = number
+    for number in unit.removed_submissions & tables.refused.keys():
+        tables.taken[number] = tables.refused[number].lk0
     for number in unit.requeued_submissions | unit.removed_submissions:
         tables.refused.pop(number, None)
     for number in unit.removed_submissions:

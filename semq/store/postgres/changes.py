@@ -168,6 +168,7 @@ def _submission_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("renamed_submissions", [int8s(unit.requeued_submissions)]))
         batch.append(("requeued_submissions", [int8s(unit.requeued_submissions)]))
     if unit.removed_submissions:
+        batch.append(("removal_became", [int8s(unit.removed_submissions)]))
         batch.append(("removed_submissions", [int8s(unit.removed_submissions)]))
     if unit.submissions_wait is not None:
         waits = unit.submissions_wait

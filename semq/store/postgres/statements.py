@@ -312,6 +312,10 @@ WRITE: dict[str, str] = {
     "requeued_submissions": """
         UPDATE tb_0031_submit SET reason_code = NULL, reason_text = NULL, refused_at = NULL
         WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL""",
+    "removal_became": """
+        INSERT INTO tb_0031_taken (number, lk0)
+        SELECT number, lk0 FROM tb_0031_submit WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL
+        ON CONFLICT (number) DO NOTHING""",
     "removed_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[]) AND reason_code IS NOT NULL",
     "submissions_wait_no_more": "DELETE FROM tb_0031_wait WHERE target > '' AND target <> ALL($1::text[])",
     "submissions_wait": """

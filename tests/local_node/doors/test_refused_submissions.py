@@ -186,6 +186,11 @@ async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(r
     assert [line["event"] for line in (await ask(admin, "msg.trace", {"id": "S9"}))["result"]["events"]] == [
         "REFUSED", "OPERATOR",
     ]  # fmt: skip
+    number = row["submission"]
+    assert status_of(a, [number])[0][:2] == ("REFUSED", "SEMQ-1201")  # as long as tokens are known
+    for name in (f"sql-{number}", row["lk0"], row["name"]):
+        shown = (await ask(admin, "msg.show", {"id": name}))["result"]
+        assert (shown["lk0"], shown["outcome"], shown["reason"][:9]) == (row["lk0"], "REJECTED", "SEMQ-1201")
     with psycopg.connect(a.store.url) as connection:
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
 
