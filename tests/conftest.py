@@ -105,13 +105,9 @@ def new_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator
 
 
 @pytest.fixture
-async def inprocess(
-    tmp_path: Path, new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator["InProcess"]:
+async def inprocess(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator["InProcess"]:
     from tests.service.inprocess import in_process
 
-    # Passwords are hashed as always, at less cost: a hub that starts hashes one for each institution.
-    monkeypatch.setattr("semq.broker.users._SCRYPT_N", 16)
     async with in_process(tmp_path, new_database) as nodes:
         yield nodes
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import structlog
@@ -127,8 +128,9 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
-    # What nodes log goes to pytest: standard output is that of commands that run beside them.
-    with logging_by(structlog.stdlib.LoggerFactory()):
+    # What nodes log goes to pytest: standard output is that of commands that run beside them. Passwords are hashed as
+    # always, at less cost: a hub that starts hashes one for each institution.
+    with logging_by(structlog.stdlib.LoggerFactory()), patch("semq.broker.users._SCRYPT_N", 16):
         async with AsyncExitStack() as stack:
             yield InProcess(stack, folder, new_database)
 
