@@ -1,22 +1,22 @@
 """Nightly reconciliation: compares what sender, hub and receiver recorded; one verdict for every message.
 
-| files                   | what lives there                                         |
+| modules                 | subject                                                  |
 |-------------------------|----------------------------------------------------------|
-| verdicts situation      | the verdict table, the grid, the words it reads: pure    |
-| schema manifest storage | what an extract is; where extracts and runs lie          |
+| verdicts situation      | the verdicts, the grid, the words in its cells: pure     |
+| schema manifest storage | format of extracts; storage of extracts and runs         |
 | ledger extract          | a node's part: its ledger as Parquet                     |
-| parcel delivery         | an extract on its way to the hub, as documents           |
-| extracting applying     | the commands that work beside a node                     |
+| parcel delivery         | delivery of an extract to the hub, as documents          |
+| extracting applying     | the commands that run beside a node                      |
 | node vouching           | the node's configuration, its signatures                 |
-| inputs evidence         | what a run believes                                      |
-| facts clocks judging    | lines to facts to verdicts, in Spark                     |
-| stages job runs limits  | one run, its folder, whether it is good                  |
-| report                  | what people and programs read                            |
-| repair diff             | what to mend; how two runs differ                        |
-| java processes session  | the machine under it                                     |
-| progress                | how far a run is                                         |
-| settings days errors    | what can be set; business dates; what can go wrong       |
+| inputs evidence         | checks of extracts; the inputs of a run                  |
+| facts clocks judging    | from lines to facts to verdicts, in Spark                |
+| stages job runs limits  | one run, its folder, its thresholds                      |
+| report                  | the page and the tables of a run                         |
+| repair diff             | repair lists; differences between two runs               |
+| java processes session  | Java and Spark                                           |
+| progress                | messages about the progress of a run                     |
+| settings days errors    | settings; business dates; errors                         |
 | generate plant          | invented ledgers with known defects; defects in others   |
 
-README.md says how to run it and how large a cluster must be, DESIGN.md what stands in the files.
+README.md describes running and sizing, DESIGN.md the contents of the files.
 """

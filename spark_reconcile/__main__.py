@@ -1,4 +1,4 @@
-"""``python -m spark_reconcile``, and what ``spark-submit`` is given: the command line of the reconciliation."""
+"""The command line of the reconciliation, for ``python -m spark_reconcile`` and ``spark-submit``."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""``semq reconcile apply``: a node mends what a reconciliation found, by the ordinary protocol, never by editing rows.
+"""``semq reconcile apply``: a node repairs exceptions of a reconciliation, through the protocol, never by editing rows.
 
-A dry run first: without ``--yes`` it only tells what would be done. Every message is looked at again before anything is
-done about it; what has resolved itself since the report is left alone. All that is done goes through the node's own
-administration (``semq.admin``) and its engine, which notes it in the ledger, so that the next reconciliation sees it.
+Without ``--yes`` it only prints what it would do. The state of every message is read again first, and messages that
+have been resolved since the report are skipped. All acts go through the node's administration (``semq.admin``) and
+engine, which writes them to the ledger, so that the next reconciliation sees them.
 """
 
 import argparse
@@ -24,14 +24,14 @@ from spark_reconcile.storage import Place
 from spark_reconcile.vouching import authorities, verifier
 
 Say = Callable[[str], None]
-TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # not there any more, or ended: it has resolved itself meanwhile
+TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # unknown, or ended: resolved since the report
 CLASS_3 = 3
-PATIENCE_S = 15.0  # for a node that is away: a person waits
+PATIENCE_S = 15.0  # for an unavailable node; short, because a person waits
 UNHEARD_OF: Mapping[str, Any] = {}
 
 
 class Act(NamedTuple):
-    """A row of the table of acts: for a deed and a side, which operation of the node, said how."""
+    """A row of the table of acts: the operation of the node for a deed and a side, and its description."""
 
     deed: str
     side: str
@@ -41,19 +41,19 @@ class Act(NamedTuple):
 
 # fmt: off
 ACTS = (
-    Act("inquire", "sender",   "msg.inquire",   "ask the platform and the receiver what became of it"),
-    Act("inquire", "receiver", "msg.inquire",   "ask whether our acknowledgements were noted"),
+    Act("inquire", "sender",   "msg.inquire",   "ask the hub and the receiver for its state"),
+    Act("inquire", "receiver", "msg.inquire",   "ask whether the acknowledgements were noted"),
     Act("inquire", "hub",      "msg.inquire",   "ask the receiver about the stored copy"),
-    Act("resend",  "sender",   "msg.resend",    "send another copy of the same bytes; the receiver drops what it has"),
-    Act("reack",   "receiver", "msg.inquire",   "tell sender and platform again that it is recorded"),
-    Act("close",   "sender",   "failed.remove", "let go what has ended; the ledger keeps its story"),
+    Act("resend",  "sender",   "msg.resend",    "send another copy of the same bytes; the receiver drops duplicates"),
+    Act("reack",   "receiver", "msg.inquire",   "acknowledge it again to sender and hub"),
+    Act("close",   "sender",   "failed.remove", "delete the row of the ended message; its history stays in the ledger"),
 )
 # fmt: on
 _ACT = {(act.deed, act.side): act for act in ACTS}
 
 
 class Applied(NamedTuple):
-    """What came of one deed: planned, done, resolved (nothing was left to do), left (the node cannot), or failed."""
+    """The result of one deed: planned, done, resolved (nothing left to do), left (the node cannot do it), or failed."""
 
     lk0: str
     deed: str
@@ -64,7 +64,7 @@ class Applied(NamedTuple):
 def apply(
     arguments: argparse.Namespace, settings: Settings, day: date | None, clock: Clock, say: Say
 ) -> tuple[int, Any]:
-    """Read this node's repair list and do what it asks, or say what would be done."""
+    """Read this node's repair list and apply it, or print what would be done."""
     url = node_url(arguments.node, arguments.config)
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
     if not (place / INDEX).exists():
@@ -96,7 +96,7 @@ async def _apply(url: str, place: Place, verify: Verify | None, say: Say, *, is_
         name = HUB if status["kind"] == "platform" else str(status["node"])
         deeds = read_repair(place, name, verify)
         if not deeds:
-            say(f"The repair list asks nothing of {name}.")
+            say(f"The repair list has nothing for {name}.")
         done: list[Applied] = []
         for deed in deeds:
             try:
@@ -111,16 +111,16 @@ async def _apply(url: str, place: Place, verify: Verify | None, say: Say, *, is_
 
 
 async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
-    """Look at a message as it stands now, and do the deed if it still needs one."""
+    """Read the present state of a message, and do the deed if it is still needed."""
     act = _ACT.get((deed.deed, deed.side))
     if act is None:
-        return Applied(deed.lk0, deed.deed, "left", f"nothing that a {deed.side} can do")
+        return Applied(deed.lk0, deed.deed, "left", f"a {deed.side} cannot do this")
     try:
         row = await _row(client, deed.lk0, deed.side)
         if row == UNHEARD_OF:
             return Applied(deed.lk0, deed.deed, "left", "this node has never heard of it: was its store restored?")
         if row is None or (act.deed != "close" and _is_resolved(act, row)):
-            return Applied(deed.lk0, deed.deed, "resolved", "it needs nothing any more")
+            return Applied(deed.lk0, deed.deed, "resolved", "nothing left to do")
         if act.deed == "close" and row.get("outcome") is None:
             return Applied(deed.lk0, deed.deed, "left", "it has not ended at its sender")
         if not is_real:
@@ -137,7 +137,7 @@ async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
 
 
 async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
-    """The message's row in the queue of that side; None if it has left it, empty if not even the ledger knows it."""
+    """Return the message's row in the queue of that side; None if it has left the queue, empty if it is unknown."""
     wanted = "inbound" if side == "receiver" else "outbound"
     try:
         row = await client.look(lk0)
@@ -149,9 +149,9 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
 
 
 def _is_resolved(act: Act, row: Mapping[str, Any]) -> bool:
-    """Whether the row has reached what the deed wants."""
+    """Whether the row is already in the state that the deed aims at."""
     if act.side != "receiver":
         return row.get("outcome") is not None
-    # What a row owes, as the node itself tells it (rule R9).
+    # The acknowledgements that a row owes, according to the node (rule R9).
     owes_platform = row.get("lk1") is not None and row.get("p_ack_status") == "AS_INIT"
     return not owes_platform and not (row.get("save_fwd") == CLASS_3 and row.get("s_ack_status") == "AS_INIT")

@@ -1,13 +1,12 @@
-"""How far each node's clock is from the hub's, told from the ledgers themselves, so that a wrong clock is not taken for
-loss.
+"""The difference between each node's clock and the hub's, estimated from the ledgers, so that a wrong clock does not
+look like loss.
 
-A sender notes when it sent a message and when it heard of it from the hub; the hub's own line lies in between. So half
-the way there and back, by the sender's clock, is the hub's time, whatever the sender's clock says (the method of RFC
-5905). The same with the receiver's record, between the hub's sending of a copy and its release, or between the sender's
-sending and the end-to-end acknowledgement. Each message gives an estimate that is off by at most half of its way there
-and back; the mean of that is the precision that the report states. Clocks drift and are put right, and what counts is
-how a clock stands where the evidence ends: the median of the last hour is taken, and only where the evidence begins
-that of the first one.
+A sender records when it sent a message and when the hub answered; the hub's own line lies between the two. The middle
+of the round trip by the sender's clock is therefore the hub's time (the method of RFC 5905). The same holds for the
+receiver's record, between the hub's sending of a copy and its release, or between the sender's sending and the
+end-to-end acknowledgement. The error of each estimate is at most half its round trip; the report states the mean of
+that. Clocks drift and are corrected: the median of the last hour is used, and that of the first hour only for the
+beginning of the evidence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +17,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_reconcile.days import DAY_MS
 
-WAY_MAX_MS = 10_000  # a slower answer says too little
-STEP_MS = 10  # estimates are counted in such steps
-WRONG_FROM_MS = 2_000  # a person should look after a clock that is so wrong; what is only stated counts from here on
+WAY_MAX_MS = 10_000  # longer round trips are too imprecise
+STEP_MS = 10  # estimates are rounded to this step
+WRONG_FROM_MS = 2_000  # an operator should correct such a clock; a merely stated difference counts from here on
 STATED_TO_MS = DAY_MS
-ENOUGH = 3  # messages of an hour, so that one absurd line does not set a clock
+ENOUGH = 3  # messages per hour, so that a single absurd line does not decide
 HOUR_MS = 3_600_000
 
 
 class Skew(NamedTuple):
-    """A node's clock minus the hub's, how many messages say so, of how many, how it stood in the first hour, and how
-    exactly it is known."""
+    """A node's clock minus the hub's: estimate, messages used, all messages, first hour, precision."""
 
     ms: int
     agreeing: int
@@ -38,13 +36,15 @@ class Skew(NamedTuple):
 
     @property
     def is_known_to_differ(self) -> bool:
-        """Whether the difference is more than what the estimate may be off."""
+        """Whether the difference exceeds the error of the estimate."""
         return abs(self.ms) > self.within_ms
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """The clock of each node that can be told. ``names``: hash, node. A row per node and hour is all that leaves
-    Spark."""
+    """Estimate the clock of each node, where possible. ``names``: hash, node.
+
+    Spark returns one row per node and hour.
+    """
     counted = (
         facts.where(_TELLS)
         .selectExpr(*(f"{what} AS {name}" for name, what in _ESTIMATES))
@@ -69,16 +69,16 @@ def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
 
 
 class Hour(NamedTuple):
-    """What the messages of one hour say of a clock."""
+    """The estimate of a clock from the messages of one hour."""
 
-    hour: int  #: since 1970, of the hub
+    hour: int  #: hours since 1970, by the hub's clock
     ms: int  #: the median
     messages: int
-    way_ms: int = 0  #: the mean time there and back
+    way_ms: int = 0  #: the mean round trip
 
 
 def latest(hours: Sequence[Hour]) -> Skew:
-    """The clock as it stands at the end: of the last hour in which enough messages tell it, else of all of them."""
+    """Return the clock at the end: of the last hour with enough messages, else of all messages."""
     enough = [one for one in hours if one.messages >= ENOUGH]
     of = sum(one.messages for one in hours)
     if enough:
@@ -91,11 +91,11 @@ def latest(hours: Sequence[Hour]) -> Skew:
     return Skew(ms, agreeing, of, first, (way + STEP_MS) // 2)
 
 
-# The sender's clock minus the hub's: of a message that was sent once, and whose sender heard of it soon enough.
+# The sender's clock minus the hub's: from messages that were sent once and answered soon enough.
 _BEGUN, _HEARD = "coalesce(sent_at, accepted_at)", "least(heard_at, ended_at)"
 _IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND {_HEARD} - {_BEGUN} BETWEEN 0 AND {WAY_MAX_MS}"
 _SENDER_MS = f"(({_BEGUN} + {_HEARD}) / 2 - taken_at)"
-# The receiver's minus the hub's: by the hub's own clock for a copy that it kept, else by way of the sender's.
+# The receiver's minus the hub's: directly for a stored copy, otherwise through the sender's clock.
 _KEPT = f"released_at - hub_sent_at BETWEEN 0 AND {WAY_MAX_MS}"
 _ACKED = f"{_IN_TIME} AND ended_at - {_BEGUN} BETWEEN 0 AND {WAY_MAX_MS}"
 _RECEIVER_MS = (
@@ -116,11 +116,10 @@ _ESTIMATES = (
 
 
 def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
-    """The skew by which each node's times are corrected, milliseconds: estimated, else as its manifest states it.
+    """Return the correction of each node's times in milliseconds: the estimate, else the value of its manifest.
 
-    What is only stated, by a node of which no message tells the time, is believed up to a day: more would keep its lost
-    messages in flight for longer than until the next run. How exactly it was measured nobody knows: little counts as
-    nothing.
+    A value of the manifest is believed up to one day: more would keep lost messages in flight beyond the next run. Its
+    precision is unknown, so small values count as zero.
     """
     believed = {node: ms for node, ms in stated.items() if WRONG_FROM_MS <= abs(ms) <= STATED_TO_MS}
     told = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
@@ -128,5 +127,5 @@ def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[st
 
 
 def at_first(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
-    """The same of the first hour: by how much the times were wrong with which each node's ledgers begin."""
+    """Return the corrections of the first hour, which apply to the beginning of each node's ledgers."""
     return applied({node: skew._replace(ms=skew.first_ms) for node, skew in estimated.items()}, stated)

@@ -1,7 +1,7 @@
-"""The command line of the reconciliation: what ``semq reconcile`` and ``python -m spark_reconcile`` understand.
+"""The command line of the reconciliation: ``semq reconcile`` and ``python -m spark_reconcile``.
 
-``main`` takes the arguments and returns the exit code. With ``--json`` the last thing on stdout is one JSON object;
-talk goes to stderr.
+``main`` takes the arguments and returns the exit code. With ``--json`` the last line on stdout is one JSON object;
+messages go to stderr.
 """
 
 import argparse
@@ -30,8 +30,8 @@ CONFIG = "SEMQ_CONFIG"  # as in every other command
 WORDS = "Compare what sender, hub and receiver recorded of each message of a business date."
 STATUSES = (
     "exit status: 0 published and good, or done; 3 a threshold is exceeded, or the volume cannot be believed; 4 a "
-    "required source or a run is missing; 5 this date is being run; 7 published without some sources; 65 an extract or "
-    "a repair list cannot be used; 2 usage; 69 something needed is away; 78 settings; 1 refused or failed"
+    "required source or a run is missing; 5 another process runs this date; 7 published without some sources; 65 an "
+    "extract or a repair list is unusable; 2 usage; 69 something is unavailable; 78 settings; 1 refused or failed"
 )
 
 
@@ -45,42 +45,42 @@ class Command:
     words: str
 
 
-# Options: name, what argparse is told.
+# Options: name, arguments of argparse.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file; its [reconcile] holds the settings; "
-                 f"{CONFIG} when not given"},
-    "--extracts": {"metavar": "FOLDER", "help": "where the extracts arrive"},
+    "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file, with the settings in [reconcile]; "
+                 f"default: {CONFIG}"},
+    "--extracts": {"metavar": "FOLDER", "help": "folder or address of the extracts"},
     "--reports": {"metavar": "FOLDER", "help": "where the runs lie"},
     "--zone": {"metavar": "ZONE", "help": "time zone of business dates"},
-    "--cutoff": {"metavar": "HH:MM", "help": "when one business date ends and the next begins"},
-    "--json": {"action": "store_true", "help": "end with one JSON object"},
-    "--business-date": {"metavar": "DATE", "help": "such as 2026-11-20, or today; the last that is over if not given"},
+    "--cutoff": {"metavar": "HH:MM", "help": "time of day at which a business date ends"},
+    "--json": {"action": "store_true", "help": "print one JSON object at the end"},
+    "--business-date": {"metavar": "DATE", "help": "such as 2026-11-20, or today; default: the last completed date"},
     "--from": {"metavar": "DATE", "dest": "first", "required": True, "help": "first business date"},
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
-    "--only-missing": {"action": "store_true", "help": "leave dates alone that are published"},
-    "--allow-partial": {"action": "store_true", "help": "do without extracts that are missing or cannot be used"},
-    "--require-all": {"action": "store_true", "help": "do nothing unless all whom the ledgers name have delivered"},
-    "--master": {"metavar": "URL", "help": "where Spark runs; local[*] when not given and not under spark-submit"},
+    "--only-missing": {"action": "store_true", "help": "skip published dates"},
+    "--allow-partial": {"action": "store_true", "help": "ignore extracts that are missing or unusable"},
+    "--require-all": {"action": "store_true", "help": "do nothing unless all nodes in the ledgers have delivered"},
+    "--master": {"metavar": "URL", "help": "Spark master; default: local[*], unless under spark-submit"},
     "--memory": {"metavar": "SIZE", "help": "heap of a local run, such as 4g"},
-    "--database-url": {"metavar": "URL", "help": "the node's own database; SEMQ_DATABASE_URL when not given"},
-    "--node": {"metavar": "NODE", "help": "extract: whose ledger it is, such as 1.10008, where there is no --config; "
+    "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},
+    "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, without --config; "
                "collect, apply: amqp://user:password@host:port"},
-    "--nightly": {"action": "store_true", "help": "all dates that are over and not extracted yet, a week back"},
-    "--user": {"default": "", "metavar": "NAME", "help": "user of the institution whose inbox it is"},
-    "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has come for so long"},
-    "--run": {"default": "current", "metavar": "NAME", "help": "the run whose repair list it is; the current one"},
-    "--list": {"metavar": "FOLDER", "help": "a repair folder that was brought here, instead of date and run"},
+    "--nightly": {"action": "store_true", "help": "all completed dates of the last week that have no extract yet"},
+    "--user": {"default": "", "metavar": "NAME", "help": "user of the institution whose inbox is read"},
+    "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has arrived for this time"},
+    "--run": {"default": "current", "metavar": "NAME", "help": "run with the repair list; default: the current one"},
+    "--list": {"metavar": "FOLDER", "help": "a copied repair folder, instead of date and run"},
     "--yes": {"action": "store_true", "help": "do it"},
     "--store": {"metavar": "ID.ID", "default": "1.1", "help": "semq_id.semq_db_id"},
-    "--role": {"choices": ("local", "platform"), "default": "local", "help": "what kind of node it is"},
-    "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret for the hashes of AppKeys; none leave without it"},
-    "--type-in-clear": {"action": "store_true", "help": "let domain, type and subtype of AppKeys leave in clear"},
-    "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "how many messages to invent"},
+    "--role": {"choices": ("local", "platform"), "default": "local", "help": "kind of the node"},
+    "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret for the hashes of AppKeys; default: no hashes"},
+    "--type-in-clear": {"action": "store_true", "help": "include domain, type and subtype of AppKeys in clear"},
+    "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "number of messages to invent"},
     "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "how many institutions"},
     "--signed-by": {"action": "append", "default": [], "type": Path, "metavar": "FILE",
                     "help": "a node's TOML file: its key signs what is planted into its extract; repeatable"},
-    "--truth": {"metavar": "FOLDER", "default": "var/truth", "help": "where the true verdicts are kept"},
-    "--out": {"metavar": "FOLDER", "help": "write all messages that changed there, as Parquet"},
+    "--truth": {"metavar": "FOLDER", "default": "var/truth", "help": "folder of the true verdicts"},
+    "--out": {"metavar": "FOLDER", "help": "folder for all changed messages, as Parquet"},
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
 }  # fmt: skip
@@ -102,7 +102,7 @@ def _run(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, A
 
 
 def _reconcile(day: date, arguments: Arguments, settings: Settings, clock: Clock) -> Any:
-    # Spark is imported when it is needed: `status` and `--help` answer at once.
+    # Spark is imported on first use, so that `status` and `--help` answer at once.
     from spark_reconcile.job import Request, run
     from spark_reconcile.progress import Progress
     from spark_reconcile.vouching import signer_of, verifier
@@ -136,7 +136,7 @@ def _backfill(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
 
 
 def _together(codes: Sequence[int]) -> int:
-    """One exit code for many dates: theirs if they agree, else that of a check that is not good."""
+    """Return one exit code for several dates: the common one, else that of an exceeded threshold."""
     return codes[0] if len(set(codes)) == 1 else 3 if codes else 0
 
 
@@ -177,7 +177,7 @@ def _diff(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, 
     old, new = runs.find(reports, day, arguments.old), runs.find(reports, day, arguments.new)
     changed = Place.at(arguments.out) / "changed.parquet" if arguments.out else None
     if changed is not None and changed.exists():
-        raise BadRequest("What changed stands there already, perhaps of other runs.", folder=str(changed))
+        raise BadRequest("The folder already has changed messages, perhaps of other runs.", folder=str(changed))
     spark = session.start(master=arguments.master, memory=arguments.memory)
     with session.told():
         found = diff(spark, old, new)
@@ -213,7 +213,7 @@ def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
     from spark_reconcile.generate import generate
 
     if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
-        raise BadRequest("There are between 2 and 500 institutions and no negative number of messages.")
+        raise BadRequest("The number of institutions is 2 to 500, and the number of messages is not negative.")
     day = _date(arguments, settings, clock)
     extracts, truth = Place.at(settings.extracts), Place.at(arguments.truth)
     made = generate(extracts, truth, day, settings.calendar, clock, arguments.messages, nodes=arguments.nodes)
@@ -243,22 +243,22 @@ def _plant(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int,
 COMMANDS = (
     Command("run", _run, ("--business-date", *_RUN), "reconcile one business date and publish the report"),
     Command("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN), "reconcile dates, oldest first"),
-    Command("status", _status, (), "the runs of every date, with a star at the one that counts"),
+    Command("status", _status, (), "list the runs of every date; a star marks the current one"),
     Command("diff", _diff, ("--business-date", *_SPARK, "--out", "old", "new"), "compare two runs of a date"),
     Command("extract", _extract, ("--business-date", "--nightly", "--database-url", "--node", "--store", "--role",
-            "--salt-file", "--type-in-clear"), "write a node's ledger of a date as Parquet, and deliver it"),
+            "--salt-file", "--type-in-clear"), "extract a node's ledger of a date as Parquet, and deliver it"),
     Command("collect", _collect, ("--node", "--user", "--idle"), "take delivered extracts out of an inbox"),
     Command("apply", _apply, ("--business-date", "--run", "--list", "--node", "--yes"),
-            "mend exceptions at a node by the ordinary protocol; without --yes only say what would be done"),
+            "repair exceptions at a node through the protocol; without --yes only print what would be done"),
     Command("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
             "invent ledgers with known defects"),
     Command("plant", _plant, ("--business-date", "--signed-by"),
-            "plant a few defects in small extracts, to see that they are found"),
+            "plant some defects in small extracts, to test that they are found"),
 )  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
-    """The grammar, made from the tables."""
+    """Return the parser, built from the tables."""
     made = argparse.ArgumentParser("semq reconcile", description=WORDS, epilog=STATUSES)
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
@@ -270,7 +270,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
-    """Do what the arguments say; returns the exit code. Wrong arguments exit with 2, as argparse does."""
+    """Run the command and return its exit code. Usage errors exit with 2, as in argparse."""
     given = parser().parse_args(arguments)
     if given.config is None and (stated := os.environ.get(CONFIG)):
         given.config = Path(stated)
@@ -281,7 +281,7 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
         _say(error.advice())
         code = exit_code_of(error)
         facts = _nothing(outcome_of(error), code, str(error))
-    except Exception as error:  # a fault of ours: the interpreter says where, and ends with 1
+    except Exception as error:  # a defect of this program: the interpreter prints the traceback and exits with 1
         if given.json:
             print(json.dumps(_nothing("failed", 1, type(error).__name__)))
         raise
@@ -299,12 +299,12 @@ def _do(given: Arguments, clock: Clock) -> tuple[int, Any]:
 
 
 def _nothing(outcome: str, code: int, error: str) -> dict[str, Any]:
-    """What ``--json`` says of a command that did nothing."""
+    """Return the JSON result of a command that did nothing."""
     return {"outcome": outcome, "exit_code": code, "messages": 0, "verdicts": {}, "report": "", "error": error}
 
 
 def exit_code_of(error: SemqError) -> int:
-    """The exit code of an error: its own, else that of its kind."""
+    """Return the exit code of an error: its own, else that of its base class."""
     own = getattr(error, "exit_code", None)
     if own is not None:
         return int(own)
@@ -312,7 +312,7 @@ def exit_code_of(error: SemqError) -> int:
 
 
 def outcome_of(error: SemqError) -> str:
-    """The word for an outcome without a result."""
+    """Return the outcome of a command that ended without a result."""
     return {4: "sources_missing", 5: "being_run", 65: "refused"}.get(exit_code_of(error), "failed")
 
 

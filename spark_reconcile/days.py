@@ -1,9 +1,9 @@
-"""Business dates: which instants belong to which date, in a configured zone with a configured cut-off.
+"""Business dates in a configured time zone with a configured cut-off.
 
-A business date lasts from one cut-off to the next and is named after the calendar day on which most of it lies: with a
-cut-off before noon it begins on that day (04:00: from 04:00 to 04:00 of the next day), with one at noon or later on the
-day before (18:00: what is accepted after 18:00 counts for the next date). Days with a change of the clock have 23 or 25
-hours. Used by the extracts and by the job; all instants are milliseconds since 1970 UTC.
+A business date lasts from one cut-off to the next and has the name of the calendar day with the larger part of it. With
+a cut-off before noon it begins on that day (04:00: from 04:00 to 04:00 of the next day), with a later cut-off on the
+day before (18:00: messages accepted after 18:00 belong to the next date). Days with a clock change have 23 or 25
+hours. All instants are milliseconds since 1970 UTC. Used by the extracts and by the job.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _DAY = timedelta(days=1)
 
 
 class Window(NamedTuple):
-    """A stretch of time: from ``start`` (inclusive) to ``end`` (exclusive), milliseconds since 1970 UTC."""
+    """A period from ``start`` (inclusive) to ``end`` (exclusive), milliseconds since 1970 UTC."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """A zone and a cut-off; raises BadSettings when made of names that mean nothing."""
+    """A time zone and a cut-off. Raises BadSettings if one is unknown or malformed."""
 
     zone: str = "UTC"
     cutoff: str = "00:00"
@@ -38,11 +38,11 @@ class Calendar:
         self._cutoff()
 
     def window(self, day: date) -> Window:
-        """The instants that belong to a business date."""
+        """Return the period of a business date."""
         return Window(self._begins(day), self._begins(day + _DAY))
 
     def date_of(self, at: int) -> date:
-        """The business date to which an instant belongs."""
+        """Return the business date of an instant."""
         day = datetime.fromtimestamp(at / 1000, UTC).astimezone(self._zone()).date()
         while at < self._begins(day):
             day -= _DAY
@@ -51,7 +51,7 @@ class Calendar:
         return day
 
     def local(self, at: int) -> str:
-        """An instant as people of this zone read it, with its offset."""
+        """Format an instant in this time zone, with its offset."""
         moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(self._zone())
         return moment.isoformat(sep=" ", timespec="milliseconds")
 
@@ -88,7 +88,10 @@ def parse_date(text: str) -> date:
 
 
 def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
-    """The date that a person names: one like 2026-11-20, ``today``, or the last that is over. Raises BadRequest."""
+    """Return the date for an argument: 2026-11-20, ``today``, or None for the last completed date.
+
+    Raises BadRequest.
+    """
     today = calendar.date_of(int(clock.wall().timestamp() * 1000))
     if text == "today":
         return today
@@ -96,5 +99,5 @@ def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
 
 
 def neighbours(day: date, before: int = 1, after: int = 1) -> list[date]:
-    """A business date with those around it, oldest first: messages that cross a cut-off are found there."""
+    """Return a business date and its neighbours, oldest first: messages that cross a cut-off have lines there."""
     return [day + _DAY * step for step in range(-before, after + 1)]

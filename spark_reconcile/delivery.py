@@ -1,9 +1,9 @@
-"""Extracts on their way to the hub's storage as ordinary SEMQ documents: cut into pieces, sent, collected, joined.
+"""Delivery of extracts to the hub's storage as SEMQ documents: cut into pieces, sent, collected, joined.
 
 The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub; a repetition
-sends nothing twice, because every piece has a token of its own. The hub's side (``Collector``) keeps pieces in a spool
-until a parcel is whole, then lets ``parcel`` believe or refuse it; a piece is acknowledged when it is safely on disk.
-Who speaks is told by the message, not by the parcel.
+sends nothing twice, because every piece has its own token. The hub's side (``Collector``) keeps pieces in a spool until
+a parcel is complete, which ``parcel`` then checks; a piece is acknowledged when it is on disk. The source of the
+message, not the parcel, identifies the node.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ MAGIC = b"SEMQ-PIECE-1\n"
 PIECE_BYTES = 8 << 20
 PIECES_MAX = 1 << 16
 SPOOL = "_incoming"
-DELIVERED = "delivered.txt"  # in the extract's folder: the parcel that was sent last
+DELIVERED = "delivered.txt"  # file in the extract's folder that names the last parcel sent
 _ID = 32
 _HEAD = len(MAGIC) + _ID + 8
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One document: which part of which parcel."""
+    """One document: a part of a parcel."""
 
     parcel: str  #: SHA-256 of the manifest, hexadecimal
     number: int  #: from 1
@@ -35,13 +35,13 @@ class Piece:
     content: bytes
 
     def encode(self) -> bytes:
-        """As the body of a document."""
+        """Return the body of the document."""
         numbers = self.number.to_bytes(4, "big") + self.count.to_bytes(4, "big")
         return MAGIC + bytes.fromhex(self.parcel) + numbers + self.content
 
 
 def read_piece(body: bytes) -> Piece:
-    """The inverse of ``Piece.encode``; raises BadExtract for anything else."""
+    """Read a piece, the inverse of ``Piece.encode``. Raises BadExtract for anything else."""
     numbers = body[len(MAGIC) + _ID : _HEAD]
     number, count = int.from_bytes(numbers[:4], "big"), int.from_bytes(numbers[4:], "big")
     if len(body) < _HEAD or not body.startswith(MAGIC) or not 1 <= number <= count <= PIECES_MAX:
@@ -50,7 +50,7 @@ def read_piece(body: bytes) -> Piece:
 
 
 def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
-    """The pieces of a finished extract. Raises BadExtract if the folder holds none, or far too much."""
+    """Cut a finished extract into pieces. Raises BadExtract if there is none, or it needs too many pieces."""
     name, size = _parcel_of(folder)
     count = max(-(-size // piece_bytes), 1)
     if count > PIECES_MAX:
@@ -66,7 +66,7 @@ def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
 
 
 def _parcel_of(folder: Place) -> tuple[str, int]:
-    """Name and length of the parcel that ``pack`` makes."""
+    """Return name and length of the parcel made by ``pack``."""
     if not (folder / NAME).exists():
         raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
     content = (folder / NAME).read(MANIFEST_MAX)
@@ -75,9 +75,9 @@ def _parcel_of(folder: Place) -> tuple[str, int]:
 
 
 async def deliver(client: Client, folder: Place, target: str, piece_bytes: int = PIECE_BYTES) -> int:
-    """Send a finished extract; the number of documents, 0 if this very extract was sent before.
+    """Send a finished extract and return the number of documents; 0 if this extract was sent before.
 
-    Raises BadExtract, and what ``Client.send`` raises; what was sent until then is not sent again by a repetition.
+    Raises BadExtract and the errors of ``Client.send``; a repetition does not send finished pieces again.
     """
     name, _ = _parcel_of(folder)
     if (folder / DELIVERED).exists() and (folder / DELIVERED).read(200).decode("ascii", "replace").strip() == name:
@@ -95,16 +95,16 @@ async def deliver(client: Client, folder: Place, target: str, piece_bytes: int =
 
 @dataclass
 class Collector:
-    """Takes pieces of many nodes in any order, and makes extracts of them below ``root``."""
+    """Accept pieces of many nodes in any order, and write the extracts below ``root``."""
 
     root: Place
     bytes_max: int = BYTES_MAX  #: of one node's pieces in the spool
     received: list[Manifest] = field(default_factory=list)
 
     def take(self, document: Document) -> Manifest | None:
-        """Keep a piece; the manifest if its parcel is now whole and believed, else None.
+        """Keep a piece; return the manifest if its parcel is now complete and correct, else None.
 
-        Raises BadExtract if the document is no piece, or its parcel is not what it says; the spool then forgets it.
+        Raises BadExtract if the document is not a piece, or its parcel is wrong; the spool then forgets the parcel.
         """
         node = document.source.partition("/")[0]
         piece = read_piece(document.payload)
@@ -129,14 +129,14 @@ def _bytes_in(spool: Place) -> int:
 
 
 class _Joined:
-    """Files one after the other, read as one."""
+    """A sequence of files, read as one stream."""
 
     def __init__(self, files: list[Place]) -> None:
         self._files = iter(files)
         self._stream = next(self._files).open()
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; none at the end of the last file."""
+        """Read at most ``size`` bytes; none at the end of the last file."""
         while True:
             block = bytes(self._stream.read(size))
             following = None if block else next(self._files, None)

@@ -1,7 +1,7 @@
-"""How two runs of one business date differ: which messages have another verdict, and why they may.
+"""Differences between two runs of one business date: the messages with another verdict, and possible reasons.
 
-A second run differs because evidence came late, an extract was made anew, or the rules changed; the fingerprints tell
-which inputs each rests on. Used by ``semq reconcile diff``.
+Runs differ because evidence arrived later, an extract was made again, or the rules changed; the fingerprints show the
+inputs of each. Used by ``semq reconcile diff``.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ NOT_THERE = "-"
 
 
 def diff(spark: SparkSession, old: Run, new: Run, sample: int = SAMPLE) -> dict[str, Any]:
-    """Messages by old and new verdict, with some of those that changed."""
+    """Return the number of messages by old and new verdict, with examples."""
     both = changed_verdicts(spark, old, new)
     moves = both.groupBy("old", "new").agg(F.count("*").alias("messages"))
     rows = sorted((row.asDict() for row in moves.collect()), key=lambda row: (-row["messages"], row["old"], row["new"]))
@@ -33,7 +33,7 @@ def diff(spark: SparkSession, old: Run, new: Run, sample: int = SAMPLE) -> dict[
 
 
 def changed_verdicts(spark: SparkSession, old: Run, new: Run) -> DataFrame:
-    """The messages of the date whose verdict or finding is not the same in both runs."""
+    """Return the messages of the date whose verdict or finding differs between the runs."""
     before, after = _verdicts(spark, old, "old"), _verdicts(spark, new, "new")
     both = before.join(after, "lk0", "full_outer").select(
         "lk0",

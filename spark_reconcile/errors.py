@@ -1,23 +1,23 @@
-"""What can go wrong in a reconciliation, and with which exit code the command line says so.
+"""Errors of the reconciliation, with their exit codes.
 
     SemqError
     ├── BadInput
-    │   ├── BadExtract          65  an extract cannot be used: altered, truncated, lying, of an unknown schema
+    │   ├── BadExtract          65  an extract is unusable: altered, truncated, false, of an unknown schema
     │   ├── BadRepairList       65  a repair list cannot be believed, or is not this node's
-    │   └── BadRequest           2  a date, a run or an option that means nothing
+    │   └── BadRequest           2  an unknown or malformed date, run or option
     ├── Unavailable
     │   ├── SourcesMissing       4  a required source has not delivered
     │   ├── NoSuchRun            4  no published run for this date, or no run of this name
-    │   ├── BeingRun             5  this date is being reconciled by another process
+    │   ├── BeingRun             5  another process reconciles this date
     │   ├── NoJava              69  no Java that Spark can use
     │   ├── LedgerAway          69  the database of the ledger cannot be read
     │   ├── SparkAway           69  Spark does not start
     │   └── StorageAway         69  a folder cannot be read or written: no space, no permission, no such disk
-    ├── SparkFailed              1  Spark could not do a step of a run
+    ├── SparkFailed              1  Spark failed in a step of a run
     └── Misconfigured
         └── BadSettings         78  the settings do not describe a reconciliation
 
-The number is ``exit_code``, what the command line ends with.
+The number is ``exit_code``, the exit code of the command line.
 """
 
 from typing import ClassVar
@@ -29,7 +29,7 @@ class BadExtract(BadInput):
     """An extract cannot be used; nothing was published."""
 
     code = "SEMQ-6001"
-    remedy = "Extract the date again at the node that is named, or run with --allow-partial to do without it."
+    remedy = "Extract the date again at the named node, or run with --allow-partial to ignore it."
     exit_code: ClassVar[int] = 65
 
 
@@ -59,7 +59,7 @@ class NoSuchRun(Unavailable):
 
 
 class BeingRun(Unavailable):
-    """This business date is being reconciled by another process; nothing was changed."""
+    """Another process is reconciling this business date; nothing was changed."""
 
     code = "SEMQ-6005"
     remedy = "Wait for the other run to end, then look at its result with `semq reconcile status`."
@@ -94,17 +94,15 @@ class SparkAway(Unavailable):
     """Spark does not start."""
 
     code = "SEMQ-6009"
-    remedy = "Spark says above why. Check --master and --memory, and that the machine has so much memory free."
+    remedy = "Spark's messages above give the reason. Check --master, --memory, and the free memory of the machine."
     exit_code: ClassVar[int] = 69
 
 
 class SparkFailed(SemqError):
-    """Spark could not do a step of this run; what was published before is as it was."""
+    """Spark failed in a step of this run; earlier publications are unchanged."""
 
     code = "SEMQ-6010"
-    remedy = (
-        "Look for what is short (disk, memory) or cannot be reached; the run's _RESULT.json has more of Spark's words."
-    )
+    remedy = "Check disk space, memory, and access to the storage; the run's _RESULT.json has more of Spark's message."
     exit_code: ClassVar[int] = 1
 
 
@@ -113,8 +111,8 @@ class BadRepairList(BadInput):
 
     code = "SEMQ-6011"
     remedy = (
-        "Take the whole `repair` folder of the run again from where the hub's operator keeps it. Its signature is "
-        "checked by the authorities that this node believes (`semq cert trust`), or by [reconcile] trust."
+        "Copy the whole `repair` folder of the run again from the hub's operator. Its signature is "
+        "checked against the authorities that this node trusts (`semq cert trust`), or [reconcile] trust."
     )
     exit_code: ClassVar[int] = 65
 
@@ -123,5 +121,5 @@ class StorageAway(Unavailable):
     """A folder of extracts or reports cannot be read or written."""
 
     code = "SEMQ-6012"
-    remedy = "Look at the disk or share that is named: its space, its permissions, whether it is mounted. Then repeat."
+    remedy = "Check the named disk or share: free space, permissions, mount. Then repeat."
     exit_code: ClassVar[int] = 69

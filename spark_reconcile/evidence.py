@@ -1,7 +1,7 @@
-"""What a run rests on: the extracts that it believes, how far they reach, and what an earlier date left open.
+"""The inputs of a run: the extracts that are used, their periods, and the messages that an earlier run left open.
 
-Made on the driver before Spark reads a row; refuses here what must be refused. The fingerprint names these inputs: two
-runs with the same fingerprint and version of this package publish the same bytes.
+Collected on the driver before Spark reads a row; a run that must be refused is refused here. The fingerprint identifies
+the inputs: two runs with the same fingerprint and version of this package publish the same bytes.
 """
 
 import hashlib
@@ -23,8 +23,8 @@ from spark_reconcile.runs import Run
 from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 
-VERSION = 3  #: of the job's rules: part of the fingerprint, so that a change of the grid shows
-HUB_REMEMBERED_DAYS = 14  #: a ledger of the hub that was read so lately is expected
+VERSION = 3  #: version of the job's rules; part of the fingerprint, so that a changed grid changes it
+HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has read it
 NAMED_BY_OTHERS = "ledgers of others name a copy in it"
 
 
@@ -41,23 +41,23 @@ class Evidence:
 
     @property
     def groups(self) -> dict[Window, list[str]]:
-        """The files to read, by the window that they cover."""
+        """The files to read, by window."""
         return inputs.window_groups(self.sources)
 
     @property
     def hubs(self) -> frozenset[str]:
-        """The platform's nodes, of any of these dates."""
+        """The hub's nodes, of any of these dates."""
         known = (source.manifest for source in self.sources if source.is_used)
         return frozenset(m.node for m in known if m is not None and m.role == "platform")
 
     @property
     def rows(self) -> int:
-        """Lines in all files."""
+        """The number of lines in all files."""
         return sum(source.manifest.rows for source in self.sources if source.is_used and source.manifest)
 
     @property
     def stated_skew(self) -> dict[str, int]:
-        """Clock differences as the manifests of the date state them, by node."""
+        """The clock differences stated in the manifests of the date, by node."""
         return {
             one.manifest.node: one.manifest.clock_skew_ms
             for one in self._today()
@@ -66,26 +66,26 @@ class Evidence:
 
     @property
     def is_partial(self) -> bool:
-        """Whether something that was delivered or expected is not used."""
+        """Whether a delivered or expected extract is not used."""
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
-        """The same, with the stores of the hub that ledgers of others name; those of which nothing came are absent."""
+        """Return the same with the hub's stores that other ledgers name; those without an extract are absent."""
         known = {one.source.split(".", 2)[2] for one in self._of_hub()}
         hub = min(self.hubs, default=THE_HUB)
         new = [Source(self.day, f"{hub}.{store}", "MISSING", NAMED_BY_OTHERS) for store in sorted(set(stores) - known)]
         return replace(self, sources=(*self.sources, *new)) if self.hubs else self
 
     def _of_hub(self) -> list[Source]:
-        """What is known of ledgers of the hub, delivered or not."""
+        """Return the known ledgers of the hub, delivered or not."""
         return [one for one in self.sources if one.node != one.source and (one.node in self.hubs or _is_platform(one))]
 
     def ground(
         self, skew: Mapping[str, int], first: Mapping[str, int], unserved: frozenset[str] = frozenset()
     ) -> Ground:
-        """What the messages are judged by, with the clocks as they were found, at the end and at ``first``.
+        """Return the data for judging messages, with the estimated clocks at the end and at ``first``.
 
-        A clock that was slow at first let its ledger begin the later: so much is added to where its evidence begins.
+        If a clock was slow at first, its ledger begins later than its times say: the difference is added.
         """
         spans = self._without_gap()
         slower = {node: skew.get(node, 0) - first.get(node, 0) for node in {*skew, *first}}
@@ -97,7 +97,7 @@ class Evidence:
             if (m := one.manifest) is not None
         )
         here = {one.source for one in self._today()}
-        # Of what has no manifest that can be read, only what should be there on this very date.
+        # Of extracts without a readable manifest, only those expected on this date.
         known = {one.source: one.node for one in self.sources if one.manifest is not None or one.day == self.day}
         hubs = {one.source for one in self._of_hub()} & known.keys()
         of_hubs = [one for one in ledgers if f"{one.node}.{one.store}" in hubs]
@@ -116,7 +116,7 @@ class Evidence:
         return [source for source in self.sources if source.day == self.day and source.is_used]
 
     def _without_gap(self) -> dict[str, tuple[int, int]]:
-        """From when to when the evidence of each ledger has no gap: the date, and what adjoins it on either side."""
+        """Return, per ledger, the longest gap-free period of evidence that contains the date."""
         extracts: dict[str, list[Manifest]] = {}
         for one in sorted(self.sources, key=lambda one: one.day):
             if one.is_used and one.manifest is not None:
@@ -125,14 +125,14 @@ class Evidence:
 
 
 def _is_platform(source: Source) -> bool:
-    """Whether an extract is the platform's, by its manifest if that is believed, else by its name."""
+    """Whether an extract is the hub's, according to a correct manifest, else to its name."""
     if source.manifest is not None and source.state != "MANIFEST_WRONG":
         return source.manifest.role == "platform"
     return source.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
 
 def _span(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
-    """Of one ledger's extracts, by date: where the evidence begins that reaches this date, and where it ends."""
+    """Return begin and end of the gap-free evidence around this date, from one ledger's extracts by date."""
     here = next(m for m in extracts if m.day == day)
     since, reach = here.window_start, here.watermark
     for earlier in reversed([m for m in extracts if m.day < day]):
@@ -147,7 +147,7 @@ def _span(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
 
 
 def believe(settings: Settings, day: date, *, allow_partial: bool = False, verify: Verify | None = None) -> Evidence:
-    """Gather the inputs of a date. Raises BadExtract or SourcesMissing unless ``allow_partial``."""
+    """Collect the inputs of a date. Raises BadExtract or SourcesMissing unless ``allow_partial``."""
     days = neighbours(day, settings.days_before, settings.days_after)
     found = inputs.gather(Place.at(settings.extracts), days, verify)
     found = [*found, *_missing(settings, found, day)]
@@ -165,10 +165,10 @@ def believe(settings: Settings, day: date, *, allow_partial: bool = False, verif
 
 
 def _missing(settings: Settings, found: Sequence[Source], day: date) -> list[Source]:
-    """Expected sources of which this date is not there.
+    """Return the expected sources without an extract of this date.
 
-    Required ones, the hub, ledgers that delivered a neighbouring date, and those of the hub that published runs of the
-    last weeks have read.
+    Expected are required sources, the hub, ledgers that delivered a neighbouring date, and ledgers of the hub that
+    published runs of the last weeks have read.
     """
     neighbours_had = {one.source for one in found if one.is_used and one.day != day}
     unusable = {one.source for one in found if one.day == day}
@@ -179,7 +179,7 @@ def _missing(settings: Settings, found: Sequence[Source], day: date) -> list[Sou
 
 
 def _hub_had(settings: Settings, day: date) -> set[str]:
-    """The ledgers of the hub that the published runs of the last weeks have read."""
+    """Return the ledgers of the hub that published runs of the last weeks have read."""
     published = runs.history(Place.at(settings.reports), day, HUB_REMEMBERED_DAYS)
     read = (source for _, summary in published for source in summary.get("sources", ()))
     return {one["source"] for one in read if one["role"] == "platform" and STATE[one["state"]].used}
@@ -195,7 +195,7 @@ def _refuse(found: Sequence[Source]) -> None:
 
 
 def refuse_missing(evidence: Evidence, settings: Settings) -> None:
-    """Raise SourcesMissing if the hub's source, or a required one, is missing: nothing may be published then."""
+    """Raise SourcesMissing if the hub's source or a required one is missing: nothing is published then."""
     needed = {THE_HUB, *settings.required}
     absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]
     unusable = [name for name in settings.required if inputs.missing([name], evidence.sources, evidence.day)]
@@ -204,14 +204,14 @@ def refuse_missing(evidence: Evidence, settings: Settings) -> None:
 
 
 def refuse_unheard(evidence: Evidence) -> None:
-    """Raises SourcesMissing if the lines of the date name a ledger, or a node without any, that has not delivered."""
+    """Raise SourcesMissing if the lines of the date name a ledger or a node that has not delivered."""
     absent = mentions.unheard(evidence.sources, evidence.day)
     if absent:
         raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())
 
 
 def _carried(settings: Settings, day: date) -> Run | None:
-    """The latest run before this date whose open messages this one can judge again without a gap in the lines."""
+    """Return the latest earlier run whose open messages can be judged again without a gap in the lines."""
     for step in range(1, settings.days_before + 2):
         run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
         if run is not None and run.verdicts.exists():

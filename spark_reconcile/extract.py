@@ -27,7 +27,7 @@ from spark_reconcile.manifest import NAME, Manifest, Part, Sign, date_folder, fo
 from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
 
-SETTLE_MS = 5_000  # a line's time is taken before its transaction commits: the newest seconds may still grow
+SETTLE_MS = 5_000  # a line's time precedes the commit of its transaction: lines of the last seconds may still appear
 ROWS_PER_GROUP = 250_000
 ROWS_PER_FILE = 5_000_000
 # Statistics let a reader check ranges from the footer. Level 1 of zstd: more costs time and saves little.
@@ -36,7 +36,7 @@ PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": Tr
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose ledger it is."""
+    """The ledger: node, store and role."""
 
     node: str
     store: str = "1.1"
@@ -63,7 +63,7 @@ def extract_ledger(
 
 
 class Extract:
-    """An extract that is being written: ``add`` batches, then ``finish`` it; left without that, nothing has changed.
+    """An extract that is being written: ``add`` batches, then ``finish``. Without ``finish`` nothing has changed.
 
     Raises BadRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
     """
@@ -109,7 +109,7 @@ class Extract:
             self.add(batch)
 
     def finish(self) -> Manifest:
-        """Close the files and let the new manifest replace the old one: from here on this is the extract."""
+        """Close the files and replace the manifest: from then on this is the extract."""
         manifest = self._manifest(self._parts.close())
         if self._sign is not None:
             manifest = replace(manifest, signature=self._sign(manifest.signed_bytes()))
@@ -164,7 +164,7 @@ class _Range:
 
 
 class _Parts:
-    """The part files of one extract, one after the other; one row group is held back until it is full."""
+    """The part files of one extract, in sequence; one row group is buffered until it is full."""
 
     def __init__(self, folder: Place, rows_per_file: int) -> None:
         self.seq, self.at = _Range(), _Range()
@@ -177,7 +177,7 @@ class _Parts:
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Keep some lines for the next row group, and write it when it is full."""
+        """Add lines to the next row group, and write it when it is full."""
         if batch.num_rows:
             self._waiting.append(batch)
             self._rows_waiting += batch.num_rows
@@ -185,14 +185,14 @@ class _Parts:
             self._write_group()
 
     def close(self) -> list[Part]:
-        """Write what waits, close the last file, and say what there is."""
+        """Write the buffered lines, close the last file, and return the list of files."""
         if self._waiting:
             self._write_group()
         self._close_file()
         return self._done
 
     def abandon(self, error: BaseException | None) -> None:
-        """Let go of a file that was not closed: it never appears."""
+        """Discard a file that was not closed."""
         self._file.__exit__(type(error) if error else GeneratorExit, error, None)
 
     @property
@@ -213,7 +213,7 @@ class _Parts:
             self._close_file()
 
     def _close_file(self) -> None:
-        """Name the file after its content: a repetition that finds the same rows writes the same file."""
+        """Name the file after its content: a repetition with the same rows writes the same file."""
         if self._writer is None:
             return
         unnamed, rows = self._unnamed, self._rows_in_file
@@ -226,7 +226,7 @@ class _Parts:
 
 
 def batches_of(lines: Iterable[dict[str, object]], batch: int = 10_000) -> Iterator[pa.RecordBatch]:
-    """Rows given as dictionaries by column name, as batches: for small ledgers."""
+    """Convert rows, as dictionaries by column name, to batches; for small ledgers."""
     rows: list[dict[str, object]] = []
     for line in lines:
         rows.append(line)

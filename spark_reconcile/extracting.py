@@ -1,8 +1,8 @@
-"""``semq reconcile extract`` and ``collect``: from a node's ledger to the folder where the reconciliation reads.
+"""``semq reconcile extract`` and ``collect``: from a node's ledger to the folder that the reconciliation reads.
 
-``extract`` runs beside its node, by hand or started by the node's scheduler (``--nightly``); what it must know stands
-in the node's own configuration. ``collect`` runs beside the hub's storage, as an application of the institution that
-the others deliver to.
+``extract`` runs beside its node, started by an operator or by the node's scheduler (``--nightly``), with the settings
+of the node's configuration. ``collect`` runs beside the hub's storage, as an application of the institution that
+receives the extracts.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from spark_reconcile.settings import Settings
 from spark_reconcile.storage import Place
 from spark_reconcile.vouching import signer
 
-NIGHTS = 7  # dates that are made up for
+NIGHTS = 7  # completed dates that ``--nightly`` extracts
 PATIENCE_S = 60.0
 Say = Callable[[str], None]
 Arguments = argparse.Namespace
@@ -42,7 +42,7 @@ Arguments = argparse.Namespace
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Whose ledger goes where, and how."""
+    """The ledger to extract and the place of the extract."""
 
     origin: Origin
     database: str
@@ -55,12 +55,12 @@ class Task:
     sign: Sign | None = None
 
     def folder(self, day: date) -> Place:
-        """Where the extract of a date lies."""
+        """Return the folder of the extract of a date."""
         return self.root / date_folder(day) / folder_of(self.origin.node, self.origin.store)
 
 
 def extract(arguments: Arguments, settings: Settings, clock: Clock, say: Say) -> tuple[int, Any]:
-    """Extract one date, or with ``--nightly`` all that are over and not there yet; deliver them where that is asked."""
+    """Extract one date, or with ``--nightly`` all completed dates without an extract; deliver them if configured."""
     task = _task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
     made: list[Manifest] = []
@@ -85,7 +85,7 @@ def extract(arguments: Arguments, settings: Settings, clock: Clock, say: Say) ->
 
 
 def _missing_nights(task: Task, connection: psycopg.Connection, last: date) -> Iterator[date]:
-    """The latest dates that are over, have lines or follow such, and have no whole extract yet; oldest first."""
+    """Return the latest completed dates with lines (or after such) and without a complete extract, oldest first."""
     row = connection.execute("SELECT floor(extract(epoch FROM min(at)) * 1000)::bigint FROM semq_ledger").fetchone()
     first = task.calendar.date_of(row[0]) if row and row[0] is not None else last
     for day in (last - timedelta(days=back) for back in reversed(range(NIGHTS))):
@@ -102,7 +102,7 @@ def _is_whole(folder: Place) -> bool:
 
 
 async def _deliver(task: Task, days: list[date]) -> int:
-    """Send what has not been sent; extracts of a date in the middle of which they were made are sent again later."""
+    """Send extracts that were not sent; one made before its date was over is sent again later."""
     async with Client(task.node_url, patience_s=PATIENCE_S) as client:
         folders = [task.folder(day) for day in sorted(days)]
         return sum([await deliver(client, folder, task.deliver_to, task.piece_bytes) for folder in folders
@@ -110,16 +110,16 @@ async def _deliver(task: Task, days: list[date]) -> int:
 
 
 def _task(arguments: Arguments, settings: Settings) -> Task:
-    """What is asked for: from the node's own configuration, or from options for a ledger that stands alone."""
+    """Return the task from the node's configuration, or from options for a ledger without a node."""
     if arguments.node:
         database = arguments.database_url or os.environ.get(DATABASE, "")
         if not database:
-            raise BadRequest("The node's database is not named: give --database-url.")
+            raise BadRequest("The node's database is unknown: give --database-url.")
         origin = Origin(arguments.node, arguments.store, arguments.role, semq_version=__version__)
         disclosure = Disclosure(_salt(arguments.salt_file), arguments.type_in_clear)
         return Task(origin, database, Place.at(settings.extracts), settings.calendar, disclosure)
     if arguments.config is None:
-        raise BadRequest("Whose ledger? Give --config with the node's file, or --node and --database-url.")
+        raise BadRequest("The ledger is unknown: give --config with the node's file, or --node and --database-url.")
     node = node_settings(arguments.config)
     own = node.extract
     salt, in_clear = arguments.salt_file or own.salt_file, arguments.type_in_clear or own.type_in_clear
@@ -143,12 +143,12 @@ def _origin(node: NodeSettings) -> Origin:
 
 
 def _database_of(node: NodeSettings) -> str:
-    """The configured database, or the node's own server if that runs."""
+    """Return the configured database, or the embedded server if it runs."""
     url = node.database.dsn
     if url is None and node.data_dir.exists():
         url = EmbeddedPostgres(node.data_dir).running_url()
     if url is None:
-        raise LedgerAway("The node keeps its own database, and that does not run.", data_dir=str(node.data_dir))
+        raise LedgerAway("The node has an embedded database, which does not run.", data_dir=str(node.data_dir))
     return url
 
 
@@ -160,7 +160,7 @@ def _salt(file: Path | None) -> bytes | None:
     except OSError as error:
         raise BadSettings("The salt cannot be read.", file=str(file), why=str(error.strerror)) from error
     if len(salt) < 6:
-        raise BadSettings("The salt is so short that it could be guessed.", file=str(file), bytes=len(salt))
+        raise BadSettings("The salt is too short: it could be guessed.", file=str(file), bytes=len(salt))
     return salt
 
 
@@ -175,7 +175,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 
 
 def collect(arguments: Arguments, settings: Settings, clock: Clock, say: Say) -> tuple[int, Any]:
-    """Take delivered extracts out of an inbox into the hub's storage, until none has come for ``--idle`` seconds."""
+    """Move delivered extracts from an inbox to the hub's storage, until none has arrived for ``--idle`` seconds."""
     url = node_url(arguments.node, arguments.config)
     collector = Collector(Place.at(settings.extracts))
     refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, say))

@@ -209,8 +209,8 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {},
         [
             (
-                "semq.toml: hub.url: must not hold a user or a password: the user is node.id, "
-                "the password stands in hub.password"
+                "semq.toml: hub.url: must not contain a user or a password: the user is node.id, "
+                "the password is hub.password"
             )
         ],
     ),
@@ -238,12 +238,12 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "a local node that knows institutions": (
         LOCAL + '[nodes."1"]\npassword = "x"\n',
         {},
-        ["semq.toml: nodes: only the platform knows institutions; remove this section or set node.kind to platform"],
+        ["semq.toml: nodes: only the hub has institutions; remove this section or set node.kind to platform"],
     ),
     "a platform with a hub": (
         PLATFORM + LOCAL.partition("[hub]")[1] + LOCAL.partition("[hub]")[2],
         {},
-        ["semq.toml: hub: the platform is the hub itself; remove this section or set node.kind to local"],
+        ["semq.toml: hub: this node is the hub; remove this section or set node.kind to local"],
     ),
     "an agreement with a stranger": (
         PLATFORM + 'may_send_to = ["10009"]\n',
@@ -266,7 +266,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         [
             (
                 "semq.toml: hub.url: leads to another machine without TLS: use amqps://, "
-                "or set hub.allow_plain if you mean it"
+                "or set hub.allow_plain to permit it"
             )
         ],
     ),
@@ -276,7 +276,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         [
             (
                 "semq.toml: amqp.host: other machines could connect without TLS: "
-                "set amqp.tls, or amqp.allow_plain if you mean it"
+                "set amqp.tls, or amqp.allow_plain to permit it"
             )
         ],
     ),
@@ -317,7 +317,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         PLATFORM + USERS.replace('"shop"]', '"shopping", "umx"]'),
         {"SEMQ_AMQP__USERS__WEB": "secret"},
         [
-            "semq.toml: amqp.virtual_hosts: umx is the hub's own: choose another name",
+            "semq.toml: amqp.virtual_hosts: umx is reserved for the hub: choose another name",
             "semq.toml: amqp.users.web.permissions: shop is not among amqp.virtual_hosts; did you mean shopping?",
             "semq.toml: amqp.users.web.inboxes: only local nodes have inboxes; remove this key",
         ],
@@ -327,7 +327,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {"SEMQ_AMQP__USERS__WEB": "secret", "SEMQ_AMQP__USERS__WEB__PASWORD": "secret"},
         [
             (
-                "semq.toml: amqp.users.web.permissions./.write: is no regular expression: "
+                "semq.toml: amqp.users.web.permissions./.write: is not a regular expression: "
                 "missing ), unterminated subpattern at position 1"
             ),
             "semq.toml: amqp.users.web.inboxes.0: String should match pattern '^[A-Za-z0-9_-]{0,64}$'",
@@ -348,7 +348,7 @@ ALOUD = {
     "TLS at both ends": LOCAL.replace("amqp://127.0.0.1", "amqps://hub.example.org").replace("password", "# password"),
     "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),
     "loopback of IPv6": LOCAL.replace("127.0.0.1", "[::1]"),
-    "a link in clear, said aloud": LOCAL.replace("127.0.0.1", "hub.example.org") + "allow_plain = true\n",
+    "a link in clear, allowed": LOCAL.replace("127.0.0.1", "hub.example.org") + "allow_plain = true\n",
     "a port in clear, said aloud": PLATFORM + '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\n',
     "a TLS port": PLATFORM.replace("password", "# password") + '[amqp]\nhost = "::"\ntls = true\n',
 }

@@ -1,6 +1,6 @@
-"""The library for applications in Python: hand documents over, receive them, know what became of them.
+"""The library for applications in Python: send documents, receive them, follow their outcome.
 
-Two ways to a node. ``Client`` speaks AMQP to it, asynchronously::
+There are two ways to a node. ``Client`` uses AMQP, asynchronously::
 
     async with Client("amqp://app:password@127.0.0.1:5671") as client:
         sent = await client.send("56001", body, app_key="trade/order/standard/S0001")
@@ -10,20 +10,19 @@ Two ways to a node. ``Client`` speaks AMQP to it, asynchronously::
                 ...
                 await document.ack()
 
-``send`` writes a document inside the caller's own SQLAlchemy transaction on the node's database; it travels if that
-commits::
+``send`` writes a document inside the caller's own SQLAlchemy transaction on the node's database; it is sent if the
+transaction commits::
 
     with engine.begin() as connection:
         connection.execute(orders.insert().values(...))
         send(connection, "56001", body, app_key="trade/order/standard/S0001")
 
-``Handlers`` registers functions for what arrives; ``semq worker`` runs them.
+``receive``, ``done`` and ``park`` do the same for received documents, and ``status`` returns the state of a submission.
+``Handlers`` registers functions for received documents; ``semq worker`` runs them.
 
-``receive``, ``done`` and ``park`` are the same for what arrives, ``status`` tells what has become of what was sent.
-Everything else here is a part of these: ``link`` keeps one
-connection up, ``requests`` asks a node and gets answers, ``subscription`` is what ``receive`` and ``events`` return,
-``values`` are the results, ``errors`` what can go wrong. The library knows AMQP and the words of UMX-T, nothing of
-what is inside a node.
+The other modules are parts of these: ``link`` keeps one connection open, ``requests`` sends requests and matches the
+answers, ``subscription`` is the result of ``receive`` and ``events``, ``values`` has the results, ``errors`` the
+errors. The library depends on AMQP and the attributes of UMX-T, not on the inside of a node.
 """
 
 from importlib import import_module
@@ -83,7 +82,7 @@ WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import SQLAlchemy, and what handlers read bodies with, when they are used: who only speaks AMQP need not wait."""
+    """Import SQLAlchemy and the readers of bodies on first use, so that pure AMQP clients start faster."""
     if name not in WHERE:
         raise AttributeError(name)
     return getattr(import_module(WHERE[name]), name)

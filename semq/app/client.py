@@ -1,8 +1,8 @@
-"""An application's connection to its node: send, receive, know what became of a document, ask the node.
+"""An application's connection to its node: send, receive, follow the outcome of a document, query the node.
 
-``Client`` is the asynchronous half of the library; everything has a time limit in seconds, and a restart of the node
-within it is bridged. Documents are sent with a token (drawn if none is given), so that a repeat after a lost
-connection is accepted once.
+``Client`` is the asynchronous half of the library. Every call has a time limit in seconds and survives a restart of the
+node within it. Documents are sent with a token (a random one by default), so that a repeat after a lost connection is
+not accepted as a second document.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ PREFETCH_EVENTS = 256
 
 
 class Client:
-    """One node, as an application sees it.
+    """A client of one node.
 
-    ``url`` is ``amqp://user:password@host:port``; ``patience_s`` bounds how long a node may be away before iterating
-    over documents or events raises NodeUnreachable, and is the default time limit of everything else.
+    ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the time for which a node may be unavailable before
+    an iteration over documents or events raises NodeUnreachable, and the default time limit of all other calls.
     """
 
     def __init__(self, url: str, *, patience_s: float = 60.0, clock: Clock | None = None) -> None:
@@ -41,7 +41,7 @@ class Client:
 
     @property
     def address(self) -> str:
-        """Host and port of the node."""
+        """The host and port of the node."""
         return self._link.address
 
     async def connect(self, timeout_s: float | None = None) -> Self:
@@ -83,10 +83,10 @@ class Client:
         token: str | None = None,
         timeout_s: float | None = None,
     ) -> Sent:
-        """Hand a document over; returns when it is committed at the node.
+        """Send a document; return when the node has committed it.
 
-        ``ack2`` is by default asked for unless ``save_fwd`` is 1; ``expires_at`` is in milliseconds since 1970 UTC, 0
-        never.
+        ``ack2`` requests a receipt, by default unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since 1970
+        UTC; 0 means never.
 
         Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
         document may be sent again with the same ``token``, which makes the repeat safe.
@@ -118,11 +118,11 @@ class Client:
     def receive(
         self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None, consumer_tag: str = ""
     ) -> Subscription[Document]:
-        """Documents for this institution, or for a user of it, in their order; acknowledge each one.
+        """Return the documents for this institution, or for one of its users, in order; acknowledge each one.
 
-        An iterator and a context manager: ``async with client.receive() as documents: async for document in
-        documents``. ``prefetch`` documents are under way at most; iteration ends when none has come for ``idle_s``
-        seconds. ``consumer_tag`` is what the node calls this consumer.
+        The result is an iterator and a context manager: ``async with client.receive() as documents: async for document
+        in documents``. At most ``prefetch`` documents are unacknowledged. The iteration ends when none has arrived for
+        ``idle_s`` seconds. ``consumer_tag`` names this consumer at the node.
         """
         queue = f"{INBOX}.{user}" if user else INBOX
 
@@ -141,14 +141,14 @@ class Client:
             )
         )
 
-    # What became of it.
+    # Outcomes.
 
     def events(
         self, keys: str = "#", *, queue: str | None = None, prefetch: int = PREFETCH_EVENTS, idle_s: float | None = None
     ) -> Subscription[Event]:
-        """Events of this institution's own documents whose key ``<event>.<target id>.<type>`` fits the pattern.
+        """Return events about this institution's own documents whose key ``<event>.<target id>.<type>`` matches.
 
-        Without ``queue`` what happens while we are away is missed; a named queue is durable and keeps it for us.
+        Without ``queue``, events are missed while the client is not connected; a named queue is durable and keeps them.
         """
 
         async def prepare(channel: ClientChannel) -> str:
@@ -171,22 +171,22 @@ class Client:
         )
 
     async def wait_for_delivery(self, name: str, timeout_s: float | None = None) -> Fate:
-        """Wait until the receiving node has committed a document (SS_ACK2), named as in ``look``.
+        """Wait until the receiving node has committed a document (SS_ACK2). ``look`` lists the forms of its name.
 
-        Raises NotDelivered(fate) if it ended otherwise, NotYetKnown if the time is over first (it has not failed),
-        NeverTold where no receipt is asked for (class 1 or 2 without ``ack2``), RefusedByNode if the node knows no such
-        document, NodeUnreachable, NodeBusy, NoAnswer.
+        Raises NotDelivered(fate) for any other outcome, NotYetKnown after the time limit (the document has not
+        failed), NeverTold if no receipt was requested (class 1 or 2 without ``ack2``), RefusedByNode if the node does
+        not know the document, NodeUnreachable, NodeBusy, NoAnswer.
         """
         return await self._watch.wait(name, self._limit(timeout_s))
 
-    # Asking.
+    # Requests.
 
     async def look(self, name: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """What the node knows of a message by short name, locator, ``sql-NUMBER``, number or key; of one that has ended
-        and was cleaned
-        what the ledger tells (``cleaned``).
+        """Return the node's record of a message, named by short name, locator, ``sql-NUMBER``, number or key.
 
-        Raises RefusedByNode (SEMQ-1207: never heard of), NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
+        For a finished message whose row was deleted, the record comes from the ledger (``cleaned``).
+
+        Raises RefusedByNode (SEMQ-1207: unknown), NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """
         return dict(await self._requests.operate("msg.show", {"id": name}, self._limit(timeout_s)))
 
@@ -198,7 +198,7 @@ class Client:
         timeout_s: float | None = None,
         repeat: bool = True,
     ) -> Any:
-        """An operation of ``semq.admin``, for instance ``node.status``, and its result.
+        """Run an operation of ``semq.admin``, for instance ``node.status``, and return its result.
 
         Raises RefusedByNode, NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """

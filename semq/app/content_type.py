@@ -1,14 +1,14 @@
-"""The content type of a document whose sender has not said one: by the name of its file, else by its first octets.
+"""The content type of a file without a stated one: by the suffix of its name, else by its first bytes.
 
-Only what is certain: a receiver reads a body by its content type (`semq.app.handlers`), so a guess would make a good
-document unreadable. Used by ``semq msg send``.
+Only certain results: a receiver reads a body by its content type (`semq.app.handlers`), so a wrong guess would make a
+good document unreadable. Used by ``semq msg send``.
 """
 
 import json
 from pathlib import PurePath
 
-SNIFFED_MAX = 1 << 20  # octets of a body that is parsed to find out whether it is JSON
-# Suffix of a file | content type. A table of our own: that of the operating system differs between machines.
+SNIFFED_MAX = 1 << 20  # bytes; larger bodies are not parsed to find out whether they are JSON
+# Suffix of a file | content type. The operating system's table is not used: it differs between machines.
 BY_SUFFIX = {
     ".csv": "text/csv",
     ".edi": "application/EDIFACT",
@@ -38,7 +38,7 @@ MARKS = (  # beginning of a body | content type
 
 
 def content_type_of(name: str, body: bytes) -> str:
-    """The content type by the name of the file, else by what the body begins with; empty if neither is certain."""
+    """Return the content type by the name of the file, else by the first bytes; empty if neither is certain."""
     by_name = BY_SUFFIX.get(PurePath(name).suffix.lower())
     if by_name is not None:
         return by_name
@@ -49,7 +49,7 @@ def content_type_of(name: str, body: bytes) -> str:
 
 
 def _is_json(body: bytes) -> bool:
-    """Whether the whole body is one JSON object or array: a number or a word alone may be anything."""
+    """Whether the whole body is one JSON object or array; a number or a word alone is not proof enough."""
     if len(body) > SNIFFED_MAX or body.lstrip()[:1] not in (b"{", b"["):
         return False
     try:

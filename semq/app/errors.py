@@ -1,20 +1,19 @@
-"""What an application can meet when it talks to its node. Codes 1300–1399; what the node itself refuses keeps the
-node's code.
+"""Errors of the library, codes 1300–1399. A refusal by the node keeps the node's code.
 
 SemqError
 ├── BadInput
-│   ├── RefusedByNode    the node says no: ``code``, ``text`` and ``remedy`` are the node's
-│   └── NeverTold        nobody tells this node whether the document is delivered
+│   ├── RefusedByNode    the node refused: ``code``, ``text`` and ``remedy`` are the node's
+│   └── NeverTold        this node never learns whether the document is delivered
 ├── Unavailable
-│   ├── NodeUnreachable  no connection came about in the time given
-│   ├── NoAnswer         asked, and not answered in the time given
-│   ├── NodeBusy         the node says "not now": ``code``, ``text`` and ``remedy`` are the node's
-│   ├── AlreadyGone      the connection over which a document came has ended
+│   ├── NodeUnreachable  no connection within the time limit
+│   ├── NoAnswer         no answer within the time limit
+│   ├── NodeBusy         a temporary refusal: ``code``, ``text`` and ``remedy`` are the node's
+│   ├── AlreadyGone      the connection that delivered a document has ended
 │   └── NotYetKnown      a document has no outcome yet
 ├── Misconfigured
 │   ├── BadUrl           the address of the node cannot be read
 │   └── LoginRefused     user, password or virtual host
-└── NotDelivered         a document ended, and not at its target
+└── NotDelivered         a document ended without delivery
 """
 
 from collections.abc import Mapping
@@ -33,12 +32,12 @@ class BadUrl(Misconfigured):
 
 
 class LoginRefused(Misconfigured):
-    """The node does not let this user in."""
+    """The node refused the login."""
 
     code = "SEMQ-1302"
     remedy = (
-        "Compare user and password with [amqp.users] in the configuration of the node; guest serves on the node's own "
-        "machine only, and only where no users are configured."
+        "Compare user and password with [amqp.users] in the configuration of the node; guest is accepted on the "
+        "node's own machine only, and only if no users are configured."
     )
 
 
@@ -50,17 +49,19 @@ class NodeUnreachable(Unavailable):
 
 
 class NoAnswer(Unavailable):
-    """The node did not answer in the time that was given."""
+    """The node did not answer within the time limit."""
 
     code = "SEMQ-1311"
-    remedy = "Look at the log of the node; repeating is safe, a document with the same token is accepted once."
+    remedy = "Look at the log of the node; repeating is safe: a document with the same token is accepted once."
 
 
 class AlreadyGone(Unavailable):
-    """The connection over which the document came has ended; the node gives the document again."""
+    """The connection that delivered the document has ended; the node delivers the document again."""
 
     code = "SEMQ-1312"
-    remedy = "Drop what was done for it or make it repeatable: the document comes again, marked as redelivered."
+    remedy = (
+        "Undo the work done for it, or make that work repeatable: the document arrives again, marked as redelivered."
+    )
 
 
 class NotYetKnown(Unavailable):
@@ -71,22 +72,22 @@ class NotYetKnown(Unavailable):
 
 
 class NotDelivered(SemqError):
-    """The document has ended, and not at its target."""
+    """The document has ended without delivery."""
 
     code = "SEMQ-1320"
     remedy = (
-        "The reason names what to correct; `semq msg trace` shows the whole way. What was refused keeps its body: "
+        "The reason names what to correct; `semq msg trace` shows its history. A refused document keeps its body: "
         "`semq failed list`."
     )
 
 
 class _Theirs(SemqError):
-    """An error that the node reported: it keeps the node's code, words and remedy."""
+    """An error reported by the node, with the node's code, text and remedy."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         code, remedy = error.get("code"), error.get("remedy")
         super().__init__(str(error.get("text", "")), **error.get("facts", {}))
-        # An instance may speak for the class of the node's error, which is not at home in this library.
+        # The instance carries the code and remedy of the node's error class, which this library does not have.
         self.code = str(code or type(self).code)  # type: ignore[misc]
         self.remedy = str(remedy or type(self).remedy)  # type: ignore[misc]
 
@@ -99,22 +100,22 @@ class RefusedByNode(_Theirs, BadInput):
 
 
 class NodeBusy(_Theirs, Unavailable):
-    """The node cannot do it now."""
+    """The node cannot do this now."""
 
     code = "SEMQ-1314"
     remedy = "Repeat later; the same token makes a repeat safe."
 
 
 class NeverTold(BadInput):
-    """Nobody tells this node whether the document is delivered: it asks for no receipt, or another node has sent it."""
+    """This node never learns whether the document is delivered: it requests no receipt, or another node has sent it."""
 
     code = "SEMQ-1304"
     remedy = (
-        "Send it with @SaveFwd=3, or with @Ack2=1 (`--ack2`), where its delivery has to be known. `semq msg trace` at "
-        "its sender asks the platform and the receiver what they know of it now."
+        "Send it with @SaveFwd=3, or with @Ack2=1 (`--ack2`), if its delivery must be known. `semq msg trace` at "
+        "its sender asks the hub and the receiver for its present state."
     )
 
 
 def theirs(error: Mapping[str, Any]) -> RefusedByNode | NodeBusy:
-    """The error that a node describes in an answer: refused, or only not now."""
+    """Return the error that a node describes in an answer: RefusedByNode, or NodeBusy for a temporary one."""
     return NodeBusy(error) if error.get("retry") else RefusedByNode(error)

@@ -1,14 +1,14 @@
-"""Functions for what arrives: which one is for which document, how a body is read, how often it is tried.
+"""Functions for received documents: their selection, the reading of bodies, the number of attempts.
 
-An application's module makes a ``Handlers`` and decorates functions, which ``worker`` runs for ``semq worker``::
+An application's module creates a ``Handlers`` and decorates functions, which ``worker`` runs for ``semq worker``::
 
     handlers = Handlers()
 
     @handlers.on("trade", "order", "standard", retries=5, time_limit_s=30)
     async def order(document: Document, body: Any) -> None: ...
 
-Domain, type and subtype may be left empty: then they fit everything, and the closest fit is taken. A plain function
-runs in a thread of its own. No sockets here.
+An empty domain, type or subtype matches all; the most specific match is used. A plain function runs in a thread of its
+own. This module uses no sockets.
 """
 
 import json
@@ -26,31 +26,31 @@ Reader: TypeAlias = Callable[[bytes], Any]
 
 
 class CannotRead(BadInput):
-    """The body is not what its content type says."""
+    """The body does not match its content type."""
 
     code = "SEMQ-1330"
-    remedy = "Ask the sender for the document in the form that its content type names, then remove this one."
+    remedy = "Ask the sender for the document in the format of its content type, then remove this one."
 
 
 class NoHandler(BadInput):
     """No function is registered for documents of this kind."""
 
     code = "SEMQ-1331"
-    remedy = "Register a function for its domain, type and subtype, start the worker anew and requeue the document."
+    remedy = "Register a function for its domain, type and subtype, restart the worker and requeue the document."
 
 
 class GiveUp(BadInput):
-    """Raised by a handler: the document will never be done; it is set aside without another try."""
+    """Raised by a handler: the document cannot be processed; it is parked without another attempt."""
 
     code = "SEMQ-1332"
     remedy = (
-        "Read what the handler says (`semq failed show NAME`), then `semq failed requeue` or `semq failed remove` it."
+        "Read the handler's message (`semq failed show NAME`), then `semq failed requeue` or `semq failed remove` it."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A registered function with its numbers; times in seconds."""
+    """A registered function with its limits; times in seconds."""
 
     function: Function
     retries: int
@@ -59,7 +59,7 @@ class Handler:
     backoff_s_max: float
 
 
-# content type | how a body of it is read; whatever is not here stays bytes
+# content type | reader of its bodies; bodies of other types stay bytes
 READERS: dict[str, Reader] = {
     "application/json": json.loads,
     "text/json": json.loads,
@@ -87,10 +87,10 @@ class Handlers:
         backoff_s: float = 1.0,
         backoff_s_max: float = 60.0,
     ) -> Callable[[Function], Function]:
-        """Register a function for documents whose AppKey has these parts; an empty part fits all.
+        """Register a function for documents whose AppKey has these parts; an empty part matches all.
 
-        ``retries`` further tries after the first, each after a pause that doubles from ``backoff_s`` to
-        ``backoff_s_max``. Raises ValueError for a kind that has a function already, and for numbers below 0.
+        ``retries`` is the number of attempts after the first, each after a pause that doubles from ``backoff_s`` to
+        ``backoff_s_max``. Raises ValueError for a kind that already has a function, and for negative numbers.
         """
         kind = (domain, type, subtype)
         if kind in self._functions:
@@ -105,16 +105,16 @@ class Handlers:
         return register
 
     def read_as(self, content_type: str, reader: Reader) -> None:
-        """Read bodies of this content type with ``reader`` from now on."""
+        """Use ``reader`` for bodies of this content type."""
         self._readers[content_type.lower()] = reader
 
     @property
     def kinds(self) -> Mapping[tuple[str, str, str], Handler]:
-        """What is registered."""
+        """Return the registered kinds."""
         return self._functions
 
     def find(self, app_key: AppKey) -> Handler:
-        """The closest fit: exact parts count more from left to right. Raises NoHandler."""
+        """Return the most specific match; the leftmost part counts most. Raises NoHandler."""
         whole = (app_key.domain, app_key.type, app_key.subtype)
         fits = [
             kind
@@ -126,7 +126,7 @@ class Handlers:
         return self._functions[max(fits, key=lambda kind: [bool(part) for part in kind])]
 
     def read(self, document: Document) -> Any:
-        """The body as its content type says; bytes if no reader is known. Raises CannotRead."""
+        """Read the body according to its content type; return bytes if there is no reader. Raises CannotRead."""
         content_type = document.content_type.partition(";")[0].strip().lower()
         structure = content_type.rpartition("+")[2]  # application/vnd.example.order+xml is XML
         reader = self._readers.get(content_type) or self._readers.get(f"application/{structure}")
@@ -134,5 +134,5 @@ class Handlers:
             return document.payload
         try:
             return reader(document.payload)
-        except Exception as error:  # readers come from the application: whatever they raise, the body is at fault
+        except Exception as error:  # readers belong to the application: any exception means that the body is unreadable
             raise CannotRead(content_type=content_type, cause=f"{type(error).__name__}: {error}") from error

@@ -1,8 +1,7 @@
-"""One connection to a node, kept up: dialled when it is needed, dialled again with a growing pause when it is lost.
+"""One connection to a node: opened on first use, reopened after a loss with growing pauses.
 
-``NodeLink.connection`` is asked by everybody else here each time they need the node; while one dials, the others wait
-for it. An operation says until when it is willing to wait, so that nothing waits for ever and a restart of the node
-is bridged.
+Every other module calls ``NodeLink.connection`` each time it needs the node; concurrent callers wait for one dial. The
+caller passes a deadline, so that an operation survives a restart of the node and never waits without limit.
 """
 
 import asyncio
@@ -22,16 +21,15 @@ from semq.umx_t import retry
 
 PORTS = {"amqp": 5672, "amqps": 5671}
 HEARTBEAT_S = 10
-BODY_MAX = 1 << 31  # what a node may deliver to us; its own limits are smaller
+BODY_MAX = 1 << 31  # bytes that a node may deliver in one body; its own limits are smaller
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
 
 
 def read_url(url: str) -> DialConfig:
-    """Where and as whom to dial; ``amqp://user:password@host:port/vhost``. Raises BadUrl, which never shows the
-    password.
+    """Return address and login of ``amqp://user:password@host:port/vhost``. Raises BadUrl, without the password.
 
-    With ``amqps://`` the certificate of the node must name the host, and an authority of the system, or of the file in
-    ``?cafile=``, must have signed it.
+    With ``amqps://`` the certificate of the node must name the host and be signed by an authority of the system, or of
+    the file in ``?cafile=``.
     """
     try:
         parts = urlsplit(url)
@@ -64,14 +62,14 @@ def _context(parts: SplitResult) -> ssl.SSLContext:
     except OSError as error:  # ssl.SSLError is one
         raise BadUrl("The authorities cannot be read.", cafile=str(cafile), fault=str(error)).with_remedy(
             "?cafile= names a PEM file of the authorities that sign the node's certificate (`semq cert trust --pem`"
-            " prints it). A hub makes it at its first start, an institution's node has it once it is enrolled."
+            " prints it). A hub creates it at its first start; an institution's node has it once it is enrolled."
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 class NodeLink:
-    """The connection to one node, and the way to a new one."""
+    """The connection to one node."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self.clock = clock
@@ -83,15 +81,15 @@ class NodeLink:
 
     @property
     def address(self) -> str:
-        """Host and port, for people."""
+        """Host and port, for display."""
         return f"{self._config.host}:{self._config.port}"
 
     def deadline(self, timeout_s: float) -> float:
-        """The monotonic moment that lies so many seconds ahead."""
+        """Return the monotonic time in that many seconds."""
         return self.clock.monotonic() + timeout_s
 
     async def connection(self, until: float) -> ClientLink:
-        """An open connection, dialled if need be, tried again until the given monotonic moment.
+        """Return an open connection; dial if necessary, repeatedly until the given monotonic time.
 
         Raises NodeUnreachable, LoginRefused, or the AmqpError with which the node ended the login.
         """
@@ -111,7 +109,7 @@ class NodeLink:
             return self._client
 
     async def close(self) -> None:
-        """Close in order; nothing is dialled after this."""
+        """Close the connection for good."""
         self._is_closed = True
         if self._client is not None:
             await self._client.close()
@@ -129,7 +127,7 @@ class NodeLink:
                 address=self.address, user=self._config.user, virtual_host=self._config.virtual_host, cause=error.text
             ) from error
         except AmqpError as error:
-            # The node is on its way down, or something else listens there: both may pass.
+            # The node is stopping, or another program listens there: both may be temporary.
             raise DialFailed(host=self._config.host, port=self._config.port, cause=str(error)) from error
 
 

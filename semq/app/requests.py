@@ -1,8 +1,8 @@
-"""Asking a node and getting answers: a message with ``reply_to`` out, one JSON answer back, matched by correlation id.
+"""Requests to a node: a message with ``reply_to``, and one JSON answer, matched by correlation id.
 
-The way of ``semq.admin`` (one operation a message), and of documents whose sender wants to know their locator.
-Requests share a channel; what is large travels on one of its own, so that a node that refuses it for its size ends
-nobody else's request. Used by ``client``.
+Used for ``semq.admin`` (one operation per message) and for documents, whose answer has their locator. Requests share a
+channel. A large request has a channel of its own, because a refusal for its size closes the channel. Used by
+``client``.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
 ADMIN = "semq.admin"
-LARGE = 1 << 20  # octets of a request that gets a channel of its own
+LARGE = 1 << 20  # bytes from which on a request has a channel of its own
 RETRY_PAUSE_S = 0.05
 
 
 class _Desk:
-    """One channel with its exclusive answer queue, and who waits for which answer."""
+    """One channel with its exclusive answer queue and the pending requests."""
 
     def __init__(self, channel: ClientChannel, queue: str) -> None:
         self.channel = channel
-        self.was_shared = False  #: several requests waited when the channel ended
+        self.was_shared = False  #: several requests were pending when the channel ended
         self._queue = queue
         self._numbers = count(1)
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
@@ -38,7 +38,7 @@ class _Desk:
 
     @classmethod
     async def open(cls, link: NodeLink, until: float) -> "_Desk":
-        """A new channel on the connection to the node."""
+        """Open a channel on the connection to the node."""
         client = await link.connection(until)
         channel = await client.open_channel()
         declared = await channel.declare_queue("", exclusive=True, auto_delete=True)
@@ -47,7 +47,7 @@ class _Desk:
         return desk
 
     async def ask(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> dict[str, Any]:
-        """One request and its answer. Raises the AmqpError that ended the channel, or LinkLost."""
+        """Send one request and return its answer. Raises the AmqpError that ended the channel, or LinkLost."""
         number = str(next(self._numbers))
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -73,7 +73,7 @@ class _Desk:
 
 
 class Requests:
-    """Asks one node."""
+    """Requests to one node."""
 
     def __init__(self, link: NodeLink) -> None:
         self._link = link
@@ -83,7 +83,7 @@ class Requests:
     async def operate(
         self, operation: str, arguments: Mapping[str, Any], timeout_s: float, *, repeat: bool = True
     ) -> Any:
-        """An operation of ``semq.admin`` and its result; see ``ask`` for the rest."""
+        """Run an operation of ``semq.admin`` and return its result. Parameters and errors are those of ``ask``."""
         body = json.dumps(dict(arguments)).encode()
         properties = Properties(content_type="application/json")
         return await self.ask(ADMIN, operation, properties, body, timeout_s, repeat=repeat)
@@ -98,9 +98,9 @@ class Requests:
         *,
         repeat: bool = True,
     ) -> Any:
-        """A request and the result in its answer; repeated over a new connection if the first one is lost.
+        """Send a request and return the result; repeat it over a new connection if the connection is lost.
 
-        ``repeat=False``: whatever was asked must not be asked twice, so a lost connection is an error.
+        ``repeat=False``: the request must not be sent twice; a lost connection is an error.
 
         Raises RefusedByNode, NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """
@@ -118,7 +118,7 @@ class Requests:
             except ChannelException as error:
                 if desk is None or not desk.was_shared:
                     raise _refused(error) from error
-                alone = True  # somebody on this channel has asked for the impossible: perhaps not we
+                alone = True  # another request on this channel may have caused the exception: repeat alone
             except (LinkLost, AmqpError) as error:
                 if not repeat:
                     raise NodeUnreachable(
@@ -128,7 +128,7 @@ class Requests:
 
     @asynccontextmanager
     async def _at_desk(self, alone: bool, until: float) -> AsyncIterator[_Desk]:
-        """The shared desk, or one for this request alone."""
+        """Use the shared desk, or a new one for this request."""
         if alone:
             desk = await _Desk.open(self._link, until)
             try:
@@ -150,7 +150,7 @@ def _result(answer: dict[str, Any]) -> Any:
 
 
 def _refused(error: AmqpError) -> RefusedByNode:
-    """A channel exception as a refusal; the code that the node put into its text becomes ours."""
+    """Convert a channel exception to a refusal with the SEMQ code found in its text."""
     code, _, text = error.text.removeprefix(f"{error.name} - ").partition(" ")
     if code.startswith("SEMQ-"):
         text, _, remedy = text.partition(" — ")

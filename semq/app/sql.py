@@ -1,8 +1,7 @@
 """Sending and receiving inside the application's own Postgres transaction, on the database of its node.
 
-The functions of the schema (SQL.md) do the work; here they get Python's types and SEMQ's errors. A document that is
-sent travels if the caller's transaction commits, one that is done is finished if it does: the application's own change
-and the document are one.
+Wrappers of the functions in SQL.md with Python's types and SEMQ's errors. The caller's transaction commits the
+application's own changes together with the documents sent and finished, or none of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,11 +31,11 @@ _STATUS_OF_TOKEN = text("SELECT * FROM semq_status(CAST(:named AS text))")
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What has become of a submission."""
+    """The state of a submission."""
 
     state: str  #: SUBMITTED, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
-    lk0: str  #: of the document, or of the refusal; empty as long as there is none
-    reason: str  #: code and words, where there is one
+    lk0: str  #: of the document, or of the refusal; empty before acceptance
+    reason: str  #: code and text, or empty
     changed_at: datetime
 
 
@@ -57,11 +56,11 @@ def send(
     priority: int = 0,
     content_encoding: str = "",
 ) -> int:
-    """Hand a document over in the caller's transaction; the number of the submission.
+    """Submit a document in the caller's transaction and return the number of the submission.
 
-    The node takes it within a second of the commit. What can be seen at once raises RefusedByNode (the transaction is
-    then over, as after any error of Postgres) or BadAppKey. What only the node knows (an unknown target, an agreement)
-    is told afterwards: ``status``, an event ``failed``, ``semq failed list``. ``expires_at`` needs a time zone.
+    The node accepts it within a second of the commit. Invalid arguments raise RefusedByNode (the transaction is then
+    aborted, as after any error of Postgres) or BadAppKey. Refusals that need the node (an unknown target, an agreement)
+    follow later: ``status``, an event ``failed``, ``semq failed list``. ``expires_at`` needs a time zone.
     """
     values = {
         "target": target,
@@ -82,9 +81,9 @@ def send(
 
 
 def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iterator[tuple[int, Document]]:
-    """Documents that wait, each with its number; nobody else is given them until the caller's transaction ends.
+    """Return waiting documents with their numbers; no other receiver gets them until the caller's transaction ends.
 
-    Call ``done(connection, number)`` in the same transaction for what is finished; the rest waits on.
+    Call ``done(connection, number)`` in the same transaction for each finished document; the others keep waiting.
     """
     for row in _run(connection, _RECEIVE, {"inbox_user": user, "at_most": at_most}).mappings():
         document = Document(
@@ -104,19 +103,19 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
 
 
 def done(connection: Connection, number: int) -> None:
-    """Finish a document in the caller's transaction. Raises RefusedByNode if it is not waiting (any more)."""
+    """Finish a document in the caller's transaction. Raises RefusedByNode if it does not wait (any more)."""
     _run(connection, _DONE, {"bref": number})
 
 
 def park(connection: Connection, number: int, why: str = "") -> None:
-    """Set a document aside for a person (PARKED) in the caller's transaction. Raises RefusedByNode like ``done``."""
+    """Park a document for an operator (PARKED) in the caller's transaction. Raises RefusedByNode like ``done``."""
     _run(connection, _PARK, {"bref": number, "why": why})
 
 
 def status(connection: Connection, named: int | str) -> Submitted | None:
-    """What has become of a submission, by the number that ``send`` returned or by its token; None if nothing is known.
+    """Return the state of a submission by its number (the result of ``send``) or token; None if it is unknown.
 
-    Numbers and tokens are known for ``database.token_days``.
+    Numbers and tokens are kept for ``database.token_days``.
     """
     rows = _run(connection, _STATUS if isinstance(named, int) else _STATUS_OF_TOKEN, {"named": named}).mappings()
     for row in rows:

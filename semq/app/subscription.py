@@ -1,8 +1,7 @@
-"""What ``Client.receive`` and ``Client.events`` return: an iterator over deliveries that outlives the connection.
+"""The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries that outlives the connection.
 
-A lost connection is dialled again and consumption goes on where the node has it; what was handed out and not settled
-comes again
-from there. Refusals (no such queue, not allowed) are raised. Closing gives back what was not settled.
+After the loss of a connection it reconnects and consumes again; the node redelivers what was not settled. Refusals (no
+such queue, not allowed) are raised. Closing returns unsettled deliveries to their queue.
 """
 
 import asyncio
@@ -23,11 +22,11 @@ Read = Callable[[ClientChannel, Delivered], T]
 
 
 class Subscription(Generic[T]):
-    """An asynchronous iterator and context manager. Made by ``Client``; one task at a time may iterate.
+    """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
-    ``prepare`` declares what is needed on a new channel and names the queue; ``read`` makes the value of a delivery.
-    ``settles`` acknowledges each delivery when the next one is asked for (events); otherwise the value does it
-    (documents). Iteration ends when nothing has come for ``idle_s`` seconds (None: never).
+    ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
+    With ``settles``, each delivery is acknowledged when the next one is requested (events); otherwise by its value
+    (documents). The iteration ends when nothing has arrived for ``idle_s`` seconds (None: never).
     """
 
     def __init__(
@@ -54,16 +53,16 @@ class Subscription(Generic[T]):
         self._channel: ClientChannel | None = None
         self._unsettled: int | None = None
         self.is_closed = False
-        self.opened = 0  #: how often consumption has begun: more than once after a lost connection
+        self.opened = 0  #: number of times that consumption has begun, including reconnections
 
     async def open(self) -> Self:
-        """Begin to consume now instead of with the first step. Raises what iterating raises."""
+        """Begin to consume now instead of with the first step. Raises the errors of the iteration."""
         if self._channel is None or not self._channel.is_open:
             await self._begin()
         return self
 
     async def aclose(self) -> None:
-        """Stop consuming; what was not settled goes back to its queue."""
+        """Stop consuming; unsettled deliveries return to their queue."""
         self.is_closed = True
         channel, self._channel = self._channel, None
         self._arrived.put_nowait(None)
@@ -121,7 +120,7 @@ class Subscription(Generic[T]):
                 raise NodeUnreachable(address=self._link.address, cause="no answer") from error
 
     async def _consume(self, channel: ClientChannel) -> None:
-        # What a lost channel had brought is void: a new queue of arrivals for each one.
+        # Deliveries of a lost channel cannot be settled: each channel has a new queue of arrivals.
         arrived = self._arrived = asyncio.Queue()
         queue = await self._prepare(channel)
 

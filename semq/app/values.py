@@ -1,6 +1,4 @@
-"""What the library hands out: a document that was sent, one that was received, an event, how a document ended. Values
-only.
-"""
+"""Values of the library: a sent document, a received document, an event, an outcome."""
 
 import json
 from collections.abc import Mapping
@@ -21,22 +19,22 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The node's promise: this document is committed in its queue."""
+    """An accepted document: the node has committed it."""
 
-    lk0: str  #: the source locator, its name for ever
-    digest: str  #: SHA-256 of the body as the node has it, hexadecimal
-    repeated: bool = False  #: the token was known: nothing new was written
+    lk0: str  #: the source locator, its permanent name
+    digest: str  #: SHA-256 of the body at the node, hexadecimal
+    repeated: bool = False  #: the token was known: no second document was accepted
     token: str = ""
 
     @property
     def name(self) -> str:
-        """The short name, for people."""
+        """The short name, for display."""
         return short_name(self.lk0)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """How a document ended at its sender. ``outcome`` is DELIVERED, REJECTED, CANCELLED, LOST, UNKNOWN or DROPPED."""
+    """The final state of a document: ``outcome`` is DELIVERED, REJECTED, CANCELLED, LOST, UNKNOWN or DROPPED."""
 
     lk0: str
     outcome: str
@@ -50,7 +48,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of one of our own documents (exchange ``semq.events``)."""
+    """An event about a document of this institution (exchange ``semq.events``)."""
 
     kind: str  #: sent, forwarded, stored, delivered, failed
     lk0: str
@@ -60,7 +58,7 @@ class Event:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
-    corrects: str = ""  #: the outcome that was told before, by the platform's word alone, and was wrong
+    corrects: str = ""  #: the outcome reported before, on the hub's information alone, which was wrong
 
     @property
     def is_final(self) -> bool:
@@ -69,23 +67,26 @@ class Event:
 
     @property
     def fate(self) -> Fate:
-        """How it ended; only for final events."""
+        """The outcome; only for final events."""
         return Fate(self.lk0, self.outcome or ("DELIVERED" if self.kind == "delivered" else "UNKNOWN"), self.reason)
 
 
 @dataclass(slots=True, eq=False)
 class Document:
-    """A received document: it waits at the node until ``ack``, and without one is given again, ``redelivered``."""
+    """A received document.
+
+    It stays at the node until ``ack``; without one it is delivered again, as ``redelivered``.
+    """
 
     lk0: str
     source: str  #: the institution that sent it, and its user: 1.10008/buyer
     target: str
     app_key: AppKey
     payload: bytes
-    digest: str  #: SHA-256 as the sender's node computed it, hexadecimal
+    digest: str  #: SHA-256 computed by the sender's node, hexadecimal
     content_type: str = ""
     order_key: str = ""
-    deliveries: int = 1  #: how often it has been given to an application, this time included
+    deliveries: int = 1  #: number of deliveries to an application, this one included
     redelivered: bool = False
     submitted_at: datetime = EPOCH
     origin_proved: bool = False  #: a seal or a signature proves that it comes from ``source``
@@ -99,15 +100,18 @@ class Document:
         return sha256(self.payload).hexdigest() == self.digest
 
     async def ack(self) -> None:
-        """The application has it for good. Raises AlreadyGone if the connection has ended: it then comes again."""
+        """Mark the document as processed.
+
+        Raises AlreadyGone if the connection has ended: it is then delivered again.
+        """
         self._open_channel().ack(self._tag)
 
     async def requeue(self) -> None:
-        """Give it again, now or to another consumer. Raises AlreadyGone."""
+        """Return the document to its queue for another delivery. Raises AlreadyGone."""
         self._open_channel().nack(self._tag, requeue=True)
 
     async def reject(self) -> None:
-        """The application cannot take it: it is set aside for a person (PARKED). Raises AlreadyGone."""
+        """Park the document for an operator (PARKED), because the application cannot process it. Raises AlreadyGone."""
         self._open_channel().reject(self._tag, requeue=False)
 
     def _open_channel(self) -> ClientChannel:
@@ -117,7 +121,7 @@ class Document:
 
 
 def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
-    """The document in a delivery of ``semq.inbox``."""
+    """Read the document of a delivery from ``semq.inbox``."""
     header: ContentHeader = delivered.header
     headers = header.headers or {}
     return Document(
@@ -140,7 +144,7 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
 
 
 def read_event(channel: ClientChannel, delivered: Delivered) -> Event:
-    """The event in a delivery from ``semq.events``."""
+    """Read the event of a delivery from ``semq.events``."""
     told = json.loads(delivered.body)
     return Event(
         kind=_text(told.get("event")),
@@ -156,12 +160,12 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> Event:
 
 
 def moment(milliseconds: object) -> datetime:
-    """A moment from milliseconds since 1970 UTC; 1970 itself if there is none."""
+    """Convert milliseconds since 1970 UTC to a datetime; anything else to 1970 itself."""
     return datetime.fromtimestamp(milliseconds / 1000 if isinstance(milliseconds, int | float) else 0, UTC)
 
 
 def reason_text(reason: object) -> str:
-    """A reason (code and words) as one text."""
+    """Return a reason (code and text) as one text."""
     return " ".join(str(part) for part in reason) if isinstance(reason, list | tuple) else _text(reason)
 
 

@@ -1,8 +1,7 @@
-"""Waiting for the end of documents: one subscription to events for all who wait, and a look at the node before and
-between.
+"""Waiting for outcomes: one subscription to events for all waiting callers, and queries to the node.
 
-Events only wake early: a document may have ended before we listened, or while the connection was away, so its state
-is asked for at the beginning, after every new connection, and now and then.
+An event only shortens the wait. A document may have ended before the subscription, or during a lost connection, so its
+state is queried at the beginning, after every reconnection, and regularly.
 """
 
 import asyncio
@@ -16,12 +15,12 @@ from semq.app.values import Event, Fate, reason_text
 from semq.clock import Clock
 from semq.errors import SemqError
 
-LOOK_S = 5.0  # at most so long between two looks
-SUBMISSION_S = 0.5  # the same at a submission of SQL, of which no event tells that it was accepted
+LOOK_S = 5.0  # longest time between two queries
+SUBMISSION_S = 0.5  # the same for an SQL submission, whose acceptance causes no event
 
 
 class Watch:
-    """Knows who waits for which document."""
+    """All waiting callers."""
 
     def __init__(self, requests: Requests, events: Callable[[], Subscription[Event]], clock: Clock) -> None:
         self._requests = requests
@@ -33,7 +32,10 @@ class Watch:
         self._starting = asyncio.Lock()
 
     async def wait(self, name: str, timeout_s: float) -> Fate:
-        """The end of one document. Raises NotDelivered, NotYetKnown, NeverTold, and what asking the node raises."""
+        """Wait for the outcome of one document.
+
+        Raises NotDelivered, NotYetKnown, NeverTold, and the errors of ``look``.
+        """
         until = self._clock.monotonic() + timeout_s
         shown, fate = await self._look(name, until)
         if fate is None:
@@ -47,13 +49,13 @@ class Watch:
         return fate
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening to events."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _look(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
-        """What the node knows of a document, and its end if it has ended. Raises NeverTold."""
+        """Return the node's record of a document, and its outcome if it has ended. Raises NeverTold."""
         shown = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
         fate = read_fate(shown)
         if fate is None and is_never_told(shown):
@@ -61,9 +63,9 @@ class Watch:
         return shown, fate
 
     async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
-        """The end of a document, if there is one in time, and what was seen of it last.
+        """Return the last record of a document, and its outcome if there is one in time.
 
-        A submission of SQL becomes a document with a name of its own, by which events tell of it.
+        An SQL submission becomes a document with its own locator, which events use.
         """
         known = self._expect(lk0)
         try:
@@ -76,7 +78,7 @@ class Watch:
                     self._forget(lk0, known)
                     lk0 = str(shown["lk0"])
                     known = self._expect(lk0)
-                    continue  # it may have ended before we listened
+                    continue  # it may have ended before the subscription
                 pause_s = SUBMISSION_S if "submission" in shown else LOOK_S
                 done, _ = await asyncio.wait((known,), timeout=min(left, pause_s))
                 if done:
@@ -103,7 +105,7 @@ class Watch:
                         if not waiting.done():
                             waiting.set_result(event.fate)
         except SemqError:
-            return  # whoever waits looks by itself, and hears there what is wrong
+            return  # each caller queries the node itself, which raises the error there
 
     def _forget(self, lk0: str, known: "asyncio.Future[Fate]") -> None:
         waiting = self._waiting.get(lk0, [])
@@ -112,12 +114,12 @@ class Watch:
             del self._waiting[lk0]
 
 
-# What this node has recorded of a document that it received | how it has ended
+# Last event of a received document at this node | its outcome
 RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
 
 
 def read_fate(shown: Mapping[str, Any]) -> Fate | None:
-    """How a document ended, from what a node knows of it; None while it has not."""
+    """Return the outcome according to the node's record; None while there is none."""
     outcome = shown.get("outcome")
     if not outcome and shown.get("side") == "inbound":
         outcome = RECEIVED.get(str(shown.get("status") or shown.get("last_event")))
@@ -125,9 +127,9 @@ def read_fate(shown: Mapping[str, Any]) -> Fate | None:
 
 
 def is_never_told(shown: Mapping[str, Any]) -> bool:
-    """Whether nobody will tell the node how a document ended: it only passed it on, or no receipt is asked for.
+    """Whether the node will never learn the outcome: it only forwarded the document, or no receipt was requested.
 
-    What no queue holds and has no end in the ledger left without a row, which is kept only for a receipt.
+    A document without a row and without an outcome in the ledger had no receipt requested: rows are kept for receipts.
     """
     if shown.get("direction") == "RELAYED" or shown.get("cleaned"):
         return True

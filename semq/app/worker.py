@@ -1,8 +1,8 @@
-"""Runs an application's handlers over what arrives: fair, in parallel, with retries, until it is told to stop.
+"""The worker: runs an application's handlers in parallel, with retries, until it is stopped.
 
-A document is acknowledged when its function has returned. One that fails is tried again after a pause, while others go
-on; what keeps failing, or can never be done, is set aside at the node with error, traceback and attempts. A worker that
-dies gives back what it had in hand. Started by ``semq worker``; the functions are in ``handlers``.
+A document is acknowledged when its function has returned. After a failure it is tried again after a pause, while others
+proceed. After the last attempt it is parked at the node with error, traceback and number of attempts. The documents of
+a worker that dies return to the queue. Started by ``semq worker``; the functions are in ``handlers``.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from semq.errors import SemqError
 
 log = logging.getLogger(__name__)
 
-TRACEBACK_MAX = 6000  # characters of a traceback that are kept: its end
-FINAL = (CannotRead, GiveUp, NoHandler)  # another try would end the same way
+TRACEBACK_MAX = 6000  # characters of a traceback that are kept, from its end
+FINAL = (CannotRead, GiveUp, NoHandler)  # another attempt would fail in the same way
 
 
 def worker_tag() -> str:
-    """The consumer tag: host and process id."""
+    """Return the consumer tag: host and process id."""
     return f"{socket.gethostname()}.{os.getpid()}"
 
 
 class Worker:
-    """One process's worth of handlers. ``concurrency`` functions run at once; prefetch is twice that."""
+    """The worker of one process. ``concurrency`` functions run at once; prefetch is twice that."""
 
     def __init__(
         self, client: Client, handlers: Handlers, *, concurrency: int = 4, user: str = "", tag: str = ""
@@ -50,11 +50,11 @@ class Worker:
         self.failed = 0
 
     def stop(self) -> None:
-        """Take nothing more; ``run`` ends when what is being worked on has ended."""
+        """Take no more documents; ``run`` ends when the running functions have ended."""
         self._stop.set()
 
     async def run(self, grace_s: float = 30.0) -> None:
-        """Work until ``stop``; then wait ``grace_s`` for what runs. What has not ended by then goes back to its queue.
+        """Work until ``stop``, then wait ``grace_s`` for running functions; other documents return to the queue.
 
         Raises NodeUnreachable, LoginRefused, RefusedByNode.
         """
@@ -94,12 +94,12 @@ class Worker:
                 await document.ack()
                 self.done += 1
         except AlreadyGone:
-            log.warning("%s: the connection ended while it was worked on; it comes again", document.lk0)
+            log.warning("%s: the connection ended during processing; the document is delivered again", document.lk0)
         except SemqError as error:
-            log.error("%s: cannot be settled now, it comes again: %s", document.lk0, error)
+            log.error("%s: cannot be settled now, the document is delivered again: %s", document.lk0, error)
 
     async def _tried(self, document: Document) -> bool:
-        """Whether a try has come through; False: it has been set aside, or we are stopping."""
+        """Try until an attempt succeeds; return False if the document was parked or the worker is stopping."""
         attempt = 0
         while True:
             attempt += 1
@@ -120,7 +120,7 @@ class Worker:
                     await self._stop.wait()
             except TimeoutError:
                 continue
-            await document.requeue()  # we are stopping: somebody else tries it
+            await document.requeue()  # stopping: another worker takes it
             return False
 
     async def _call(self, handler: Handler, document: Document, body: Any) -> None:
@@ -128,8 +128,8 @@ class Worker:
             async with asyncio.timeout(handler.time_limit_s):
                 await handler.function(document, body)
             return
-        # A thread cannot be ended from outside: after the limit the try has failed, and its thread is lost until it
-        # returns.
+        # A thread cannot be stopped from outside: after the limit the attempt counts as failed, and the thread runs on
+        # until it returns.
         running = asyncio.get_running_loop().run_in_executor(self._threads, handler.function, document, body)
         async with asyncio.timeout(handler.time_limit_s):
             answer = await asyncio.shield(running)
@@ -146,13 +146,13 @@ class Worker:
 
 
 def describe(error: BaseException) -> str:
-    """One line."""
+    """Describe an exception in one line."""
     if isinstance(error, TimeoutError):
         return "TimeoutError: the time limit has passed"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def report(error: BaseException, attempts: int, deliveries: int, tag: str) -> str:
-    """What is kept of a failure: a line with error, attempts and who tried; then the end of its traceback."""
+    """Return the report of a failure: a line with error, attempts and worker, then the end of the traceback."""
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_MAX:]
     return f"{describe(error)} (attempts {attempts}, deliveries {deliveries}, by {tag})\n{trace}"

@@ -1,9 +1,8 @@
-"""A node's configuration: a TOML file and SEMQ_… variables in, one checked object out. Read by nodes and tools, not
-by floors 0 to 3.
+"""A node's configuration, from a TOML file and SEMQ_… variables. Used by nodes and tools, not by floors 0 to 3.
 
-``sections`` lists what can be set, ``settings`` joins it, ``file`` reads it, ``errors`` says what is wrong with it.
+``sections`` defines the settings, ``settings`` combines and checks them, ``file`` reads them.
 
-Imported when they are used: commands that ask a running node need none of them (`reach`).
+These modules are imported on first use: commands that only ask a running node need none of them (``reach``).
 """
 
 from importlib import import_module
@@ -23,7 +22,7 @@ WHERE = {"load": "semq.config.file", "Settings": "semq.config.settings", "Explai
 
 
 def __getattr__(name: str) -> Any:
-    """What checks a whole configuration brings pydantic, which takes longer to import than a command to ask a node."""
+    """Import on first use: pydantic takes longer to import than a command needs to ask a node."""
     if name not in WHERE:
         raise AttributeError(name)
     return getattr(import_module(WHERE[name]), name)

@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration. Raised by ``load``; the command line shows it and exits with status 78."""
+"""Errors of a configuration, raised by ``load``; the command line shows them and exits with status 78."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from semq.errors import Misconfigured
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing to correct: where it stands (a file or an environment variable), the key, and what is wrong with it."""
+    """One fault: its place (a file or an environment variable), the key, and a description."""
 
     where: str
     key: str
@@ -25,10 +25,10 @@ class ConfigUnreadable(Misconfigured):
 
 
 class ConfigInvalid(Misconfigured):
-    """The configuration has faults; every one is named, none shows a value."""
+    """The configuration has faults. All are listed, without values."""
 
     code = "SEMQ-2011"
-    remedy = "Correct all of them; `semq config check` tries it without starting anything."
+    remedy = "Correct all of them; `semq config check` checks the file without starting anything."
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults

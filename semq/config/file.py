@@ -1,8 +1,8 @@
-"""Reading a configuration: a TOML file, over it the SEMQ_… environment variables, then every check at once.
+"""Reading a configuration: a TOML file, overridden by SEMQ_… environment variables, then all checks together.
 
 ``load`` is called by the nodes and by the command line. A variable names the path of a key with two underscores
-between its parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. Names that people choose (users, nodes) are lower
-case when they come from the environment. Lists are JSON there. Empty variables count as not set.
+between its parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. User-defined names (users, nodes) from the environment
+become lower case, lists are JSON, and empty variables count as not set.
 """
 
 import tomllib
@@ -26,10 +26,10 @@ from semq.config.reach import NESTED, PREFIX
 from semq.config.sections import Section
 from semq.config.settings import Settings, cross_faults
 
-# variables with our prefix that are no settings: read by the command line, by semq.service.failpoints, and whatever
-# tls.passphrase_variable is told to name
+# variables with the prefix that are not settings: those of the command line and of semq.service.failpoints, and the
+# variable that tls.passphrase_variable names
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
-# section | its keys that are paths, relative to the file
+# section | keys whose values are paths, relative to the file
 PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),
     ("extract", ("folder", "salt_file")),
@@ -38,12 +38,11 @@ PATHS = (
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> Settings:
-    """The settings of a node from a TOML file (None: no file) and an environment.
+    """Load the settings of a node from a TOML file (None: no file) and an environment.
 
-    ``node.data_dir`` is absolute in the result: relative to the file, or to the working directory if the environment
-    gave it.
+    ``node.data_dir`` becomes absolute: relative to the file, or to the working directory if the environment set it.
 
-    Raises ConfigUnreadable(file) if there is no such file or it is not TOML, ConfigInvalid(faults) with every fault.
+    Raises ConfigUnreadable(file) if the file does not exist or is not TOML, ConfigInvalid(faults) with all faults.
     """
     ours = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
     env = {name: value for name, value in ours.items() if leads_somewhere(_parts(name))}
@@ -75,7 +74,7 @@ def _read(path: Path | None) -> dict[str, Any]:
 
 
 class _GivenEnvironment(EnvSettingsSource):
-    """The environment that ``load`` was given instead of this process's own."""
+    """The environment passed to ``load``, instead of that of the process."""
 
     def __init__(self, settings: type[BaseSettings], env: Mapping[str, str]) -> None:
         self._given = env
@@ -89,14 +88,16 @@ class _GivenEnvironment(EnvSettingsSource):
 
 
 def _long_name(variable: str) -> str:
-    """The variable of a user's password, whole: a password is text, also where it looks like JSON."""
+    """The variable of a user's password, taken as text even if it looks like JSON."""
     is_short = _parts(variable)[:2] == ["amqp", "users"] and len(_parts(variable)) == 3
     return f"{variable}{NESTED}password" if is_short else variable
 
 
 def _with_long_users(given: dict[str, Any]) -> dict[str, Any]:
-    """The same with ``name = "password"`` written out as a table, so that file and environment say parts of one user:
-    a password from the environment takes no restriction away that stands in the file."""
+    """Replace ``name = "password"`` by a table, so that file and environment can each set a part of one user.
+
+    A password from the environment then removes no restriction set in the file.
+    """
     amqp = given.get("amqp")
     if not isinstance(amqp, dict) or not isinstance(users := amqp.get("users"), dict):
         return given
@@ -137,15 +138,15 @@ def _finish(
 
 
 def _resolved(base: Path, given: Path | str, key: str, path: Path | None, env: Mapping[str, str]) -> Path:
-    """A path that does not depend on the working directory. Raises ConfigInvalid for what can be none."""
+    """Make a path independent of the working directory. Raises ConfigInvalid for an impossible path."""
     try:
         return (base / given).resolve()
-    except (ValueError, RuntimeError, OSError) as error:  # a NUL, a circle of links
-        raise ConfigInvalid([Fault(_where(key, path, env), key, f"this can be no path: {error}")]) from error
+    except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links
+        raise ConfigInvalid([Fault(_where(key, path, env), key, f"not a valid path: {error}")]) from error
 
 
 def _absolute(section: Section, name: str, keys: tuple[str, ...], path: Path | None, env: Mapping[str, str]) -> Section:
-    """The same with paths that do not depend on the working directory; relative to where they were written."""
+    """Make all paths independent of the working directory: relative paths refer to the place that set them."""
     update: dict[str, Any] = {}
     for key in keys:
         given: Path | str | None = getattr(section, key)
@@ -156,16 +157,16 @@ def _absolute(section: Section, name: str, keys: tuple[str, ...], path: Path | N
     return section.model_copy(update=update)
 
 
-# ------------------------------------------------------------ where a value came from
+# ------------------------------------------------------------ the origin of a value
 
 
 def _variable(key: str, env: Mapping[str, str]) -> str | None:
-    """The environment variable that gave a key or a table around it, None if none did."""
+    """Return the environment variable that set a key or a table around it, or None."""
     parts = key.upper().split(".")
     by_upper = {name.upper(): name for name, value in env.items() if value}
     lengths = list(range(len(parts), 0, -1))
     if parts[:2] == ["AMQP", "USERS"] and parts[3:4] != ["PASSWORD"]:
-        lengths = [length for length in lengths if length != 3]  # the variable of a user says its password alone
+        lengths = [length for length in lengths if length != 3]  # the variable of a user sets its password only
     names = (PREFIX + NESTED.join(parts[:length]) for length in lengths)
     return next((by_upper[name] for name in names if name in by_upper), None)
 
@@ -196,7 +197,7 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> Fault:
 
 
 def _guess(parts: list[str]) -> str:
-    """What was probably meant: a neighbour, else a key of another section."""
+    """Suggest a similar key of the same section, else of another section."""
     section, name = ".".join(parts[:-1]), parts[-1]
     here = {known: f"{section}.{known}".lstrip(".") for known in names_in(parts[:-1])}
     elsewhere = {known[-1]: ".".join(known) for known in all_keys()}

@@ -1,4 +1,4 @@
-"""Which keys there are: the tree of settings, walked by name, derived from the sections to name what is unknown."""
+"""The names of all keys, derived from the sections; used to report unknown keys."""
 
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
@@ -9,7 +9,7 @@ from semq.config.settings import Settings
 
 
 def leads_somewhere(parts: list[str]) -> bool:
-    """Is there a setting, or a section of settings, under this path?"""
+    """Whether a setting or a section has this path."""
     place: Any = Settings
     for part in parts:
         place = _step(place, part)
@@ -19,7 +19,7 @@ def leads_somewhere(parts: list[str]) -> bool:
 
 
 def names_in(parts: list[str]) -> list[str]:
-    """The keys of the section under this path; none if names there are chosen by people."""
+    """Return the keys of the section with this path; none if its names are user-defined."""
     place: Any = Settings
     for part in parts:
         place = _step(place, part)
@@ -27,7 +27,7 @@ def names_in(parts: list[str]) -> list[str]:
 
 
 def all_keys() -> list[list[str]]:
-    """The path of every key; NAME stands for a name that people choose."""
+    """Return the path of every key, with NAME for a user-defined name."""
     return list(_paths(Settings))
 
 
@@ -44,7 +44,7 @@ def _paths(place: Any) -> Iterator[list[str]]:
 
 
 def _step(place: Any, name: str) -> Any:
-    """What stands under a name: a section, a table of chosen names, a plain type; None if there is nothing."""
+    """Return the type under a name: a section, a table of user-defined names, or a plain type; None if unknown."""
     if _is_model(place):
         return _plain(place.model_fields[name].annotation) if name in place.model_fields else None
     return _chosen(place)
@@ -55,12 +55,12 @@ def _is_model(place: Any) -> bool:
 
 
 def _chosen(place: Any) -> Any:
-    """The type of the values of a table whose names people choose, None if it is no such table."""
+    """Return the value type of a table of user-defined names, None for other types."""
     return _plain(get_args(place)[1]) if get_origin(place) is dict else None
 
 
 def _plain(annotation: Any) -> Any:
-    """Hub for ``Hub | None``."""
+    """Return ``Hub`` for ``Hub | None``."""
     inner = [one for one in get_args(annotation) if one is not type(None)]
     optional = type(None) in get_args(annotation)
     return inner[0] if optional and len(inner) == 1 else annotation

@@ -1,8 +1,8 @@
-"""How an application on the same machine reaches a node: the URL that its configuration describes.
+"""The URL of a node for applications on the same machine, derived from its configuration.
 
-`url_of` is for whoever has the settings. `door_in` reads a file for commands that only ask a running node: the few keys
-that it needs, without the packages that check all the others. What it cannot read it leaves to ``load``, which names
-every fault.
+`url_of` takes settings. `door_in` reads a file for commands that only ask a running node: only the few keys that it
+needs, without importing the packages that check the others. A file that it cannot read goes to ``load``, which
+reports all faults.
 """
 
 import tomllib
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from semq.config.settings import Settings
 
 HOST, PORT = "127.0.0.1", 5672  # where a node listens unless its configuration says otherwise
-ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # addresses to listen on that are none to connect to
-GUEST = "guest"  # user and password where no user is configured
-PREFIX, NESTED = "SEMQ_", "__"  # of variables of the environment
+ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # wildcard addresses, and the addresses to connect to instead
+GUEST = "guest"  # user and password if no user is configured
+PREFIX, NESTED = "SEMQ_", "__"  # of environment variables
 SECTIONS = ("node", "amqp", "tls")  # those that `door_in` reads
 
 
 class Door(NamedTuple):
-    """Where and as whom an administrator logs in at a node."""
+    """The address and login of an administrator at a node."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class Door(NamedTuple):
     def url(self, port: int | None = None) -> str:
         """Return ``amqp://user:password@host:port``, or ``amqps://…?cafile=…``.
 
-        ``port``: where the node really listens, if the configuration lets it take any free one.
+        ``port``: the actual port, if the configuration lets the node use any free one.
         """
         host = ANY.get(self.host, self.host)
         login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}@{host}:{port or self.port}"
@@ -43,7 +43,7 @@ class Door(NamedTuple):
 def url_of(settings: "Settings", port: int | None = None) -> str:
     """Return the URL of the first of the node's administrators.
 
-    Of the first user where none is one, of ``guest`` where no user is configured.
+    If there is no administrator, the first user's; if no user is configured, that of ``guest``.
     """
     return door_of(settings).url(port)
 
@@ -74,7 +74,7 @@ def door_in(path: Path, env: Mapping[str, str]) -> Door:
 
 
 def _door(path: Path, written: Mapping[str, Any], passwords: Mapping[str, str]) -> Door | None:
-    """Return the door; None, or an error of Python, where a value is none that is plainly right."""
+    """Return the door; None or a Python exception if a value is not plainly correct."""
     amqp, tls = written.get("amqp", {}), written.get("tls", {})
     users = {name: one if isinstance(one, dict) else {"password": one} for name, one in amqp.get("users", {}).items()}
     for name, password in passwords.items():
@@ -102,7 +102,7 @@ def _authorities(path: Path, node: Mapping[str, Any], tls: Mapping[str, Any]) ->
 
 
 def _passwords(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the passwords of users in the environment. Raises ValueError if it says anything else that matters."""
+    """Return the passwords of users in the environment. Raises ValueError if it sets any other relevant key."""
     found = {}
     for name, value in env.items():
         parts = name[len(PREFIX) :].lower().split(NESTED)

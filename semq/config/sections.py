@@ -1,8 +1,7 @@
-"""The sections of the configuration file, field for field: names, types, bounds, defaults. No reading, no checking
-across.
+"""The sections of the configuration file: names, types, bounds and defaults of each field.
 
-Times are seconds (``_s``), sizes are bytes (``_bytes``). Secrets are ``SecretStr``: no log, error or table shows
-them. The comments behind the fields are the help that ``semq config show`` prints.
+Times are in seconds (``_s``), sizes in bytes (``_bytes``). Secrets are ``SecretStr``: no log, error or table shows
+them. ``semq config show`` prints the docstrings of the fields. Rules across fields are in ``settings``.
 """
 
 import re
@@ -28,7 +27,7 @@ def _hub_url(url: str) -> str:
     if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
         raise ValueError("must be amqp://host:port or amqps://host:port")
     if parts.username or parts.password:
-        raise ValueError("must not hold a user or a password: the user is node.id, the password stands in hub.password")
+        raise ValueError("must not contain a user or a password: the user is node.id, the password is hub.password")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError("must end after the port: the virtual host of links is always umx")
     _ = parts.port  # raises ValueError itself when it is out of range
@@ -46,7 +45,7 @@ def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("is no time zone such as Asia/Shanghai") from None
+        raise ValueError("is not a time zone such as Asia/Shanghai") from None
     return name
 
 
@@ -54,7 +53,7 @@ def _expression(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"is no regular expression: {error}") from None
+        raise ValueError(f"is not a regular expression: {error}") from None
     return text
 
 
@@ -65,7 +64,7 @@ TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
 class Section(BaseModel):
-    """What all sections have in common: unknown keys are refused, nothing changes after loading, no input in errors."""
+    """The base of all sections: unknown keys are refused, values are immutable, errors never show the input."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -78,47 +77,47 @@ class Section(BaseModel):
 
 
 class Node(Section):
-    """Who this node is."""
+    """The identity of this node."""
 
     kind: Literal["local", "platform"]
     """local: an institution's node; platform: the hub"""
     id: NodeId
-    """the institution's number; for the platform any name"""
+    """the institution's number; any name for the hub"""
     type: Annotated[int, Field(ge=1, le=255)] | None = None
-    """UMX node type; 1 for local nodes and 2 for the platform unless given"""
+    """UMX node type; by default 1 for local nodes and 2 for the hub"""
     semq_id: Annotated[int, Field(ge=1, le=0x7FFF_FFFF)] = 1
-    """number of this instance, the first part of every locator it gives out"""
+    """number of this instance, part of every locator that it assigns"""
     semq_db_id: Annotated[int, Field(ge=1, le=0x7FFF_FFFF)] = 1
-    """number of this instance's store, the second part"""
+    """number of this instance's store, part of every locator that it assigns"""
     data_dir: Path | None = None
-    """folder for the embedded database and all else this node keeps; var/ID unless given; relative to the file"""
+    """folder for the embedded database and all other files of this node; default var/ID; relative to the file"""
 
     @property
     def umx_type(self) -> int:
-        """The UMX node type, derived from the kind if it was not given."""
+        """The UMX node type; the default follows from the kind."""
         return self.type if self.type is not None else {"local": 1, "platform": 2}[self.kind]
 
 
 class Database(Section):
-    """Where the queues are kept."""
+    """The database with the queues."""
 
     url: Annotated[SecretStr, AfterValidator(_database_url)] | None = None
-    """a Postgres 14 or newer; without it the node starts its own in data_dir"""
+    """a Postgres server, 14 or newer; default: the node starts its own in data_dir"""
     migrate: bool = True
-    """bring an older schema up to date at start; false: refuse to start and name the command"""
+    """migrate an older schema at the start; false: refuse to start and print the command"""
     ledger_days: Annotated[int, Field(ge=0, le=36_500)] = 400
-    """so many days the ledger remembers (with its receipts and session keys); 0: for ever"""
+    """retention of the ledger, its receipts and session keys, in days; 0: unlimited"""
 
     @property
     def dsn(self) -> str | None:
-        """The URL in the form that libpq, psycopg and SQLAlchemy all read; None for the embedded server."""
+        """The URL in the form accepted by libpq, psycopg and SQLAlchemy; None for the embedded server."""
         return None if self.url is None else "postgresql://" + self.url.get_secret_value().partition("://")[2]
 
 
 class Grant(Section):
-    """What a user may do in one virtual host: expressions that are searched in names of exchanges and queues.
+    """The permissions of a user in one virtual host: expressions searched in the names of exchanges and queues.
 
-    As in RabbitMQ: what is left out or empty allows nothing; the default exchange goes by the name amq.default."""
+    As in RabbitMQ, a missing or empty expression allows nothing, and the default exchange is named amq.default."""
 
     configure: Expression = ""
     """declare and delete"""
@@ -137,130 +136,130 @@ class AmqpUser(Section):
     password: SecretStr
     """also as SEMQ_AMQP__USERS__NAME"""
     admin: bool | None = None
-    """may use semq.admin; left out: only if neither permissions nor inboxes are given"""
+    """may use semq.admin; default: only if neither permissions nor inboxes are given"""
     permissions: dict[HostName, Grant] | None = None
-    """by virtual host; left out: everything in "/" """
+    """by virtual host; default: everything in "/" """
     inboxes: list[InboxUser] | None = None
-    """of which users of this node it may open inboxes; "": of the institution itself; left out: as permissions say"""
+    """users whose inboxes it may open; "": the inbox of the institution; default: those that permissions allow"""
 
     @property
     def is_admin(self) -> bool:
-        """Whether the door of administrators is open to it."""
+        """Whether the user may use semq.admin."""
         return self.permissions is None and self.inboxes is None if self.admin is None else self.admin
 
     @property
     def granted(self) -> dict[str, Grant]:
-        """Its permissions by virtual host."""
+        """The permissions by virtual host."""
         return {"/": EVERYTHING} if self.permissions is None else self.permissions
 
 
 class Amqp(Section):
-    """Where this node listens for AMQP 0-9-1: applications, and on the platform the institutions' nodes."""
+    """The AMQP 0-9-1 endpoint for applications and, at the hub, for the institutions' nodes."""
 
     host: str = HOST
-    """address to listen on; loopback unless you say otherwise"""
+    """address to listen on; default: loopback"""
     port: Port = PORT
     """0: any free port"""
     virtual_hosts: list[HostName] = ["/"]
-    """for applications; "/" is always there, with documents and administration, others hold plain queues"""
+    """for applications; "/" always exists, with documents and administration; others have plain queues only"""
     users: dict[Annotated[str, Field(min_length=1, max_length=255)], AmqpUser] = {}
     """applications that may log in: name = "password" for all rights in "/", or a table for each"""
     max_message_bytes: Annotated[int, Field(ge=1, le=1024 * MIB)] = 64 * MIB
-    """a larger message of a client closes its channel with 311"""
+    """largest message of a client; a larger one closes its channel with 311"""
     max_connections: Count = 4096
     """further connections are refused"""
     max_connections_per_address: Count = 1024
-    """the same, of one client address"""
+    """the same for one client address"""
     heartbeat_s: Annotated[int, Field(ge=0, le=65_535)] = 60
-    """proposed to clients; 0: none"""
+    """heartbeat interval proposed to clients; 0: no heartbeats"""
     handshake_s: Seconds = 10.0
-    """a client that has not logged in by then is dropped"""
+    """time for the login; slower clients are disconnected"""
     max_channels: Annotated[int, Field(ge=1, le=65_535)] = 2047
-    """on one connection, proposed to clients"""
+    """channels per connection, proposed to clients"""
     max_queues: Count = 100_000
-    """in one virtual host; a client that declares one more is disconnected"""
+    """queues per virtual host; a client that declares one more is disconnected"""
     max_unacked_bytes: Count = 256 * MIB
-    """delivered to one connection and not acknowledged; then it gets no more"""
+    """unacknowledged bytes per connection; deliveries stop at this limit"""
     memory_bytes: Count = 1024 * MIB
-    """messages that queues hold in memory; beyond that publishers are blocked, not refused"""
+    """memory for messages in queues; at this limit publishers are blocked, not refused"""
     min_free_disk_bytes: Annotated[int, Field(ge=0)] = 256 * MIB
-    """with an embedded database: with less free space publishers are blocked"""
+    """with an embedded database: publishers are blocked if less disk space is free"""
     tls: bool = False
-    """serve TLS on this port, with the certificate of this node; then nodes log in by theirs"""
+    """use TLS on this port, with the certificate of this node; nodes then log in with their certificates"""
     allow_plain: bool = False
-    """let other machines come without TLS, and nodes with passwords: anybody on the way can read them"""
+    """allow connections from other machines without TLS, and nodes with passwords: the network can read both"""
 
 
 class Hub(Section):
-    """How a local node reaches the platform."""
+    """The hub, as a local node reaches it."""
 
     url: Annotated[str, AfterValidator(_hub_url)]
     """amqps://host:port, with the certificate of this node; amqp://host:port with the password"""
     password: SecretStr | None = None
-    """the platform knows it as nodes."ID".password; none with amqps"""
+    """the same as nodes."ID".password at the hub; not used with amqps"""
     allow_plain: bool = False
-    """let amqp:// lead to another machine: anybody on the way can read what is sent"""
+    """allow amqp:// to another machine: the network can read what is sent"""
     answer_partners: bool = True
-    """tell partners who ask (`semq msg trace`) what has become here of the documents between them and us"""
+    """answer partners who trace a document (`semq msg trace`) that they exchanged with this institution"""
     reconnect_s_min: Seconds = 0.5
-    """wait after the first lost connection; doubled each time"""
+    """pause after the first loss of the connection; doubled each time"""
     reconnect_s_max: Seconds = 10.0
-    """longest wait"""
+    """longest pause"""
 
     @property
     def is_tls(self) -> bool:
-        """Whether the link is encrypted, and both ends show certificates."""
+        """Whether the link uses TLS with certificates at both ends."""
         return urlsplit(self.url).scheme == "amqps"
 
 
 class Tls(Section):
-    """Certificates: who this node is, whom it believes, and where its keys are."""
+    """Certificates: identity of this node, trusted authorities, place of the keys."""
 
     dir: Path | None = None
-    """folder of keys and certificates; pki in node.data_dir unless given; relative to the file"""
+    """folder of keys and certificates; default: pki in node.data_dir; relative to the file"""
     trust: Path | None = None
-    """PEM file of the authorities to believe; those of the enrolment unless given"""
+    """PEM file of the trusted authorities; default: those of the enrolment"""
     minimum: Literal["1.2", "1.3"] = "1.3"
-    """oldest version of TLS that is spoken"""
+    """oldest accepted version of TLS"""
     names: list[Annotated[str, Field(min_length=1, max_length=253)]] = []
-    """host names and addresses of this hub, for the certificate that it makes for itself"""
+    """host names and addresses of this hub, for the certificate that it issues to itself"""
     passphrase_file: Path | None = None
-    """file with the passphrase of the private keys, readable for this user only"""
+    """file with the passphrase of the private keys, readable by this user only"""
     passphrase_credential: str = ""
     """the same as a systemd credential: its name in LoadCredential="""
     passphrase_variable: str = ""
     """the same as an environment variable: its name, for instance SEMQ_KEY_PASSPHRASE"""
     certificate_days: Annotated[float, Field(gt=0, le=3650)] = 90.0
-    """hub: how long certificates are valid; nodes renew theirs at two thirds of it"""
+    """hub: lifetime of certificates; nodes renew at two thirds of it"""
     token_hours: Annotated[float, Field(gt=0, le=24 * 30)] = 24.0
-    """hub: how long an enrolment token is good"""
+    """hub: lifetime of an enrolment token"""
     warn_days: Annotated[float, Field(ge=0)] = 14.0
-    """warn of a certificate that ends within this time"""
+    """warn if a certificate ends within this time"""
     keep_keys_days: Annotated[float, Field(ge=0)] = 400.0
-    """how long an old key can still open what was sealed for it; longer than anything may be stored"""
+    """retention of old keys, which open documents sealed for them; longer than any document may be stored"""
 
 
 class Secrecy(Section):
-    """What is sealed between institutions, and what their receipts prove. Needs certificates ([tls])."""
+    """Seals, signatures and the proofs that are required of partners. Needs certificates ([tls])."""
 
     required_with: list[NodeId | Literal["*"]] = []
-    """institutions whose documents have to be sealed, both ways, whether or not @Encrypt says so; "*": all"""
+    """institutions to and from which all documents must be sealed, whatever @Encrypt says; "*": all"""
     unsigned_floors_from: list[NodeId] = []
-    """institutions with nodes of an older version, which sign no floors, markers, positions: a hub can forge them"""
+    """institutions with older nodes, which do not sign floors, markers and positions: the hub could forge these"""
     unproved_from: list[NodeId] = []
-    """institutions whose documents and receipts count although nothing proves them: a hub can forge them"""
+    """institutions whose documents and receipts are believed without a proof: the hub could forge these"""
     mixed_network: bool = False
-    """the same for every institution of which no certificate was ever known; the hub says which have one"""
+    """the same for every institution whose certificate was never known; the hub decides which these are"""
     session_messages: Count = 65_536
-    """a session key serves at most so many documents"""
+    """documents per session key"""
     session_bytes: Count = 1024 * MIB
-    """and so many bytes"""
+    """bytes per session key"""
     session_s: Seconds = 3600.0
-    """and so long"""
+    """lifetime of a session key"""
     pins: dict[NodeId, list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]] = {}
-    """SHA-256 fingerprints of the only certificates that are believed of an institution"""
+    """SHA-256 fingerprints of the only certificates accepted for an institution"""
     bodies_key_file: Path | None = None
-    """file with a secret under which bodies in the queues' tables are encrypted, readable for this user only"""
+    """file with the secret that encrypts bodies in the queues' tables, readable by this user only"""
     bodies_key_credential: str = ""
     """the same as a systemd credential: its name in LoadCredential="""
     bodies_key_variable: str = ""
@@ -268,60 +267,60 @@ class Secrecy(Section):
 
 
 class Account(Section):
-    """One institution that the platform knows."""
+    """One institution known to the hub."""
 
     password: SecretStr | None = None
-    """the node logs in with it; left out: only with its certificate"""
+    """password of the node's login; default: it logs in with its certificate only"""
     may_send_to: list[NodeId] | None = None
-    """institutions it has agreements with; omitted: all"""
+    """institutions to which it may send; default: all"""
 
 
 class Protocol(Section):
     """The numbers of PROTOCOL.md section 13."""
 
     inquiry_s: Seconds = 15.0
-    """first inquiry about a message without an answer; doubled each time"""
+    """interval before the first inquiry about a message without an answer; doubled each time"""
     inquiry_s_max: Seconds = 300.0
     """longest interval between inquiries"""
     inquiry_custody_s_max: Seconds = 3600.0
-    """the same for messages that the platform holds"""
+    """the same for messages that the hub holds"""
     window: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
-    """positions of one stream beyond its oldest unsettled message; both ends must have the same"""
+    """positions of one stream after its oldest unsettled message; must be the same at both ends"""
     flight: Count = 512
-    """messages to one destination that are sent and not yet answered"""
+    """messages per destination that are sent and not yet answered"""
     credit_messages: Count = 1024
-    """messages that the platform has under way to one node"""
+    """messages on their way from the hub to one node"""
     credit_bytes: Count = 8 * MIB
     """the same, in bytes"""
     cleanup_s: Seconds = 1.0
-    """pause between two sweeps over settled rows"""
+    """pause between two deletions of settled rows"""
     overdue_s: Seconds = 900.0
-    """a message without an outcome is shown as overdue after this time; it is never called failed for it"""
+    """time after which a message without an outcome is shown as overdue; it does not fail for that reason"""
     quota_rows_per_partner: Count = 1_000_000
-    """unsettled messages to one partner; further ones are refused, nothing is dropped"""
+    """unsettled messages per partner; further ones are refused, none is dropped"""
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 64 * MIB
-    """a larger document is refused: at submit, by the platform and by the receiver, each by its own number"""
+    """largest document; larger ones are refused at submit, by the hub and by the receiver, each by its own limit"""
 
 
 class Extract(Section):
-    """What of this node's ledger goes to the nightly reconciliation, when, and how."""
+    """Extracts of this node's ledger for the nightly reconciliation."""
 
     at: TimeOfDay | None = None
-    """time of day, in the zone, at which the dates that are over are extracted; omitted: only on demand"""
+    """time of day, in the zone, at which completed dates are extracted; default: only on demand"""
     zone: Annotated[str, AfterValidator(_zone)] = "UTC"
-    """time zone of business dates; the same at the hub and at all institutions"""
+    """time zone of business dates; must be the same at the hub and all institutions"""
     cutoff: TimeOfDay = "00:00"
-    """when one business date ends and the next begins; the same everywhere"""
+    """time of day at which a business date ends; must be the same everywhere"""
     folder: str = ""
-    """where extracts are written: data_dir/extracts unless given; a shared folder, or an address such as s3://…"""
+    """folder of the extracts; default data_dir/extracts; a shared folder, or an address such as s3://…"""
     deliver_to: str = ""
-    """institution, or user of one, that collects extracts for the hub: they are sent to it as documents"""
+    """institution, or one of its users, that collects extracts for the hub: they are sent to it as documents"""
     piece_bytes: Annotated[int, Field(ge=4096, le=1 << 30)] = 8 * MIB
-    """a longer parcel is sent as several documents"""
+    """a larger parcel is sent as several documents"""
     salt_file: Path | None = None
-    """secret for the hashes of AppKeys, shared by those who want to be matched by them; omitted: none leave"""
+    """secret for the hashes of AppKeys, shared by institutions to be matched; default: extracts have no hashes"""
     type_in_clear: bool = False
-    """let domain, data type and subtype of AppKeys leave in clear"""
+    """include domain, data type and subtype of AppKeys in clear"""
 
 
 class Folder(Section):
@@ -348,18 +347,18 @@ class Folder(Section):
 
 
 class Alerts(Section):
-    """Whom to tell when the health of this node changes."""
+    """The program to start when the health of this node changes."""
 
     command: list[Annotated[str, Field(min_length=1)]] = []
-    """program and arguments, started without a shell; what there is to say is JSON on its standard input"""
+    """program and arguments, started without a shell; the alert is JSON on its standard input"""
     after_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
-    """tell of a change that has lasted so long"""
+    """time that a change must last before the alert"""
 
 
 class Log(Section):
-    """What the node tells on standard error."""
+    """The log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """the least severity that is written"""
+    """lowest severity written"""
     format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, json otherwise"""

@@ -1,4 +1,4 @@
-"""The whole configuration as one object, and what must fit across sections. Made by ``load``, read by nodes."""
+"""The whole configuration as one object, and the rules across sections. Created by ``load``, used by nodes."""
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
@@ -30,12 +30,12 @@ from semq.config.sections import (
 from semq.umx_t.address import Address
 
 DEFAULT = "default"
-STARS = "********"  # what is shown of a secret
+STARS = "********"  # shown instead of a secret
 OWN_HOSTS = {"umx", "enroll"}  # virtual hosts of the links and of enrolment
 
 
 class Explained(NamedTuple):
-    """One setting as `semq config show --origin` prints it; a secret's value is stars."""
+    """One setting for `semq config show --origin`; the value of a secret is stars."""
 
     key: str
     value: str
@@ -44,7 +44,7 @@ class Explained(NamedTuple):
 
 
 class Settings(BaseSettings):
-    """A node's settings. Never construct it: ``semq.config.load`` knows the file and the environment."""
+    """A node's settings. Created by ``semq.config.load`` only, which reads file and environment."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -64,9 +64,7 @@ class Settings(BaseSettings):
     secrecy: Secrecy = Secrecy()
     protocol: Protocol = Protocol()
     extract: Extract = Extract()
-    reconcile: dict[str, Any] = Field(
-        {}, description="settings of `semq reconcile`, which reads and checks them itself"
-    )
+    reconcile: dict[str, Any] = Field({}, description="settings of `semq reconcile`, which reads and checks them")
     folders: list[Folder] = Field([], description="folders through which applications send and receive files")
     alerts: Alerts = Alerts()
     log: Log = Log()
@@ -77,49 +75,48 @@ class Settings(BaseSettings):
 
     @property
     def address(self) -> Address:
-        """The node's own address."""
+        """The address of the node."""
         return Address(self.node.umx_type, self.node.id)
 
     @property
     def data_dir(self) -> Path:
-        """The node's own folder; absolute once loaded."""
+        """The folder of the node; absolute after loading."""
         return self.node.data_dir or Path("var") / self.node.id
 
     @property
     def pki_dir(self) -> Path:
-        """The folder of keys and certificates; absolute once loaded."""
+        """The folder of keys and certificates; absolute after loading."""
         return self.tls.dir or self.data_dir / "pki"
 
     @property
     def extracts(self) -> str:
-        """Folder or address where this node's extracts are written."""
+        """The folder or address of this node's extracts."""
         return self.extract.folder or str(self.data_dir / "extracts")
 
     @property
     def file(self) -> Path | None:
-        """The file from which they were read."""
+        """The file that was read, or None."""
         return self._file
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which they were read."""
+        """The environment variables that were read."""
         return self._environment
 
     def remember(
         self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Where the values of these keys came from, all others being defaults; the file and the variables that were
-        read."""
+        """Remember the origin of values that are not defaults, and the file and variables that were read."""
         self._origins = origins
         self._file = file
         self._environment = dict(environment or {})
 
     def values(self) -> dict[str, Any]:
-        """Every setting by its key, secrets included; for comparing, never to be shown."""
+        """Return every setting by its key, with secrets; for comparison only, never for display."""
         return {key: value for key, value, _ in _leaves(self, "")}
 
     def explain(self) -> list[Explained]:
-        """Every setting with its value and where it comes from: default, the file, or an environment variable."""
+        """Return every setting with its value and origin: default, file, or environment variable."""
         return [
             Explained(key, _shown(value), self._origins.get(key, DEFAULT), help_)
             for key, value, help_ in _leaves(self, "")
@@ -127,16 +124,16 @@ class Settings(BaseSettings):
 
 
 def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """What does not fit together, as (key, what is wrong): rules that no single field can check."""
+    """Return the faults of rules across fields, as (key, fault)."""
     kind, nodes = settings.node.kind, settings.nodes
     if kind == "local" and settings.hub is None:
         yield "hub", "missing: a local node needs hub.url (and hub.password if it is not amqps://)"
     yield from _plain_faults(settings)
     yield from _user_faults(settings)
     if kind == "local" and nodes:
-        yield "nodes", "only the platform knows institutions; remove this section or set node.kind to platform"
+        yield "nodes", "only the hub has institutions; remove this section or set node.kind to platform"
     if kind == "platform" and settings.hub is not None:
-        yield "hub", "the platform is the hub itself; remove this section or set node.kind to local"
+        yield "hub", "this node is the hub; remove this section or set node.kind to local"
     yield from _folder_faults(settings)
     for node_id, account in nodes.items():
         for target in account.may_send_to or ():
@@ -155,10 +152,10 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Virtual hosts and users that do not fit together."""
+    """Return the faults of virtual hosts and users."""
     hosts = {"/", *settings.amqp.virtual_hosts}
     for name in OWN_HOSTS & hosts:
-        yield "amqp.virtual_hosts", f"{name} is the hub's own: choose another name"
+        yield "amqp.virtual_hosts", f"{name} is reserved for the hub: choose another name"
     for name, user in settings.amqp.users.items():
         for host in (user.permissions or {}).keys() - hosts:
             guess = did_you_mean(host, hosts)
@@ -180,10 +177,10 @@ def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """What would show passwords or documents to a network, unless it is said aloud."""
+    """Return the settings that would expose passwords or documents to a network without ``allow_plain``."""
     amqp, hub = settings.amqp, settings.hub
     if not (amqp.tls or amqp.allow_plain or is_loopback(amqp.host)):
-        yield "amqp.host", "other machines could connect without TLS: set amqp.tls, or amqp.allow_plain if you mean it"
+        yield "amqp.host", "other machines could connect without TLS: set amqp.tls, or amqp.allow_plain to permit it"
     if hub is not None and not hub.is_tls:
         if hub.password is None:
             yield (
@@ -191,7 +188,7 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
                 f"missing (or {PREFIX}HUB__PASSWORD): amqp:// logs in with it, amqps:// with a certificate",
             )
         if not (hub.allow_plain or is_loopback(urlsplit(hub.url).hostname or "")):
-            yield "hub.url", "leads to another machine without TLS: use amqps://, or set hub.allow_plain if you mean it"
+            yield "hub.url", "leads to another machine without TLS: use amqps://, or set hub.allow_plain to permit it"
     if not amqp.tls:
         for node_id, account in settings.nodes.items():
             if account.password is None:
@@ -199,7 +196,7 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name means this machine alone."""
+    """Whether an address or name means this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
