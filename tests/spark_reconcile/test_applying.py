@@ -135,7 +135,7 @@ async def test_what_a_node_is_not_asked_it_says(inprocess: InProcess, tmp_path: 
     assert await applied(hub, folder, yes=True) == (
         0,
         {"outcome": "applied", "exit_code": 0, "counts": {}, "deeds": []},
-        ["The repair list asks nothing of hub."],
+        ["The repair list has nothing for hub."],
     )
 
 

@@ -127,7 +127,7 @@ def test_the_file_of_the_node_may_be_named_by_a_variable(
     monkeypatch.setenv("SEMQ_CONFIG", str(file.with_name("absent.toml")))
     assert call(office.clock, capsys, "extract")[0] == 78
     monkeypatch.delenv("SEMQ_CONFIG")
-    assert "Whose ledger?" in call(office.clock, capsys, "extract")[1]["error"]
+    assert "The ledger is unknown" in call(office.clock, capsys, "extract")[1]["error"]
 
 
 def test_where_there_are_no_runs_status_says_so(office: Office, capsys: Output) -> None:
