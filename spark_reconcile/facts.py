@@ -1,9 +1,9 @@
-"""From lines to facts: one row per message with what its three ledgers say, by one grouping and nothing but DataFrames.
+"""From lines to facts: one row per message with the facts of its three ledgers, by one grouping of DataFrames.
 
-Every fact is a minimum, a maximum or a union of bits, so a line that is delivered twice changes nothing and facts of
-different dates can be merged: that is how open messages are carried from one night to the next. Texts are compared by
-64-bit hashes, because Spark groups numbers in hash tables but texts by sorting; the hash decides equality of digests
-and targets within one message only, never identity. A message is identified by its whole LK0.
+Every fact is a minimum, a maximum or a union of bits. A line that is delivered twice therefore changes nothing, and
+facts of different dates can be merged, which carries open messages from one date to the next. Texts are compared by
+64-bit hashes, because Spark groups numbers in hash tables but texts by sorting. The hash decides the equality of
+digests and targets within one message only; a message is identified by its whole LK0.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,17 +21,17 @@ from spark_reconcile.situation import ENDINGS, RECORDS
 
 # Bits of ``bad`` and of ``traits``.
 OUTSIDE, UNREADABLE = 1, 2
-UNHEARD = 1  # of ``carried``: a ledger was absent whenever it was judged
+UNHEARD = 1  # value of ``carried``: a ledger was absent in every earlier run
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1
-# A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A copy that is kept is hidden
-# only where others have set the same bit in every group: by one other copy once in 16 million. None is ever accused
-# for that.
+# A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
+# if others have set the same bit in every group, which one other copy does once in 16 million; it never causes a false
+# exception.
 COPY_GROUPS, COPY_BITS = 8, 8
 
-# Texts of which every line is compared; what is longer is cut, so that a bomb of them costs nothing.
+# Texts that are compared in every line; longer ones are cut, so that oversized texts cost nothing.
 TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
-TEXT_MAX = 1_000  # octets
+TEXT_MAX = 1_000  # bytes
 SIZE_MAX = 2**40  # bytes; no document is larger
 
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
@@ -41,7 +41,7 @@ _HEARD = mask(Event.FORWARDED, Event.STORED)
 
 
 class Fact(NamedTuple):
-    """A column of the facts: how lines are merged into it, and what one line contributes (null: nothing)."""
+    """A column of the facts: the aggregate function, and the contribution of one line (null: none)."""
 
     name: str
     merge: str
@@ -65,7 +65,7 @@ _DIGEST = (
 _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
 
 FACTS = (
-    # what was written at least once, as bits by event number
+    # events written at least once, as bits by event number
     Fact("sender", "bit_or", f"if(side = {_S}, bit, 0)"),
     Fact("hub", "bit_or", f"if(side = {_H}, bit, 0)"),
     Fact("receiver", "bit_or", f"if(side = {_R}, bit, 0)"),
@@ -76,18 +76,18 @@ FACTS = (
         f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
         f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
     ),
-    # the copies that the hub has stored, and those that it has let go: all of them, where a line does not say which
+    # the copies that the hub has stored and released; a line without an LK1 counts for all
     Fact("stored_copies", "bit_or", f"if(side = {_H} AND bit & {mask(Event.STORED)} <> 0 AND lk1 <> '', {_COPY}, 0L)"),
     Fact(
         "released_copies",
         "bit_or",
         f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
     ),
-    # what earlier runs knew of a message that they left open: up to when its ledgers were heard, 0 if there was no run;
-    # and whether they have reported it as an exception
+    # from earlier runs that left the message open: the end of their evidence, 0 without such a run; and whether they
+    # reported it as an exception
     Fact("carried", "max", "0L"),
     Fact("reported", "bit_or", "0"),
-    # when it happened first, by the clock of the node that wrote it
+    # the first time of each event, by the clock of the writing node
     Fact("accepted_at", "min", _when(_S, _BORN, "at")),
     Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
     Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
@@ -107,7 +107,7 @@ FACTS = (
     Fact("target_high", "max", _TARGET),
     Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
     Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
-    # of what a ledger may claim only what can be added up
+    # values from ledgers, limited so that sums cannot overflow
     Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
     Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
 )
@@ -115,9 +115,9 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 
 
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
-    """The lines of all extracts; ``outside``: not within the window that the manifest states.
+    """Read the lines of all extracts; ``outside`` marks times outside the manifest's window.
 
-    Such times are moved into the window, so that the message belongs to the date of the extract in which it was found.
+    Such times are moved into the window, so that the message belongs to the date of its extract.
     """
     parts = [
         spark.read.schema(SPARK_SCHEMA)
@@ -135,14 +135,14 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
     return reduce(DataFrame.unionByName, parts)
 
 
-# The message that a line speaks of; one that does not say it counts as a message of its own.
+# The message of a line; a line without one counts as a message of its own.
 KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
 
 
 def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = None) -> DataFrame:
-    """The facts of all messages in some lines, merged with those that an earlier run left open.
+    """Group lines to facts, and merge them with the facts of messages that an earlier run left open.
 
-    ``hubs``: the platform's nodes, whose lines as hub count.
+    ``hubs``: the hub's nodes; only their lines count for the side of the hub.
     """
     read = lines.withColumns({"bit": F.expr(_bit(hubs)), "copy": F.expr("xxhash64(lk1)")})
     single = read.select(
@@ -155,17 +155,17 @@ def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = 
 
 
 def _as_now(carried: DataFrame) -> DataFrame:
-    """Carried facts of an earlier version of these rules, which may lack a fact, as those of this one."""
+    """Convert carried facts of an earlier version, which may lack a column."""
     lacking = [fact for fact in FACTS if fact.name not in carried.columns]
     neutral = {fact.name: F.expr("0L" if fact.merge == "bit_or" else "NULL") for fact in lacking}
     return carried.withColumns({**neutral, "traits": F.expr(f"traits & {TRAITS}")}).select(*NAMES)
 
 
 def _bit(hubs: Collection[str]) -> str:
-    """The event as a bit; 0 if the line cannot be read.
+    """Return the event as a bit; 0 for an unreadable line.
 
-    That is: no locator or number, a side or event that schema version 1 does not know, or the line of a node that may
-    not write it. Remarks on messages of others may stand in any sender's ledger.
+    Unreadable means: no locator or number, a side or event unknown to schema version 1, or a node that may not write
+    such a line. Remarks on other nodes' messages are allowed in any sender's ledger.
     """
     known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
     known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"

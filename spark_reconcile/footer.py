@@ -1,8 +1,8 @@
-"""The footer of a Parquet file, read as others wrote it: what its column chunks say of themselves.
+"""The footer of a foreign Parquet file: the descriptions of its column chunks.
 
-In Python and not by Arrow, whose own door to a column chunk ends the whole process where a footer contradicts itself.
-A footer is a struct of Thrift's compact protocol; the numbers of its fields are those of parquet.thrift. Used by
-``parts``, which doubts what is said here, and by ``storage`` for the tables of a run.
+It is read in Python, because Arrow ends the whole process on a footer that contradicts itself. A footer is a struct of
+Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by ``parts``, which checks the
+descriptions, and by ``storage`` for the tables of a run.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from pyarrow import NativeFile
 
 MAGIC = b"PAR1"
-FOOTER_MAX = 16 << 20  # octets: thousands of row groups
-VALUES_MAX = 1_000_000  # a list of nothing costs an octet a piece in the file, and a hundred times that here
-DEEP = 12  # structs and lists within each other; a footer has seven
+FOOTER_MAX = 16 << 20  # bytes, enough for thousands of row groups
+VALUES_MAX = 1_000_000  # an empty element takes one byte in the file, and a hundred times that in memory
+DEEP = 12  # nesting of structs and lists; a footer has seven levels
 CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 _FALSE, _TRUE = 2, 1
 _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 7, 8, 9, 10, 12
@@ -28,24 +28,24 @@ class BadFooter(ValueError):
 
 
 class _Numbers(list[int]):
-    """A list of integers that knows where it stands in the footer."""
+    """A list of integers with its position in the footer."""
 
     span: tuple[int, int]
 
 
 class Chunk(NamedTuple):
-    """A column of a row group, as it is described."""
+    """The description of one column of a row group."""
 
     column: str
     codec: str
     values: int
-    unpacked: int  #: octets
-    range: tuple[int, int] | None  #: lowest and highest value of a column of 64-bit integers, where they are said
-    is_elsewhere: bool  #: whether it says that it lies in another file
+    unpacked: int  #: bytes
+    range: tuple[int, int] | None  #: lowest and highest value of a column of 64-bit integers, if stated
+    is_elsewhere: bool  #: whether its data is in another file
 
 
 def chunks(stream: NativeFile) -> list[Chunk]:
-    """All column chunks of a file. Raises BadFooter, OSError."""
+    """Read the descriptions of all column chunks. Raises BadFooter, OSError."""
     file = _read(_footer(stream))
     try:
         return [_chunk(column) for group in file.get(4, []) for column in group[1]]
@@ -54,10 +54,9 @@ def chunks(stream: NativeFile) -> list[Chunk]:
 
 
 def put_in_order(path: Path) -> None:
-    """Let the footer of a file of ours list the encodings of each column in one order.
+    """Sort the encodings of each column in the footer of an own file, so that equal runs give equal bytes.
 
-    Spark lists them as its Java hashes them: that differs from process to process, and nothing else does. Raises
-    BadFooter.
+    Spark lists them in the order of Java's hashes, which differs between processes. Raises BadFooter.
     """
     with path.open("r+b") as stream:
         octets = bytearray(_footer(stream))
@@ -65,7 +64,7 @@ def put_in_order(path: Path) -> None:
             for column in group[1]:
                 encodings: _Numbers = column[3][2]
                 start, end = encodings.span
-                if end - start == len(encodings):  # an octet each
+                if end - start == len(encodings):  # one byte each
                     octets[start:end] = sorted(octets[start:end])
         stream.seek(-8 - len(octets), SEEK_END)
         stream.write(octets)
@@ -106,16 +105,16 @@ def _read(octets: bytes) -> _Struct:
 
 
 class _Reader:
-    """Thrift's compact protocol: structs as dictionaries by field number. Raises IndexError at the end, BadFooter."""
+    """A reader of Thrift's compact protocol: structs as dictionaries by field number. Raises IndexError, BadFooter."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets, self._at, self._left = octets, 0, VALUES_MAX
 
     def struct(self, deep: int) -> _Struct:
-        """The fields of a struct, up to its end."""
+        """Read the fields of a struct."""
         fields: _Struct = {}
         for number, value in self._fields(deep):
-            if number in fields:  # readers differ in which of the two they believe
+            if number in fields:  # readers differ in which of the two they use
                 raise BadFooter("a field is there twice")
             fields[number] = value
         return fields
@@ -148,7 +147,7 @@ class _Reader:
     def _list(self, deep: int) -> list[Any]:
         head = self._octet()
         count = self._number() if head >> 4 == 15 else head >> 4
-        if count > len(self._octets) - self._at:  # each has an octet at least
+        if count > len(self._octets) - self._at:  # each takes at least one byte
             raise BadFooter("a list is longer than the footer")
         if head & 15 not in _INTEGERS:
             return [self._value(head & 15, deep) for _ in range(count)]

@@ -1,7 +1,7 @@
-"""Gaps in the evidence: which extract, of which ledger and date, would let messages be judged that cannot be.
+"""Gaps in the evidence: the missing extracts, by ledger and date, that prevent verdicts.
 
-``stages.absences`` says whose ledger is absent from which moment on; here that becomes the extracts to ask for. Used by
-the page (sources, banner), by ``Result.missing`` and by summary.json, so that all of them name the same.
+``stages.absences`` returns the absent ledgers and times; this module derives the extracts to ask for. Used by the page
+(sources, banner), ``Result.missing`` and summary.json, so that all of them name the same extracts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,9 +13,9 @@ from spark_reconcile.stages import Absence
 
 
 class Gap(NamedTuple):
-    """An extract to ask for: whose, of which date, and the messages that cannot be judged without it."""
+    """An extract to ask for: ledger, date, and the number of messages that need it."""
 
-    name: str  #: of the ledger; of the node, or THE_HUB, where no ledger of it is known
+    name: str  #: of the ledger; of the node, or THE_HUB, if none of its ledgers is known
     day: date
     messages: int
 
@@ -23,9 +23,9 @@ class Gap(NamedTuple):
 def gaps(
     sources: Sequence[Source], hubs: Collection[str], absences: Iterable[Absence], read: Collection[date]
 ) -> list[Gap]:
-    """The extracts without which messages cannot be judged, the most messages first.
+    """Return the extracts without which messages cannot be judged, those with most messages first.
 
-    ``hubs``: the platform's nodes; ``read``: the dates whose extracts the run has looked for.
+    ``hubs``: the hub's nodes; ``read``: the dates whose extracts the run has read.
     """
     absences = list(absences)
     named = {absence.name for absence in absences if node_of(absence.name) != absence.name}
@@ -43,10 +43,10 @@ def gaps(
 def _lacking(
     sources: Sequence[Source], ledgers: Sequence[str], absence: Absence, read: Collection[date]
 ) -> list[tuple[str, date]]:
-    """The extracts that are absent, of some ledgers: those of the date itself, else those of the date before.
+    """Return the absent extracts of some ledgers: those of the date itself, else those of the date before.
 
-    A ledger whose extract of the date is there begins too late: so is said by its clock, or by a copy of it that was
-    made before the date was over.
+    A ledger with an extract of the date begins too late, by its clock, or because the extract was made before the date
+    was over.
     """
     if absence.name == UNKNOWN_STORE:
         return [(UNKNOWN_STORE, absence.day)]
@@ -59,19 +59,19 @@ def _lacking(
 
 
 def _ledgers(known: Mapping[str, str], hubs: Collection[str], name: str) -> list[str]:
-    """The known ledgers of a node, or of the hub; a ledger is its own. ``known``: the node of each."""
+    """Return the known ledgers of a node or of the hub; for a ledger, itself. ``known``: the node of each."""
     nodes = set(hubs) if name == THE_HUB else {name}
     return [name] if name in known else sorted(one for one, node in known.items() if node in nodes) or [name]
 
 
 def _short(sources: Sequence[Source], ledgers: Collection[str], wanted: date) -> list[str]:
-    """The ledgers whose extract of a date was made before the date was over."""
+    """Return the ledgers whose extract of a date was made before the date was over."""
     of_day = [one.manifest for one in sources if one.day == wanted and one.is_used and one.source in ledgers]
     return sorted(m.source for m in of_day if m is not None and m.watermark < m.window_end)
 
 
 def missing(sources: Sequence[Source], found: Iterable[Gap]) -> list[str]:
-    """What was not delivered: ledgers where it is known which, else nodes, or the hub; none of them twice."""
+    """Return what was not delivered: ledgers if known, else nodes or the hub; without repetitions."""
     named = {one.source for one in sources if one.state == "MISSING"} | {gap.name for gap in found}
     by_ledger = {node_of(name) for name in named if node_of(name) != name}
     return sorted(named - by_ledger)

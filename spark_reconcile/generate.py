@@ -1,8 +1,8 @@
-"""Invented ledgers with known defects, of any size: for the benchmark, the demonstration, and to try a cluster.
+"""Invented ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
 
-Each message follows one of the courses below, whose last word is the verdict that a job must give. The truth is written
-beside the extracts in a form that the job never reads. Made by columns, a slice of the day at a time, so that memory
-does not grow.
+Each message follows one of the courses below; each course has the verdict that the job must give. The truth is written
+apart from the extracts, in a form that the job never reads. Columns are made for one slice of the day at a time, so
+that memory is bounded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ from spark_reconcile.storage import Place
 
 HUB = "2.hub"
 INC = "3f2a"  # the incarnation of every store: this and the date, so that no two dates name the same message
-SLICE = 50_000  # messages made at a time
+SLICE = 50_000  # messages per slice
 _TAIL_MS = 7_200_000
-_LEAD_MS = 60_000  # nothing lies where the evidence begins: what is true of it stands in the extracts of the day before
+_LEAD_MS = 60_000  # no message at the beginning of the evidence: its lines would be in the extracts of the day before
 Numbers = npt.NDArray[np.int64]
 
 # Pieces of a course: lines as side:EVENT@milliseconds. Letters after the time: c with a stored copy's locator, x with
@@ -77,7 +77,7 @@ _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
 class Step(NamedTuple):
-    """One line that a course writes."""
+    """One line of a course."""
 
     side: Side
     event: Event
@@ -86,7 +86,7 @@ class Step(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What happens to a message, how often, and what the verdict on it is."""
+    """A course: its lines, its share of all messages, and the verdict."""
 
     verdict: str
     part: float
@@ -117,7 +117,7 @@ ALL = _read(COURSES)
 
 @dataclass(slots=True)
 class Truth:
-    """What was made: the verdicts that a job must find, and the rows that it must read."""
+    """The truth about the generated extracts: the verdicts to find, and the number of rows."""
 
     messages: int = 0
     rows: int = 0
@@ -178,7 +178,7 @@ class _Ledger:
 
 
 class _Slice:
-    """Messages accepted one after the other, with who sends what to whom, and which course each takes."""
+    """A slice of messages: sender, receiver and course of each."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Slice:
         self._inc = f"{INC}{day:%Y%m%d}"
 
     def write(self, ledger: _Ledger, node: int, names: list[str]) -> None:
-        """The lines that one node writes in this slice, in the order of time; node -1 is the hub."""
+        """Return the lines of one node in this slice, by time; node -1 is the hub."""
         lines = list(self._lines(node))
         if not lines:
             return
@@ -285,7 +285,7 @@ class _Slice:
         return pc.binary_join_element_wise(sender, "1.1", self._inc, pa.array(self.ids[who]).cast(pa.string()), ".")
 
     def truth(self, names: list[str], made: Truth) -> pa.Table:
-        """The verdicts that these messages must have."""
+        """Return the expected verdicts of these messages."""
         everything: Numbers = np.arange(len(self.ids))
         verdicts = pa.array([course.verdict for course in ALL]).take(pa.array(self.courses))
         for entry in verdicts.value_counts().to_pylist():

@@ -1,8 +1,7 @@
-"""Which extracts a run may believe: every delivered folder gets a named state, and nothing is ever taken for loss.
+"""The check of extracts: every delivered folder gets a state, so that a bad extract never looks like loss.
 
-Read on the driver: manifests, Parquet footers and hashes, never rows. Called by ``job`` before Spark starts. Where
-several extracts speak for the same ledger and date one is chosen by a rule that does not depend on the order in which
-they lie there.
+The driver reads manifests, Parquet footers and hashes, never rows. Called by ``job`` before Spark starts. Of several
+extracts of the same ledger and date one is chosen, by a rule that does not depend on their order in the folder.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from spark_reconcile.storage import Place
 
 
 class State(NamedTuple):
-    """A row of the table of states: whether the rows are used, whether a run must refuse, what it means."""
+    """A row of the table of states: whether the rows are used, whether a run must refuse, the meaning."""
 
     name: str
     used: bool
@@ -47,16 +46,16 @@ STATES = (
 STATE = {state.name: state for state in STATES}
 
 
-THE_HUB = "the hub"  # where it is not known which ledgers it has
-UNKNOWN_STORE = "a store of the hub"  # of which nothing is known but whom it serves
+THE_HUB = "the hub"  # if its ledgers are unknown
+UNKNOWN_STORE = "a store of the hub"  # of which only the institutions that it serves are known
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One delivered extract, or one that should be there."""
+    """One extract, delivered or expected."""
 
     day: date
-    source: str  #: node and store, such as 1.10008.1.1; the folder's name where the manifest cannot be read
+    source: str  #: node and store, such as 1.10008.1.1; the folder's name if the manifest is unreadable
     state: str
     note: str = ""
     manifest: Manifest | None = None
@@ -69,23 +68,23 @@ class Source:
 
     @property
     def node(self) -> str:
-        """The node whose ledger it is, by its name where the manifest cannot be read."""
+        """The node of the ledger, according to the folder's name if the manifest is unreadable."""
         return self.manifest.node if self.manifest else node_of(self.source)
 
     @property
     def files(self) -> list[Place]:
-        """Its files, as its manifest lists them."""
+        """The files listed in the manifest."""
         if self.manifest is None or self.folder is None:
             return []
         return [self.folder / part.name for part in self.manifest.files]
 
     @property
     def uris(self) -> list[str]:
-        """Addresses of its files for Spark."""
+        """The addresses of the files for Spark."""
         return [file.uri for file in self.files]
 
     def facts(self) -> dict[str, Any]:
-        """As it stands in the report and in summary.json."""
+        """Return the facts shown in the report and in summary.json."""
         m = self.manifest
         return {
             "business_date": self.day.isoformat(),
@@ -103,21 +102,21 @@ class Source:
 
 
 def node_of(source: str) -> str:
-    """The node of a ledger such as 1.10008.1.1; a node stays what it is."""
+    """Return the node of a ledger such as 1.10008.1.1; a node is returned unchanged."""
     parts = source.split(".")
     return ".".join(parts[:2]) if len(parts) == 4 else source
 
 
 def gather(root: Place, days: Iterable[date], verify: Verify | None = None, threads: int = 4) -> list[Source]:
-    """All extracts of some business dates below ``root``, each with its state. ``verify``: signatures are required."""
+    """Check all extracts of some business dates below ``root``. ``verify``: signatures are required."""
     folders = [(day, folder) for day in days for folder in (root / date_folder(day)).folders()]
-    with ThreadPoolExecutor(threads) as pool:  # hashing leaves the interpreter free
+    with ThreadPoolExecutor(threads) as pool:  # hashing releases the interpreter lock
         found = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
     return sorted(_choose(_unmask(found)), key=lambda source: (source.day, source.source, source.state))
 
 
 def missing(required: Iterable[str], found: Sequence[Source], day: date) -> list[Source]:
-    """Required nodes (``1.10008``) or ledgers (``1.10008.1.1``) of which nothing usable was delivered for a date."""
+    """Return the required nodes (``1.10008``) or ledgers (``1.10008.1.1``) without a usable extract of a date."""
     present = [source.source for source in found if source.day == day and source.is_used]
     return [
         Source(day, name, "MISSING")
@@ -150,7 +149,7 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
 
 
 def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:
-    """Why a manifest is not believed: state and words, both empty if it is."""
+    """Return state and reason why a manifest is not believed; both empty if it is."""
     if manifest.day != day:
         return "MANIFEST_WRONG", f"it speaks of {manifest.business_date}"
     if verify is not None:
@@ -162,11 +161,11 @@ def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tup
 
 
 def _unmask(found: Sequence[Source]) -> list[Source]:
-    """Where the platform has nodes of its type, no institution is believed that it is the platform."""
+    """If there are nodes of the hub's type, do not believe an institution that claims to be the hub."""
     if not any(one.manifest is not None and one.manifest.is_platform for one in found):
         return list(found)
     return [
-        replace(one, state="MANIFEST_WRONG", note="an institution says that it is the platform")
+        replace(one, state="MANIFEST_WRONG", note="an institution claims to be the hub")
         if one.manifest is not None and one.manifest.role == "platform" and not one.manifest.is_platform
         else one
         for one in found
@@ -174,7 +173,7 @@ def _unmask(found: Sequence[Source]) -> list[Source]:
 
 
 def _choose(found: Sequence[Source]) -> list[Source]:
-    """Of several extracts of one ledger and date only one is used: the one that reaches furthest."""
+    """Choose one of several extracts of a ledger and date: the one with the latest watermark."""
     by_ledger: dict[tuple[date, str], list[Source]] = {}
     for source in found:
         by_ledger.setdefault((source.day, source.source), []).append(source)
@@ -211,7 +210,7 @@ def _one_of(used: list[Source]) -> list[Source]:
 
 
 def window_groups(sources: Iterable[Source]) -> dict[Window, list[str]]:
-    """Files of the usable sources, by the window that their manifests state: rows outside it are quarantined."""
+    """Return the files of the usable sources by the window of their manifests; rows outside it are quarantined."""
     groups: dict[Window, list[str]] = {}
     for source in sources:
         if source.is_used and source.manifest is not None:

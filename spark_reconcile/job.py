@@ -1,8 +1,7 @@
-"""One run: what to believe, what each message's verdict is, whether that is good, and the report. ``run`` reads as its
-contents.
+"""One run: check the inputs, judge each message, apply thresholds, write the report. ``run`` lists the steps.
 
-Called by the command line, by ``backfill`` and under ``spark-submit`` alike. A run writes into a folder of its own and
-moves the pointer of its date last; whatever goes wrong before leaves the published run as it was.
+Called by the command line, by ``backfill`` and under ``spark-submit``. A run writes into its own folder and moves the
+pointer of its date last; after any earlier failure the published run is unchanged.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -28,10 +27,10 @@ from spark_reconcile.storage import Place
 
 STAGING = "_staging"
 
-# How a run can end: outcome, exit code. The first row that applies.
+# Outcomes of a run with their exit codes; the first row that applies.
 OUTCOMES = {
-    "being_run": 5,  # another process is at it
-    "refused": 65,  # an extract cannot be used; nothing published
+    "being_run": 5,  # another process runs this date
+    "refused": 65,  # an extract is unusable; nothing published
     "sources_missing": 4,  # a required source is missing; nothing published
     "implausible": 3,  # published, but the volume cannot be believed
     "breached": 3,  # published, and a threshold is exceeded
@@ -42,7 +41,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a run ended: what ``--json`` prints and _RESULT.json keeps."""
+    """The result of a run, for ``--json`` and _RESULT.json."""
 
     outcome: str
     exit_code: int
@@ -62,18 +61,18 @@ class Result:
     created_at: str = ""
 
     def facts(self) -> dict[str, Any]:
-        """As one JSON object."""
+        """Return the result as a JSON object."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for."""
+    """The arguments of a run."""
 
     day: date
-    allow_partial: bool = False  #: do without extracts that are missing or cannot be used
-    require_all: bool = False  #: publish nothing unless all whom the ledgers of the date name have delivered it
-    verify: Verify | None = None  #: signatures of the extracts are required and checked with this
+    allow_partial: bool = False  #: ignore extracts that are missing or unusable
+    require_all: bool = False  #: publish nothing unless all nodes in the ledgers of the date have delivered it
+    verify: Verify | None = None  #: checks the signatures of the extracts, which are then required
     sign: Sign | None = None  #: signs the repair list
     master: str | None = None
     memory: str | None = None
@@ -135,7 +134,7 @@ def _in_folder(
 
 
 def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: Run, progress: Progress) -> Findings:
-    """All that touches rows, in order."""
+    """Run the stages that read rows."""
     staging = this.place / STAGING
     lines = read_lines(spark, evidence.groups)
     carried = stages.left_open(spark, evidence.carried.verdicts) if evidence.carried else None
@@ -196,7 +195,7 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
 
 
 def _weigh(findings: Findings, settings: Settings, history: list[tuple[date, dict[str, Any]]]) -> None:
-    """Thresholds and plausibility."""
+    """Apply thresholds and plausibility."""
     findings.breaches = limits.breaches(findings.counts(), settings.limits)
     for pair, own in settings.pair_thresholds.items():
         findings.breaches += limits.breaches(findings.counts_of(pair), own)
@@ -243,7 +242,7 @@ def _result(
 
 
 def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:
-    """A run that ends early is kept as a folder that says so; the pointer never moves to it."""
+    """Keep a failed run as a folder with its result; the pointer never moves to it."""
     said = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
     result = Result("failed", 1, this.day.isoformat(), this.name, created_at=moment)

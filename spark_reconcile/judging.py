@@ -1,9 +1,8 @@
-"""From facts to verdicts, in Spark: the business date, the words of each side, the remarks, then the row of the grid.
+"""From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
 
-The words are made from the tables of ``situation``, the choice of the row from the grid of ``verdicts``: each row of it
-is one test of one number. All of it is one step from row to row, without a grouping or an exchange. What is known of
-the sources (who delivered, up to when, with which clock) comes in as a ``Coverage``; ages and the remark *young* are
-told on the hub's clock.
+The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
+of one number. The whole is a projection, without grouping or exchange. The properties of the sources (delivered, up to
+when, with which clock) are a ``Coverage``; ages and the remark *young* use the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +46,7 @@ from spark_reconcile.verdicts import RULES, VERDICT, Verdict
 
 LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
 
-# Bounds of the buckets in which latencies and ages are counted, with the words of the report.
+# Bounds of the buckets of latencies and ages, with their labels in the report.
 LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
              (300_000, "≤ 5 min"), (3_600_000, "≤ 1 h"), (21_600_000, "≤ 6 h"), (86_400_000, "≤ 1 day"),
              (None, "more"))  # fmt: skip
@@ -56,13 +55,14 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
         (None, "more"))  # fmt: skip
 
 
-FAR = 2**62  #: an instant that never comes
-MARGIN_MS = 5_000  # what a clock that was put right may still be off, and a message takes from one node to the next
+FAR = 2**62  #: a time in the unreachable future
+MARGIN_MS = 5_000  # remaining error of a corrected clock plus the time between two nodes
 
 
 class Coverage(NamedTuple):
-    """What is known of one ledger (node and store): from when to when there is evidence without a gap, by its own
-    clock, and how that clock stands."""
+    """The gap-free evidence of one ledger (node and store): begin and end by its own clock, and the error of that
+    clock.
+    """
 
     node: str
     store: str
@@ -72,16 +72,16 @@ class Coverage(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What all messages are judged by."""
+    """The data common to the judgement of all messages."""
 
     window: Window  #: the business date
     young_ms: int
     ledgers: tuple[Coverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
-    hub_complete: bool  #: the hub's ledgers are there, all that are known
+    hub_complete: bool  #: all known ledgers of the hub are there
     hub_watermark: int
     hub_since: int = -FAR
-    incomplete: frozenset[str] = frozenset()  #: nodes of which not all ledgers are there that are known
-    unserved: frozenset[str] = frozenset()  #: nodes of which no ledger of the hub speaks, though they recorded much
+    incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
+    unserved: frozenset[str] = frozenset()  #: nodes that recorded messages but do not occur in any ledger of the hub
 
 
 def dated(facts: DataFrame, window: Window) -> DataFrame:
@@ -93,8 +93,7 @@ def dated(facts: DataFrame, window: Window) -> DataFrame:
 
 
 def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
-    """The dated facts with what they mean: both nodes, a word for each side, and ``row``, the row of the grid that
-    fits."""
+    """Add to the dated facts both nodes, a word for each side, and ``row``, the matching row of the grid."""
     known = _with_coverage(spark, facts, names, ground)
     placed = known.withColumn("begun_at", _begun()).withColumn("scope", _placed(ground.window))
     timed = placed.withColumns(
@@ -108,7 +107,7 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Grou
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
-    """Both nodes by name, whether their ledgers are there, and from when to when on the hub's clock."""
+    """Add the names of both nodes, the presence of their ledgers, and their periods by the hub's clock."""
     ledgers = [
         (f"{one.node}.{one.store}", one.skew, one.since - one.skew, one.watermark - one.skew) for one in ground.ledgers
     ]
@@ -140,9 +139,10 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, grou
 
 
 def _born() -> Column:
-    """When it was accepted, or first sent; where its sender does not say how it began, when others first saw it.
+    """Return SQL for the birth: accepted or first sent; without such lines of the sender, first seen by others.
 
-    Null if neither: then it is of an earlier date, as what the hub sends without having taken it on these dates.
+    Null if there is neither: the message belongs to an earlier date, like one that the hub sends without having taken
+    it on these dates.
     """
     of_old = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     others = f"if({of_old}, NULL, least(taken_at, recorded_at))"
@@ -151,15 +151,15 @@ def _born() -> Column:
 
 
 _SILENT = f"(sender & {~NOTES}) = 0"
-# Its sender's lines begin in the middle, yet the hub took it: without this nobody would look at what was cut off there.
+# The sender's lines begin in the middle although the hub took it: otherwise such cut-off messages would be ignored.
 _BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
 _HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
-# When each side must have written of a message at the earliest.
+# The earliest time at which each side must have written a line.
 _MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_sent_at, taken_at, begun_at)"}
 
 
 def _begun() -> Column:
-    """When it was accepted, or first seen where its sender is silent, on the hub's clock."""
+    """Return SQL for the time of acceptance, or first sight if the sender has no line, by the hub's clock."""
     return F.expr(
         "coalesce(coalesce(accepted_at, sent_at) - coalesce(sender_skew, 0), "
         "least(taken_at, recorded_at - coalesce(receiver_skew, 0)))"
@@ -167,7 +167,7 @@ def _begun() -> Column:
 
 
 def _step() -> Column:
-    """The last step forward on the hub's clock: the latest of what happened for the first time."""
+    """Return SQL for the last step forward by the hub's clock: the latest of the first times."""
     own = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
     return F.expr(f"greatest({own}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))")
 
@@ -183,8 +183,9 @@ def _scope(window: Window) -> Column:
 
 
 def _placed(window: Window) -> Column:
-    """The scope of a message of which its sender says nothing: the date on which it was first seen, by its sender's
-    clock."""
+    """Return SQL for the scope of a message without a line of its sender: the date of first sight, by its sender's
+    clock.
+    """
     at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
     return F.expr(
         f"CASE WHEN scope <> 'near' THEN scope WHEN {at} >= {window.end} THEN 'later' "
@@ -193,9 +194,10 @@ def _placed(window: Window) -> Column:
 
 
 def _said(ground: Ground) -> dict[str, Column]:
-    """The words of the three sides, as numbers, and the remarks, as bits."""
-    # A ledger that says nothing is missing if it was not delivered, or begins only after the message, or after what an
-    # earlier run has heard of it; and if no run has ever heard all.
+    """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
+    # A ledger without a line is missing if it was not delivered, or begins after the message, or after the evidence of
+    # an
+    # earlier run; or if no run ever had all ledgers.
     since = {"sender": "sender_since", "hub": str(ground.hub_since), "receiver": "receiver_since"}
     late = {
         side: f"(carried = {UNHEARD} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {moment})"
@@ -228,7 +230,7 @@ _FIRST_BITS = (("sender", 0), ("hub", HUB_BIT), ("receiver", RECEIVER_BIT))
 
 
 def _row() -> Column:
-    """The first row of the grid that fits; -1, on which the run fails, cannot occur."""
+    """Return SQL for the first matching row of the grid; -1 cannot occur and would fail the run."""
     rows = " ".join(f"WHEN picture & {rule.asked}L = {rule.wanted}L THEN {row}" for row, rule in enumerate(RULES))
     return F.expr(f"CASE {rows} ELSE -1 END")
 
@@ -256,7 +258,7 @@ def _mixed() -> str:
 
 
 def _direct() -> str:
-    """Within one node, or to or from the platform itself: no relay in between."""
+    """Return SQL for messages without a relay: within one node, or to or from the hub itself."""
     return "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
 
 
@@ -283,7 +285,7 @@ def _flags(ground: Ground) -> dict[str, str]:
 
 
 def cells(verdicts: DataFrame) -> DataFrame:
-    """How many messages of each pair have each finding, by latency and age: all counts of the report come from here."""
+    """Count the messages by pair, finding, latency and age: the source of all counts in the report."""
     return (
         verdicts.withColumns(
             {"latency": _bucket(F.col("latency_ms"), LATENCIES), "age": _bucket(F.col("age_ms"), AGES)}
@@ -300,18 +302,18 @@ def cells(verdicts: DataFrame) -> DataFrame:
 
 
 def _latency() -> Column:
-    """From acceptance to record, by two clocks.
+    """Return SQL for the latency from acceptance to record, by two clocks.
 
-    Within what one of them knows: not negative, and not longer than until the sender was told that it was delivered.
+    The bounds come from one clock: not negative, and not longer than until the sender learned of the delivery.
     """
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
     told = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
-    # greatest() and least() pass over what is not known.
+    # greatest() and least() ignore nulls.
     return F.expr(f"if({between} IS NULL, NULL, greatest(least({between}, {told}), 0L))")
 
 
 def _absent_at() -> Column:
-    """Of what cannot be judged, from when on the absent ledger should speak of it, by its own clock."""
+    """Return SQL for the time at which the absent ledger should have its first line, by its own clock."""
     skews = {"sender": "coalesce(sender_skew, 0)", "hub": "0", "receiver": "coalesce(receiver_skew, 0)"}
     rows = " ".join(
         f"WHEN row = {number} THEN greatest(coalesce({_MOMENT[side]}, born_at), nullif(carried, 0)) + {skews[side]}"
@@ -343,7 +345,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     facts = (learned[name].alias(name) if name in learned else F.col(name) for name in NAMES)
     is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
     kept = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
-    # What is no text could not be read by those who come after; only what cannot be read as a locator can be that.
+    # Later readers need valid text; only an unreadable locator can be invalid.
     readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
     return judged.where("scope IN ('date', 'carried')").select(
         F.expr(readable("lk0")).alias("lk0"),
@@ -371,7 +373,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
 
 
 def _is(asked: Callable[[Verdict], bool]) -> str:
-    """SQL for whether the row of the grid is one of such verdicts."""
+    """Return SQL that tests whether the row of the grid has such a verdict."""
     rows = ", ".join(str(row) for row, rule in enumerate(RULES) if asked(VERDICT[rule.verdict]))
     return f"row IN ({rows})"
 
@@ -380,6 +382,6 @@ _IS_EXCEPTION = _is(lambda verdict: verdict.kind == "exception")
 
 
 def _named(names: Sequence[str], number: str) -> Column:
-    """The name at this place of a list."""
+    """Return SQL for the name at this index of a list."""
     listed = ", ".join(f"'{name}'" for name in names)
     return F.expr(f"array({listed})[{number}]")

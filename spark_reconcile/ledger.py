@@ -1,7 +1,7 @@
-"""The ledger of a node as it lies in Postgres, read as Arrow batches by COPY: the rows of an extract.
+"""The ledger of a node in Postgres, read as Arrow batches by COPY: the rows of an extract.
 
-One statement, so one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. The table
-of expressions below is where rows of ``semq_ledger`` become rows of schema version 1, and what an institution keeps to
+One statement reads one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. The table
+of expressions below converts rows of ``semq_ledger`` to schema version 1 and leaves out what an institution keeps to
 itself.
 """
 
@@ -49,11 +49,11 @@ _BLOCK = 4 << 20  # bytes parsed at a time
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """What of an AppKey may leave the institution.
+    """The parts of an AppKey that the extract discloses.
 
-    Without a salt nothing does: the hash of an order number can be guessed by trying. With one, equal AppKeys have
-    equal hashes; institutions that share a salt can be matched by business key, others cannot. Domain, data type and
-    subtype leave in clear only if ``type_in_clear``.
+    Without a salt there are none: the hash of an order number can be found by trying. With a salt, equal AppKeys have
+    equal hashes; institutions that share a salt can be matched by business key. Domain, data type and subtype are
+    disclosed in clear only if ``type_in_clear``.
     """
 
     salt: bytes | None = None
@@ -66,7 +66,7 @@ NOTHING_DISCLOSED = Disclosure()
 def read_ledger(
     connection: psycopg.Connection, window: Window, node: str, store: str, disclosure: Disclosure = NOTHING_DISCLOSED
 ) -> Iterator[pa.RecordBatch]:
-    """The lines of a window, in no particular order. Raises LedgerAway if the table cannot be read."""
+    """Read the lines of a window, in any order. Raises LedgerAway if the table cannot be read."""
     try:
         with connection.cursor() as cursor, cursor.copy(_statement(window, disclosure)) as copy:
             stream = pa.PythonFile(_CopyStream(copy), mode="r")
@@ -122,7 +122,7 @@ def _parse(stream: pa.PythonFile, node: str, store: str) -> Iterator[pa.RecordBa
 
 
 class _CopyStream(io.RawIOBase):
-    """The blocks of a COPY as a file that can be read once."""
+    """The blocks of a COPY as a file, readable once."""
 
     def __init__(self, copy: psycopg.Copy) -> None:
         self._copy = copy

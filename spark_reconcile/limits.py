@@ -1,7 +1,7 @@
-"""Whether a run is good: thresholds per verdict and pair, and whether the volume can be believed at all.
+"""Thresholds per verdict and pair, and the plausibility of the volume.
 
-An empty extract agrees with another empty extract. So the number of messages is compared with what is usual on this
-weekday, and a date without any message is never simply fine. Pure: counts in, breaches out.
+An empty extract agrees with another empty extract. The number of messages is therefore compared with the usual number
+on this weekday, and a date without messages is never good. Pure: counts in, breaches out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from spark_reconcile.settings import Limit
 
 
 class Count(NamedTuple):
-    """How many messages have a verdict, in all or of one pair."""
+    """The number of messages with a verdict, of all pairs or of one."""
 
     pair: str  #: empty for all
     verdict: str
@@ -22,7 +22,7 @@ class Count(NamedTuple):
 
 
 class Breach(NamedTuple):
-    """A threshold that was passed: what was found and what is accepted, unrounded, and the messages that it is of."""
+    """An exceeded threshold: value found and accepted, unrounded, and the number of messages."""
 
     pair: str
     verdict: str
@@ -34,7 +34,7 @@ class Breach(NamedTuple):
 
 
 def breaches(counts: Iterable[Count], limits: Mapping[str, Limit]) -> list[Breach]:
-    """The thresholds that some counts pass, in the order of the counts."""
+    """Return the thresholds exceeded by some counts, in the order of the counts."""
     return [breach for count in counts for breach in _of(count, limits.get(count.verdict, Limit()))]
 
 
@@ -50,22 +50,20 @@ def _of(count: Count, limit: Limit) -> Iterable[Breach]:
 
 
 class Plausibility(NamedTuple):
-    """Whether the volume of a date can be believed, and why not."""
+    """Whether the volume of a date is plausible, and the reason if not."""
 
     believed: bool
     why: str
     messages: int
-    usual: float | None  #: median of the same weekday in earlier weeks; null while there is no history
+    usual: float | None  #: median of the same weekday in earlier weeks; None without a history
 
 
 def plausibility(messages: int, earlier: Sequence[int], low: float, high: float) -> Plausibility:
-    """Compare the messages of a date with those of the same weekday before; two earlier dates make a history."""
+    """Compare the messages of a date with earlier dates of the same weekday; a history needs two of them."""
     usual = float(median(earlier)) if len(earlier) >= 2 else None
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:
         way = "fewer" if messages < usual else "more"
-        return Plausibility(
-            False, f"far {way} messages than the {usual:g} that are usual on this weekday", messages, usual
-        )
+        return Plausibility(False, f"far {way} messages than the {usual:g} usual on this weekday", messages, usual)
     if messages == 0 and usual != 0:
         return Plausibility(False, "no message at all", messages, usual)
     return Plausibility(True, "", messages, usual)

@@ -1,7 +1,6 @@
-"""The manifest of an extract: what it covers, what its files are, and a place for its node's signature.
+"""The manifest of an extract: its period, its files, and its node's signature.
 
-Written last by ``extract``, so that an extract without one does not exist yet; read and doubted by ``inputs`` and
-``parcel``.
+``extract`` writes it last: without it the extract does not exist. ``inputs`` and ``parcel`` read and check it.
 """
 
 import re
@@ -37,7 +36,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """Who vouches for a manifest: key, algorithm, signature over ``Manifest.signed_bytes`` in base64, certificate."""
+    """A signature: key, algorithm, signature over ``Manifest.signed_bytes`` in base64, certificate."""
 
     key_id: str
     algorithm: str
@@ -46,7 +45,7 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an extract says of itself. Fields of a newer writer are tolerated."""
+    """The contents of manifest.json. Unknown fields of a newer writer are tolerated."""
 
     schema_version: int = SCHEMA_VERSION
     node: str
@@ -57,26 +56,26 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     cutoff: str
     window_start: int  #: milliseconds since 1970 UTC, inclusive
     window_end: int  #: exclusive
-    watermark: int  #: the ledger is complete up to here; the window's end when the date was over
+    watermark: int  #: the ledger is complete up to here; the end of the window if the date was over
     rows: int
     files: tuple[Part, ...]
     seq_first: int | None = None
     seq_last: int | None = None
     at_first: int | None = None
     at_last: int | None = None
-    clock_skew_ms: int | None = None  #: this node's clock minus the hub's, as its handshake measured; null if not known
+    clock_skew_ms: int | None = None  #: this node's clock minus the hub's, measured by the handshake; None if unknown
     semq_version: str = ""
     created_at: str = ""
     signature: Signature | None = None
 
     @property
     def source(self) -> str:
-        """The ledger that it is about: node and store."""
+        """The ledger: node and store."""
         return f"{self.node}.{self.store}"
 
     @property
     def is_platform(self) -> bool:
-        """Whether the address is one of the platform, whatever the role says."""
+        """Whether the address is one of the hub, whatever the role is."""
         return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
     @property
@@ -86,42 +85,42 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def window(self) -> Window:
-        """The instants that it covers."""
+        """The period of the extract."""
         return Window(self.window_start, self.window_end)
 
     def signed_bytes(self) -> bytes:
-        """What a signature is made over: everything but the signature and the time of making, in a fixed order."""
+        """Return the signed bytes: everything except the signature and the time of creation, in a fixed order."""
         bare = msgspec.structs.replace(self, signature=None, created_at="")
         return msgspec.json.encode(bare, order="sorted")
 
     def encode(self) -> bytes:
-        """As it stands in manifest.json."""
+        """Return the bytes of manifest.json."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
 Sign = Callable[[bytes], Signature]
-# Node, signed bytes, signature, and since when it may have been made (milliseconds since 1970 UTC; None: it counts only
-# while its certificate is in force): whether that node made it.
+# A check of a signature. Arguments: node, signed bytes, signature, and the earliest time of signing (milliseconds since
+# 1970 UTC; None: the certificate must be in force now). Returns whether that node made it.
 Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
 def folder_of(node: str, store: str) -> str:
-    """The name of a source's folder below its business date."""
+    """Return the name of a source's folder below its business date."""
     return f"source={node}.{store}"
 
 
 def date_folder(day: date) -> str:
-    """The name of a business date's folder."""
+    """Return the name of a business date's folder."""
     return f"business_date={day.isoformat()}"
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """Read a manifest and doubt each field.
+    """Read a manifest and check each field.
 
     Raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG.
     """
     if len(content) > MANIFEST_MAX:
-        raise _wrong("it is longer than a manifest can be")
+        raise _wrong("it is too long for a manifest")
     try:
         raw = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -144,24 +143,24 @@ def _wrong(why: str) -> BadExtract:
 
 
 def _fault(m: Manifest) -> str:
-    """The first thing in a manifest that cannot be true; empty if there is none."""
+    """Return the first fault of a manifest; empty if there is none."""
     if not _is_date(m.business_date):
         return "the business date is not a date"
     facts: tuple[tuple[bool, str], ...] = (
         (bool(_NODE.fullmatch(m.node)), "the node is not a node's address"),
         (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
         (m.role in ("local", "platform"), "the role is neither local nor platform"),
-        (m.role == "platform" or not m.is_platform, "a node of the platform's type says that it is none"),
+        (m.role == "platform" or not m.is_platform, "a node of the hub's type has another role"),
         (m.window_start < m.window_end, "its window is empty"),
-        (_is_a_day(m.window, m.business_date), "its window is not that of its date"),
-        (_is_by_its_calendar(m), "its window is not that of its date by its zone and cut-off"),
-        (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "a clock cannot be so wrong"),
+        (_is_a_day(m.window, m.business_date), "its window does not match its date"),
+        (_is_by_its_calendar(m), "its window does not match its date by its zone and cut-off"),
+        (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "its clock difference is impossible"),
         (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
         (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),
         (m.rows == sum(part.rows for part in m.files), "the rows of its files do not add up"),
         (len(m.files) <= FILES_MAX, "it has too many files"),
         (len({part.name for part in m.files}) == len(m.files), "a file is named twice"),
-        (all(_PART.fullmatch(part.name) for part in m.files), "a file has a name that parts do not have"),
+        (all(_PART.fullmatch(part.name) for part in m.files), "a file has an impossible name"),
         (all(_SHA256.fullmatch(part.sha256) for part in m.files), "a hash is not a SHA-256"),
     )
     return next((words for holds, words in facts if not holds), "")
@@ -176,7 +175,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_a_day(window: Window, day: str) -> bool:
-    """Whether a window lasts about a day and lies where its date does in some zone of the world, with any cut-off."""
+    """Whether a window lasts about a day and matches its date in some time zone, with any cut-off."""
     midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
     return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
 
@@ -192,5 +191,5 @@ def _is_by_its_calendar(m: Manifest) -> bool:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON with sorted keys: equal facts give equal bytes."""
+    """Return JSON with sorted keys: equal facts give equal bytes."""
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"

@@ -1,7 +1,7 @@
-"""Mentions: the ledgers and nodes that the lines of a date speak of, so that absent ones are known before Spark works.
+"""Mentions: the ledgers and nodes named in the lines of a date, to find absent ones before Spark starts.
 
-Read on the driver for ``--require-all`` alone: five columns, a batch at a time, of which no more than names is kept. A
-target to which nothing was let through, because all of it was refused or dropped, need not have a ledger.
+Used for ``--require-all`` only. The driver reads five columns in batches and keeps only names. A target whose messages
+were all refused or dropped needs no ledger.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _LET_THROUGH = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
 def unheard(sources: Iterable[Source], day: date) -> list[str]:
-    """Ledgers, and nodes of which no ledger is known, that lines of a date speak of and that have not delivered it."""
+    """Return the ledgers, and nodes without a known ledger, that occur in lines of a date and have not delivered it."""
     sources = [source for source in sources if source.day == day]
     used = [source for source in sources if source.is_used]
     ledgers, nodes = {one.source for one in used}, {one.node for one in used}
@@ -39,7 +39,7 @@ def unheard(sources: Iterable[Source], day: date) -> list[str]:
 
 
 def _of_hub(used: Sequence[Source], stores: Mapping[str, Collection[str]]) -> set[str]:
-    """The stores of the hub in which copies lay as two nodes or more say, as its ledgers."""
+    """Return, as ledgers, the hub's stores that two or more nodes name as places of copies."""
     hubs = {one.node for one in used if one.manifest is not None and one.manifest.role == "platform"}
     there = {one.manifest.store for one in used if one.manifest is not None and one.node in hubs}
     return {f"{min(hubs)}.{store}" for store, by in stores.items() if hubs and store not in there and len(by) > 1}
@@ -73,7 +73,7 @@ def _names(used: Sequence[Source]) -> _Names:
 
 
 def _waits(used: Sequence[Source], node: str) -> bool:
-    """Whether a message to a node was accepted that nobody has refused or dropped."""
+    """Whether a message to a node was accepted, and neither refused nor dropped."""
     asked: set[bytes] = set()
     settled: set[bytes] = set()
     for _, batch in _batches(used):
@@ -87,7 +87,7 @@ def _waits(used: Sequence[Source], node: str) -> bool:
 
 
 def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The lines that move a message, with the node that wrote them; texts as octets, for they need not be any."""
+    """Read the lines that change a message's state, with their node; texts as bytes, because they may be invalid."""
     for node, file in ((source.node, file) for source in used for file in source.files):
         with file.open() as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):

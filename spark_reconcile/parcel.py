@@ -1,10 +1,8 @@
-"""An extract as one stream of bytes, so that it can travel to the hub as an ordinary SEMQ document, through the same
-firewalls.
+"""An extract as one stream of bytes, which travels to the hub as SEMQ documents.
 
-A parcel is a line that names the format, the length of the manifest, the manifest, and the files in its order, nothing
-else. The node packs; the hub receives, believing only what it has checked: lengths before it reads, hashes while it
-writes, then whose lines they are, the manifest last. A parcel that arrives twice changes nothing, and an older one
-never replaces a newer.
+A parcel is a line that names the format, the length of the manifest, the manifest, and the files in its order. The node
+packs. The hub checks before it accepts: lengths before reading, hashes while writing, then the node of the lines; the
+manifest is written last. A parcel that arrives twice changes nothing, and an older one never replaces a newer one.
 """
 
 import hashlib
@@ -19,21 +17,21 @@ from spark_reconcile.storage import Place
 
 MAGIC = b"SEMQ-EXTRACT-1\n"
 CONTENT_TYPE = "application/x-semq-extract"
-ARRIVING = ".arriving"  # below the extract's folder: files that nobody believes yet
+ARRIVING = ".arriving"  # folder below the extract's, for unchecked files
 BYTES_MAX = 64 << 30  # of all files of one parcel
 _BLOCK = 1 << 20
 _LENGTH = 8
 
 
 class Readable(Protocol):
-    """Where a parcel is read from: a file, a socket, a document's body."""
+    """A source of bytes: a file, a socket, a document's body."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; none at the end."""
+        """Read at most ``size`` bytes; none at the end."""
 
 
 def pack(folder: Place) -> Iterator[bytes]:
-    """The parcel of a finished extract, block by block. Raises BadExtract if the folder holds none."""
+    """Return the parcel of a finished extract in blocks. Raises BadExtract if there is none."""
     if not (folder / NAME).exists():
         raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
     content = (folder / NAME).read(MANIFEST_MAX)
@@ -46,9 +44,9 @@ def pack(folder: Place) -> Iterator[bytes]:
 
 
 def receive(stream: Readable, root: Place, node: str, *, bytes_max: int = BYTES_MAX) -> Manifest:
-    """Unpack a parcel that ``node`` sent below ``root``; returns the manifest that stands there now.
+    """Unpack a parcel sent by ``node`` below ``root``; return the manifest now in force there.
 
-    Raises BadExtract if it is not what it says, or speaks of another node's ledger; the folder is then as it was.
+    Raises BadExtract if the parcel is wrong or of another node's ledger; the folder is then unchanged.
     """
     if _exactly(stream, len(MAGIC)) != MAGIC:
         raise BadExtract("This is not the parcel of an extract.", state="UNKNOWN_SCHEMA")
@@ -59,10 +57,10 @@ def receive(stream: Readable, root: Place, node: str, *, bytes_max: int = BYTES_
     manifest = read_manifest(content)
     if manifest.node != node:
         raise BadExtract(
-            "The parcel speaks of another node's ledger.", state="OTHER_NODE", node=manifest.node, sent_by=node
+            "The parcel is of another node's ledger.", state="OTHER_NODE", node=manifest.node, sent_by=node
         )
     if sum(part.bytes for part in manifest.files) > bytes_max:
-        raise BadExtract("The parcel is larger than is accepted.", state="MANIFEST_WRONG", bytes_max=bytes_max)
+        raise BadExtract("The parcel is too large.", state="MANIFEST_WRONG", bytes_max=bytes_max)
     folder = root / date_folder(manifest.day) / folder_of(manifest.node, manifest.store)
     with folder.lock():
         standing = _standing(folder)
@@ -74,7 +72,7 @@ def receive(stream: Readable, root: Place, node: str, *, bytes_max: int = BYTES_
             for part in manifest.files:
                 _take(stream, arriving / part.name, part, manifest)
             if stream.read(1):
-                raise BadExtract("Something follows the last file of the parcel.", state="OTHER_ROWS")
+                raise BadExtract("The parcel continues after its last file.", state="OTHER_ROWS")
             for part in manifest.files:
                 (arriving / part.name).move(folder / part.name)
         finally:
@@ -92,7 +90,7 @@ def _standing(folder: Place) -> Manifest | None:
 
 
 def _take(stream: Readable, file: Place, part: Part, manifest: Manifest) -> None:
-    """Write one file, and look whether it is what the manifest says."""
+    """Write one file, and compare it with the manifest."""
     digest = hashlib.sha256()
     left = part.bytes
     with file.writer() as target:

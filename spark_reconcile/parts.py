@@ -1,7 +1,7 @@
-"""One Parquet file of an extract, held against what the manifest says of it: length, hash, schema, rows, whose lines.
+"""The check of one Parquet file against the manifest: length, hash, schema, number of rows, node of the lines.
 
-Asked at the hub's door (``parcel``) and again at every run (``inputs``): a file may change while it lies there. Footers
-and two columns are read, never rows.
+Done when a parcel arrives (``parcel``) and again at every run (``inputs``), because a stored file may change. Only
+footers and two columns are read.
 """
 
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ from spark_reconcile.manifest import Manifest, Part
 from spark_reconcile.schema import arrow_matches
 from spark_reconcile.storage import Place
 
-Range = tuple[int, int] | None  # lowest and highest value of a column; None where the footer does not say
-# What both Arrow and Spark can unpack.
+Range = tuple[int, int] | None  # lowest and highest value of a column; None if the footer does not state it
+# Compressions that both Arrow and Spark support.
 READABLE = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
 _BATCH = 1 << 16  # lines
-# A ledger's texts are short. Longer ones, on the average of many, are not: they only look small while they are packed.
-VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # octets
+# A ledger's texts are short; a higher average means texts that are small only while compressed.
+VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # bytes
 
 
 class Seen(NamedTuple):
-    """What was found in one file."""
+    """The result of the check of one file."""
 
-    state: str  #: a state of ``inputs.STATES`` that it puts the extract into; empty if the file is as described
+    state: str  #: the resulting state of the extract (``inputs.STATES``); empty if the file is correct
     note: str
     seq: tuple[Range, ...] = ()  #: of each row group
     at: tuple[Range, ...] = ()
 
 
 def looked_at(part: Part, file: Place, manifest: Manifest) -> Seen:
-    """Hold a file that lies somewhere against its description."""
+    """Compare a file with its description in the manifest."""
     try:
         size = file.size()
         if size < part.bytes:
@@ -46,14 +46,14 @@ def looked_at(part: Part, file: Place, manifest: Manifest) -> Seen:
 
 
 def looked_into(part: Part, file: Place, manifest: Manifest) -> Seen:
-    """The same of a file whose length and hash are known to be right."""
+    """Check the contents of a file whose length and hash are correct."""
     try:
         with file.open() as stream:
             footer = pq.read_metadata(stream)
             fault = arrow_matches(footer.schema.to_arrow_schema())
             if fault:
                 return Seen("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
-            # As dictionaries: a column with one value costs next to nothing, and a bomb of long texts no memory.
+            # As dictionaries: a column with one value costs little, and repeated long texts need no memory.
             parquet = pq.ParquetFile(stream, metadata=footer, read_dictionary=["node", "store"])
             if parquet.metadata.num_rows != part.rows:
                 return Seen("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
@@ -70,7 +70,7 @@ def looked_into(part: Part, file: Place, manifest: Manifest) -> Seen:
 
 
 def other_ranges(manifest: Manifest, seen: Sequence[Seen]) -> str:
-    """A range that the footers show, where the manifest states another: named, but nothing depends on it."""
+    """Return a difference between the ranges in the footers and in the manifest; it is reported only."""
     for column, found, stated in (
         ("seq", [one for part in seen for one in part.seq], (manifest.seq_first, manifest.seq_last)),
         ("at", [one for part in seen for one in part.at], (manifest.at_first, manifest.at_last)),
@@ -84,7 +84,7 @@ def other_ranges(manifest: Manifest, seen: Sequence[Seen]) -> str:
 
 
 def _unfit(chunk: Chunk) -> str:
-    """What a footer says that Spark could not unpack, or only into more memory than there is."""
+    """Return the reason why Spark could not read a file, or only with too much memory; empty if there is none."""
     if chunk.codec not in READABLE:
         return f"compressed by {chunk.codec}"
     if chunk.unpacked > max(CHUNK_ALWAYS, VALUE_MAX * chunk.values):
@@ -93,7 +93,7 @@ def _unfit(chunk: Chunk) -> str:
 
 
 def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
-    """A node or store that is not the manifest's. The column itself is read: statistics may say what they like."""
+    """Return a node or store other than the manifest's. The column is read, because statistics may be false."""
     for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
         for column, expected in (("node", manifest.node), ("store", manifest.store)):
             values = batch.column(column)

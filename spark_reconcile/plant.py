@@ -1,8 +1,8 @@
-"""Defects planted into extracts, to see that they are found: ``semq reconcile plant``, and ``./run demo --inject``.
+"""Defects planted into extracts, to test that they are found: ``semq reconcile plant``, and ``./run demo --inject``.
 
-Takes messages about which all three ledgers agree, one for each row of the table below, and changes what the extracts
-say of them; the nodes and their ledgers are left alone. The lines of these messages are moved back in time, so that
-none of them is still in flight. For small extracts: they are read whole.
+For each row of the table below, a message about which all three ledgers agree is chosen and its lines in the extracts
+are changed; the nodes and their ledgers are not touched. The lines are moved back in time, so that the message is not
+in flight. For small extracts, which are read whole.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ Change = Callable[[list[Line]], list[Line]]
 
 
 class Planted(NamedTuple):
-    """What was done to a message, and the verdict that a run must find."""
+    """A planted defect and the verdict that a run must find."""
 
     lk0: str
     verdict: str
@@ -58,12 +58,12 @@ def _record_twice(lines: list[Line]) -> list[Line]:
 
 
 _UNTOLD = ((S, Event.DELIVERED), (R, Event.SENDER_ACKED))
-# Verdict | what is done to a message that was delivered | how, in words.
+# Verdict | change to a delivered message | description.
 DEFECTS: tuple[tuple[str, Change, str], ...] = (
-    ("NOT_DELIVERED", _without((R, None), *_UNTOLD), "the receiver's lines left out, and that the sender was told"),
+    ("NOT_DELIVERED", _without((R, None), *_UNTOLD), "the receiver's lines and the sender's receipt left out"),
     ("DIGEST_MISMATCH", _other_bytes, "another digest at the receiver"),
     ("DUPLICATE_DELIVERED", _record_twice, "recorded a second time"),
-    ("ACK_NOT_RETURNED", _without(*_UNTOLD), "the sender was never told"),
+    ("ACK_NOT_RETURNED", _without(*_UNTOLD), "the sender's receipt left out"),
     ("UNKNOWN_ORIGIN", _without((S, None)), "the sender's lines left out"),
     ("STATE_CONTRADICTION", _without((H, None)), "the hub's lines left out"),
 )  # fmt: skip
@@ -72,13 +72,13 @@ DEFECTS: tuple[tuple[str, Change, str], ...] = (
 def plant(
     root: Place, day: date, calendar: Calendar, clock: Clock, signs: Mapping[str, Sign | None] | None = None
 ) -> list[Planted]:
-    """Change the extracts of a date; as many of the defects as there are messages to take. Raises BadRequest.
+    """Change the extracts of a date, with as many defects as there are suitable messages. Raises BadRequest.
 
-    ``signs``: by node, what signs its extract anew, as if it had written so itself; without, a signature is gone.
+    ``signs``: by node, a signer for its changed extract; without one, the extract loses its signature.
     """
     sources = [source for source in gather(root, [day]) if source.manifest is not None and source.is_used]
     if sum(source.manifest.rows for source in sources if source.manifest) > ROWS_MAX:
-        raise BadRequest("These extracts are too large to plant something by hand.", rows_max=ROWS_MAX)
+        raise BadRequest("These extracts are too large to plant defects.", rows_max=ROWS_MAX)
     ledgers = {source.source: list(_lines(source.folder, source.manifest)) for source in sources}
     stories: dict[str, list[Line]] = {}
     for line in (line for lines in ledgers.values() for line in lines):

@@ -1,7 +1,7 @@
-"""The Java processes of a session that we start ourselves: what lies on disk for them, and that they end when we do.
+"""The Java processes of a local session: their files, and their end together with this process.
 
-On local cores that is one process, with ``local-cluster[EXECUTORS,CORES,MIB]`` one more for each executor. Used by
-``session``; under ``spark-submit`` the processes are somebody else's, and nothing here is used.
+On local cores there is one process; ``local-cluster[EXECUTORS,CORES,MIB]`` has one more for each executor. Used by
+``session``, but not under ``spark-submit``, which starts the processes.
 """
 
 import atexit
@@ -38,7 +38,7 @@ logger.shutdown.level = off
 
 
 def on_this_machine(master: str) -> dict[str, str]:
-    """Settings for a master whose processes all run here; none for another one, which must find us by our address."""
+    """Return settings for a master whose processes all run here; none for others, which need this machine's address."""
     if not master.startswith("local"):
         return {}
     settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.local.dir": str(folder())}
@@ -52,28 +52,28 @@ def on_this_machine(master: str) -> dict[str, str]:
 
 @cache
 def folder() -> Path:
-    """A folder for the Java processes of this process, and what they spill; removed when it ends, after them.
+    """Return a folder for the Java processes and their spilled data; it is removed at the end.
 
-    The lock in it tells others that we live. What killed ones have left is removed here.
+    A lock in it shows that this process lives. Folders of killed processes are removed here.
     """
     root = Path(tempfile.gettempdir())
     remove_dead(root)
     made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
     beside = made / f"{LOCK}.new"
     fcntl.flock(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)  # for as long as we live
-    beside.rename(made / LOCK)  # so that there is no lock that is not held
+    beside.rename(made / LOCK)  # so that an unheld lock is never visible
     atexit.register(_end, made)
     return made
 
 
 def remove_dead(root: Path) -> None:
-    """Remove the folders of our processes that were killed: those whose lock nobody holds any more."""
+    """Remove the folders of killed processes: those whose lock is not held."""
     for left in root.glob(f"{PREFIX}*/{LOCK}"):
         try:
             if left.lstat().st_uid != os.getuid():
                 continue
             descriptor = os.open(left, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # somebody else was faster
+        except OSError:  # another process was faster
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,7 +94,7 @@ def log_options() -> str:
 
 @cache
 def _home() -> Path:
-    """Spark's own folder, with a ``work`` of ours: executors of a local cluster write there what they say."""
+    """Return a SPARK_HOME with its own ``work`` folder, where executors of a local cluster write their logs."""
     real = Path(os.environ.get("SPARK_HOME") or Path(str(pyspark.__file__)).parent).resolve()
     home = folder() / "home"
     home.mkdir()
@@ -105,14 +105,14 @@ def _home() -> Path:
 
 
 def _end(made: Path) -> None:
-    """Stop Spark and wait for its process, so that no executor and no file of them is left behind."""
+    """Stop Spark and wait for its process, so that no executor and no file remains."""
     logging.getLogger().addFilter(by_others)
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
         context.stop()
     process = getattr(gateway, "proc", None)
     if process is not None:
-        process.stdin.close()  # the sign for it to end
+        process.stdin.close()  # this makes it end
         try:
             process.wait(END_S)
         except TimeoutExpired:
@@ -122,5 +122,5 @@ def _end(made: Path) -> None:
 
 
 def by_others(record: logging.LogRecord) -> bool:
-    """Whether py4j has not written this: it logs a traceback where Java is gone before Python lets go of an object."""
+    """Filter py4j's log: it writes a traceback if Java ends before Python releases an object."""
     return "py4j" not in Path(record.pathname).parts

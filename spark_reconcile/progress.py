@@ -1,7 +1,7 @@
-"""How far a run is: one line per step on a terminal, nothing elsewhere, and the seconds of each step for the result.
+"""The progress of a run: one line per step on a terminal, nothing elsewhere, and the seconds of each step.
 
-``job`` opens a step around each stage. On a terminal the line counts the tasks that Spark has finished, as far as the
-session tells (over Spark Connect it does not).
+``job`` opens a step around each stage. On a terminal the line shows the number of finished Spark tasks, if the session
+reports it (Spark Connect does not).
 """
 
 import sys
@@ -16,7 +16,7 @@ EVERY_S = 0.5
 
 
 class Progress:
-    """Measures steps; shows them if ``stream`` is a terminal."""
+    """Measure steps; show them if ``stream`` is a terminal."""
 
     def __init__(self, clock: Clock, stream: TextIO | None = None) -> None:
         self.seconds: dict[str, float] = {}
@@ -27,7 +27,7 @@ class Progress:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """One step: shown while it lasts, measured when it ends."""
+        """Show a step while it runs, and measure it."""
         begun = self._clock.monotonic()
         done = threading.Event()
         painter = threading.Thread(target=self._paint, args=(name, begun, done), daemon=True)

@@ -1,9 +1,9 @@
-"""The repair list: which exceptions a node may mend by the ordinary protocol, signed, one file per node.
+"""The repair list: exceptions that a node may repair through the protocol; signed, one file per node.
 
-A deed is one of four safe ones: ``inquire`` (ask the one who must know), ``resend`` (offer it again; the receiver's
-ledger drops a second copy), ``reack`` (acknowledge again), ``close`` (tell the application the outcome that the ledgers
-agree on). The job writes the list; a node reads its own with ``read_repair`` and applies it through its engine, leaving
-alone what has resolved itself.
+There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send it again; the receiver's ledger
+drops a second copy), ``reack`` (acknowledge again), ``close`` (report to the application the outcome that the ledgers
+agree on). The job writes the list; a node reads its own with ``read_repair`` and applies it through its engine, without
+the messages resolved in the meantime.
 """
 
 import json
@@ -20,17 +20,17 @@ from spark_reconcile.storage import Place
 
 INDEX = "index.json"
 DEEDS = ("inquire", "resend", "reack", "close")
-HUB = "hub"  #: whom a deed is asked of that is the platform's, whichever instance
+HUB = "hub"  #: the addressee of deeds for the hub, whichever instance
 _INDEX_MAX = 64 << 20
 _LINE_MAX = 1 << 16
 
 
 class Deed(msgspec.Struct, frozen=True):
-    """One line of a repair list: what to do about a message, and the evidence on which it rests."""
+    """One line of a repair list: a deed for a message, with its evidence."""
 
     lk0: str
     deed: str
-    side: str  #: as whom: sender, hub or receiver
+    side: str  #: the side of the node: sender, hub or receiver
     finding: str
     verdict: str
     sender: str
@@ -41,7 +41,7 @@ class Deed(msgspec.Struct, frozen=True):
 
 
 class Index(NamedTuple):
-    """What the repair lists of a run are: files by node with rows and hash."""
+    """The index of a run's repair lists: files by node, with rows and hash."""
 
     business_date: str
     run: str
@@ -50,7 +50,7 @@ class Index(NamedTuple):
 
 
 def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Index) -> dict[str, int]:
-    """Write the lists of all nodes below ``place`` and name them in the index; the number of deeds by name."""
+    """Write the lists of all nodes and their index below ``place``; return the number of deeds by node."""
     node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
     wanted = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
     columns = [*Deed.__struct_fields__, "node"]
@@ -74,14 +74,14 @@ def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Inde
 
 
 def write_index(place: Place, index: Index, sign: Sign | None) -> None:
-    """Sign for what the lists are; also where nothing is asked of anybody, so that this is said by somebody."""
+    """Write and sign the index, also if all lists are empty, so that an empty list is authentic."""
     content = index._asdict()
     signature = sign(canonical(content)) if sign is not None else None
     (place / INDEX).write(canonical({**content, "signature": signature}))
 
 
 def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[Deed]:
-    """The list of one node, checked against the signed index; empty if nothing is asked of it.
+    """Read the list of one node, checked against the signed index; empty if there is nothing to do.
 
     ``verify``: a signature of ``signer`` is required. Raises NoSuchRun, BadRepairList.
     """
@@ -92,22 +92,22 @@ def read_repair(place: Place, node: str, verify: Verify | None = None, signer: s
         return []
     file = place / str(entry.get("file")).rpartition("/")[2]
     if file.size() < 0:
-        raise _bad("The list of this node was not brought with its index.", "MISSING", file)
+        raise _bad("The list of this node is missing beside its index.", "MISSING", file)
     if file.sha256() != entry.get("sha256"):
-        raise _bad("The list is not the one that its index describes.", "ALTERED", file)
+        raise _bad("The list does not match its index.", "ALTERED", file)
     try:
         deeds = [msgspec.json.decode(line, type=Deed) for line in _lines(file)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
     if any(deed.deed not in DEEDS for deed in deeds):
-        raise _bad("The list asks for a deed that is not known.", "UNKNOWN_SCHEMA", file)
+        raise _bad("The list has an unknown deed.", "UNKNOWN_SCHEMA", file)
     if node != HUB and any(node != {"sender": deed.sender, "receiver": deed.receiver}.get(deed.side) for deed in deeds):
-        raise _bad("The list speaks of messages of other nodes.", "OTHER_NODE", file)
+        raise _bad("The list has messages of other nodes.", "OTHER_NODE", file)
     return deeds
 
 
 def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mapping[str, Any] | None:
-    """What the index says of the list of a node, once the index itself is believed; None if it asks nothing of it."""
+    """Check the index and return its entry for a node; None if there is none."""
     try:
         index = msgspec.json.decode((place / INDEX).read(_INDEX_MAX), type=dict[str, Any])
         signature = msgspec.convert(index.pop("signature", None), Signature | None)
@@ -126,7 +126,7 @@ def _bad(words: str, state: str, file: Place) -> BadRepairList:
 
 
 def _lines(file: Place) -> Iterator[bytes]:
-    """The lines of a text file, without their ends, read in blocks."""
+    """Read the lines of a text file in blocks, without line ends."""
     rest = b""
     with file.open() as stream:
         while block := stream.read(1 << 20):

@@ -1,8 +1,8 @@
-"""Run folders: every run of a business date stays as it was made, and one line says which of them counts.
+"""Run folders: every run of a business date is kept unchanged, and a pointer names the current one.
 
     reports/business_date=2026-11-20/
       run=20261121T021503Z-7f3a9c21-4d0e/  what ``job`` writes; complete when _RESULT.json is there
-      CURRENT                              the name of the run that counts, replaced as a whole
+      CURRENT                              the name of the current run, replaced as a whole
 
 Neither Spark's overwrite modes nor an editor are involved: a second run of a date is a second folder, and only the
 pointer moves.
@@ -32,22 +32,22 @@ class Run(NamedTuple):
 
     @property
     def result(self) -> dict[str, Any]:
-        """How it ended; empty if it did not."""
+        """The result; empty if the run did not end."""
         return _json(self.place / RESULT)
 
     @property
     def verdicts(self) -> Place:
-        """Its table of verdicts; not there if it published nothing."""
+        """The table of verdicts; missing if nothing was published."""
         return self.place / "verdicts.parquet"
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What it found; empty if it published nothing."""
+        """The summary; empty if nothing was published."""
         return _json(self.place / SUMMARY)
 
 
 def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
-    """A new, empty run folder. Its name says when it was begun and from which inputs."""
+    """Create an empty run folder; its name has the time of the start and the fingerprint of the inputs."""
     moment = clock.wall().strftime("%Y%m%dT%H%M%SZ")
     name = f"{moment}-{fingerprint[:8]}-{clock.uuid().hex[:4]}"
     place = reports / date_folder(day) / f"run={name}"
@@ -56,9 +56,9 @@ def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
 
 
 def clear(reports: Place, day: date, staging: str) -> None:
-    """Remove what runs of this date that were killed have left of ``staging``.
+    """Remove the ``staging`` folders of killed runs of this date.
 
-    Only while the date is locked; not on an object store, where no lock tells them from those that are at work.
+    Only while the date is locked, and not on an object store, where no lock distinguishes killed from working runs.
     """
     if reports.is_local:
         for run in of_date(reports, day):
@@ -66,17 +66,17 @@ def clear(reports: Place, day: date, staging: str) -> None:
 
 
 def finish(run: Run, result: dict[str, Any]) -> None:
-    """Write how the run ended: from here on it is complete, and never changed again."""
+    """Write the result: from then on the run is complete and never changed."""
     (run.place / RESULT).write(canonical(result))
 
 
 def point_to(reports: Place, run: Run) -> None:
-    """Make this run the one that counts for its date."""
+    """Make this run the current one of its date."""
     (reports / date_folder(run.day) / CURRENT).write(f"{run.name}\n".encode())
 
 
 def current(reports: Place, day: date) -> Run | None:
-    """The run that counts for a date, if one was published and is still there."""
+    """Return the current run of a date, if one was published and still exists."""
     pointer = reports / date_folder(day) / CURRENT
     if not pointer.exists():
         return None
@@ -85,7 +85,7 @@ def current(reports: Place, day: date) -> Run | None:
 
 
 def find(reports: Place, day: date, name: str) -> Run:
-    """A run of a date by its name, or ``current``. Raises NoSuchRun."""
+    """Return a run of a date by its name, or ``current``. Raises NoSuchRun."""
     if name == "current":
         run = current(reports, day)
         if run is None:
@@ -98,13 +98,13 @@ def find(reports: Place, day: date, name: str) -> Run:
 
 
 def of_date(reports: Place, day: date) -> list[Run]:
-    """All runs of a date, oldest first."""
+    """Return all runs of a date, oldest first."""
     folders = (reports / date_folder(day)).folders()
     return [Run(day, match[1], folder) for folder in folders if (match := _RUN.fullmatch(folder.name))]
 
 
 def dates(reports: Place) -> list[date]:
-    """The business dates that have a folder, oldest first."""
+    """Return the business dates that have a folder, oldest first."""
     found = []
     for folder in reports.folders():
         try:
@@ -115,7 +115,7 @@ def dates(reports: Place) -> list[date]:
 
 
 def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, Any]]]:
-    """The published summaries of the dates before a date, oldest first; dates without one are left out."""
+    """Return the published summaries of earlier dates, oldest first; dates without one are left out."""
     found = []
     for step in range(days, 0, -1):
         earlier = day - timedelta(days=step)
@@ -126,7 +126,7 @@ def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, 
 
 
 def _json(place: Place) -> dict[str, Any]:
-    """A file of a run as it wrote it; empty if it is not there, or was damaged since: an old run stops no new one."""
+    """Read a file of a run; empty if it is missing or damaged, because an old run must not stop a new one."""
     if not place.exists():
         return {}
     try:

@@ -1,8 +1,8 @@
-"""The Spark session: quiet, in UTC, strict about types, with the right Java.
+"""The Spark session: few log lines, UTC, ANSI types, a suitable Java.
 
-On local cores the session is made here, with the Java processes of ``processes``; under ``spark-submit`` the one that
-was submitted is used, and of what belongs to SQL only what it does not state is set. The job uses DataFrames alone, so
-it does not care which it is; all that runs on executors is Java.
+On local cores the session is created here, with the Java processes of ``processes``. Under ``spark-submit`` the
+submitted session is used, and only unset SQL settings are set. The job uses DataFrames only, so executors run nothing
+but Java.
 """
 
 import logging
@@ -22,29 +22,29 @@ from spark_reconcile.errors import SparkAway, SparkFailed
 from spark_reconcile.java import java_home
 
 ROWS_PER_PARTITION = 400_000
-ROWS_TO_COMPILE_FOR = 200_000  # below, compiling a query takes longer than interpreting it
-# How our own Java process compiles and collects, for few lines and for many. HotSpot interprets for ever what is longer
-# than 8,000 bytes of its code, and what Spark writes for the facts is.
+ROWS_TO_COMPILE_FOR = 200_000  # below this number of rows, compiling a query takes longer than interpreting it
+# Compiler and collector of a local Java process, for few lines and for many. HotSpot never compiles methods longer than
+# 8,000 bytes, and the code that Spark generates for the facts is longer.
 FEW = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MANY = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
-# What the verdicts rest on: nobody else decides it.
+# Settings that the verdicts depend on; they cannot be overridden.
 RELIED_ON = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
-# What is fitting where whoever submitted the job says nothing else.
+# Defaults that the submitter of the job may override.
 SQL = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# For a Java process whose options are not ours: rather several short methods than one that is interpreted.
+# For a Java process with foreign options: several short methods instead of one that is only interpreted.
 SUBMITTED = {"spark.sql.codegen.hugeMethodLimit": "8000"}
-# What must be said before the Java process starts, and only for one that we start ourselves.
+# Settings needed before the start of a local Java process.
 OWN = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.executor.heartbeatInterval": "60s",  # a machine that is busy or was asleep is not a lost executor
+    "spark.executor.heartbeatInterval": "60s",  # a busy or suspended machine is not a lost executor
     "spark.network.timeout": "600s",
-    "spark.sql.files.maxPartitionBytes": "16m",  # some 800,000 lines: what two tasks hold fits into a small heap
+    "spark.sql.files.maxPartitionBytes": "16m",  # some 800,000 lines: two tasks fit into a small heap
     "spark.io.compression.codec": "lz4",
 }
 
@@ -62,10 +62,10 @@ def start(
     rows: int = 0,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session to work with. Raises NoJava, SparkAway.
+    """Return the session. Raises NoJava, SparkAway.
 
-    ``master``: where to run, ``local[*]`` if nothing else says so. ``memory``: heap of a local run, such as ``4g``.
-    ``rows``: lines that are to be read, by which our own Java process is tuned.
+    ``master``: the Spark master, by default ``local[*]``. ``memory``: heap of a local run, such as ``4g``. ``rows``:
+    number of lines to read, which determines the options of a local Java process.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if is_submitted():
@@ -82,7 +82,7 @@ def start(
 
 @contextmanager
 def told(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[None]:
-    """Whatever Spark raises inside as an error with a code, and the line of it that says something."""
+    """Convert an exception of Spark to an error with a code and the significant line of its message."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -92,7 +92,7 @@ def told(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[None]:
 
 
 def _submitted() -> SparkSession:
-    """The session that was submitted, with what it does not say itself."""
+    """Return the submitted session, with defaults for its unset settings."""
     spark = SparkSession.builder.getOrCreate()
     for key, value in RELIED_ON.items():
         spark.conf.set(key, value)
@@ -102,13 +102,13 @@ def _submitted() -> SparkSession:
 
 
 def _fit(spark: SparkSession, key: str, value: str) -> None:
-    """Set what may change while a session lasts, unless whoever started it has stated it."""
+    """Set the settings that may change in a running session, unless its starter has set them."""
     if not spark.sparkContext.getConf().contains(key):
         spark.conf.set(key.removeprefix("spark.hadoop."), value)  # so Hadoop's are named once a session is there
 
 
 def _java(master: str, rows: int) -> dict[str, str]:
-    """Options of the Java processes: of all those that we can be sure to see the same files, where logs go, too."""
+    """Return options of the Java processes; with the place of the logs for those that surely see the same files."""
     tuned = MANY if rows >= ROWS_TO_COMPILE_FOR else FEW
     here = f"{processes.log_options()} {tuned}"
     return {
@@ -118,23 +118,23 @@ def _java(master: str, rows: int) -> dict[str, str]:
 
 
 def fit_to(spark: SparkSession, rows: int) -> None:
-    """Choose the number of shuffle partitions for so many rows, so that one of them fits into memory comfortably."""
+    """Choose the number of shuffle partitions for this number of rows, so that one fits into memory."""
     partitions = max(2, -(-rows // ROWS_PER_PARTITION))
     _fit(spark, "spark.sql.shuffle.partitions", str(partitions))
     _fit(spark, "spark.sql.codegen.wholeStage", str(rows >= ROWS_TO_COMPILE_FOR).lower())
 
 
 def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], **columns: pa.DataType) -> DataFrame:
-    """A table of what the driver itself knows. By Arrow: plain rows make Spark start a Python on each executor."""
+    """Create a table from data of the driver, by Arrow: plain rows would start Python on each executor."""
     schema = pa.schema(list(columns.items()))
     named = [dict(zip(columns, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(named, schema))
 
 
 def _heap(memory: str | None) -> dict[str, str]:
-    """The driver's: what is asked for, else enough for a task on each core, but at most a third of the machine.
+    """Return the driver's heap: the option, else enough for one task per core, at most a third of the machine's memory.
 
-    Others live here too, and Spark spills.
+    The machine has other users, and Spark spills to disk.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     fair = max(min(total // 3, 1024 + 512 * len(os.sched_getaffinity(0))), 1024)

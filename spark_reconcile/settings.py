@@ -1,7 +1,7 @@
-"""What can be set about a reconciliation: the ``[reconcile]`` table of the configuration, with every default.
+"""The settings of the reconciliation: the ``[reconcile]`` table of the configuration, with all defaults.
 
 Unknown keys are errors, and durations have their unit in the name. The table is read here so that ``spark-submit``
-needs nothing but this package and a TOML file; a node's own configuration hands its table to ``from_table``.
+needs only this package and a TOML file; a node's configuration passes its table to ``from_table``.
 """
 
 import tomllib
@@ -15,7 +15,7 @@ from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadSettings
 from spark_reconcile.verdicts import VERDICT
 
-# Bounds within which a run can still reckon with a number, and refuses what is none (such as nan).
+# Bounds of numbers; values outside, such as nan, are refused.
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 Few = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
@@ -23,7 +23,7 @@ Part = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much of a verdict is accepted. What is not stated is not limited."""
+    """The accepted amount of a verdict; an absent value is no limit."""
 
     max_count: Count | None = None
     max_rate: Part | None = None  #: of the messages of the date, or of the pair
@@ -48,20 +48,20 @@ DEFAULT_LIMITS = {
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The ``[reconcile]`` table."""
 
-    extracts: str = "var/extracts"  #: folder or address where the extracts of all nodes arrive
+    extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
     reports: str = "var/reconcile"  #: folder or address of the runs
-    zone: str = "UTC"  #: of business dates; if not stated here, that of [extract] in the same file, as the cut-off
-    cutoff: str = "00:00"  #: local time at which one business date ends and the next begins, see ``days``
-    in_flight_s: Count = 900  #: a message whose last step is younger is IN_FLIGHT
-    days_before: Few = 1  #: neighbouring dates whose extracts are read too
+    zone: str = "UTC"  #: of business dates; default, also for the cut-off: that of [extract] in the same file
+    cutoff: str = "00:00"  #: local time at which a business date ends, see ``days``
+    in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger
+    days_before: Few = 1  #: number of earlier dates whose extracts are read, too
     days_after: Few = 1
     required: tuple[str, ...] = ()  #: nodes without which nothing is published; the hub's role is always required
     trust: str = ""  #: PEM file of authorities: every extract must then carry its node's signature
-    carry_days: Days = 90  #: how long an open message of an earlier date is judged again
+    carry_days: Days = 90  #: days for which an open message is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; added to the defaults
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
-    plausible_weeks: Few = 4  #: so many earlier dates of the same weekday tell what is usual
-    plausible_low: Part = 0.5  #: fewer messages than this part of their median are not believed
+    plausible_weeks: Few = 4  #: number of earlier dates of the same weekday that define the usual volume
+    plausible_low: Part = 0.5  #: fewer messages than this part of their median are implausible
     plausible_high: Part = 2.0
     names: dict[str, str] = {}  #: of institutions, for the report, such as "1.10008" = "上海凌云贸易"
     csv_rows_max: Count = 1_000_000  #: of exceptions.csv and pairs.csv each; a spreadsheet ends at 1,048,576
@@ -69,17 +69,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def calendar(self) -> Calendar:
-        """Zone and cut-off."""
+        """The calendar with zone and cut-off."""
         return Calendar(self.zone, self.cutoff)
 
     @property
     def limits(self) -> dict[str, Limit]:
-        """The thresholds that hold, with the defaults."""
+        """The effective thresholds, with the defaults."""
         return {**DEFAULT_LIMITS, **self.thresholds}
 
 
 def from_table(table: Mapping[str, Any]) -> Settings:
-    """Settings from a ``[reconcile]`` table; raises BadSettings with the key that is wrong."""
+    """Read settings from a ``[reconcile]`` table. Raises BadSettings with the wrong key."""
     try:
         settings = msgspec.convert(dict(table), Settings)
     except msgspec.ValidationError as error:
@@ -87,15 +87,15 @@ def from_table(table: Mapping[str, Any]) -> Settings:
     verdicts = {*settings.thresholds, *(name for limits in settings.pair_thresholds.values() for name in limits)}
     unknown = sorted(verdicts - VERDICT.keys())
     if unknown:
-        raise BadSettings("A threshold names no verdict.", verdict=unknown[0])
+        raise BadSettings("A threshold has an unknown verdict.", verdict=unknown[0])
     if not all(pair.count(">") == 1 for pair in settings.pair_thresholds):
         raise BadSettings("A pair reads like 1.10008>1.56001.", pairs=sorted(settings.pair_thresholds)[:5])
-    _ = settings.calendar  # its zone and cut-off are names of something
+    _ = settings.calendar  # raises for an unknown zone or cut-off
     return settings
 
 
 def load(path: Path | None) -> Settings:
-    """Settings from the ``[reconcile]`` table of a TOML file; the defaults without one. Raises BadSettings."""
+    """Read settings from the ``[reconcile]`` table of a TOML file, else the defaults. Raises BadSettings."""
     if path is None:
         return Settings()
     try:
@@ -111,5 +111,5 @@ def load(path: Path | None) -> Settings:
 
 
 def _beside(path: Path, folder: str) -> str:
-    """A folder that is written relative to the file; addresses stay as they are."""
+    """Resolve a folder relative to the file; addresses are unchanged."""
     return folder if "://" in folder else str((path.parent / folder).resolve())
