@@ -1,16 +1,16 @@
-"""``./run bench``: sustained documents per second and latency on real processes, beside the floor that Postgres sets.
+"""``./run bench``: sustained documents per second and latency on real processes, with the floor set by Postgres.
 
-Rates end when every queue of every node is clean again, so they can be held for ever; latency is measured first, before
-anything else has written to the disk, with the disk probed in the same seconds. More phases on demand:
+Rates are sustainable, because time ends when the queues of all nodes are empty. Latency is measured first, before any
+other load on the disk, and the disk is probed at the same time. More phases on demand:
 
-    --large [N]     1 MiB documents beside small ones: their rate, memory, and what they do to the latency of the others
-    --backlog N     N documents wait for an institution that never comes, while everything else is measured
-    --partners N    A sends to N institutions in turn, each with a node of its own
+    --large [N]     1 MiB documents beside small ones: their rate, memory, and the latency of the small ones
+    --backlog N     N documents wait for an offline institution during all other phases
+    --partners N    A sends to N institutions in turn, each with its own node
 
-    ./run bench peers | broker | secrecy | reconcile      measurements of their own; each has --help
+    ./run bench peers | broker | secrecy | reconcile      other benchmarks; each has --help
 
-Exit status: 0 with figures, 1 without any (documents lost, repeated or damaged, a node that died, nothing that moves),
-130 when interrupted. How to read the figures is in bench/README.md.
+Exit status: 0 with figures, 1 without (documents lost, repeated or damaged, a node died, no progress), 130 when
+interrupted. bench/README.md explains the figures.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from bench.floor import Observed
 from bench.interpreter import is_optimized
 from bench.network import Network
 
-# name | module with ``main(argv) -> exit status``: measurements of their own
+# name | module with ``main(argv) -> exit status``: other benchmarks
 OTHERS = {
     "broker": "bench.broker",
     "peers": "bench.peers",
@@ -37,7 +37,7 @@ OTHERS = {
 }
 WARM_UP = 500
 LATENCY_S = 10
-FLOOR_MAX = 20_000  # documents: the rate of the floor does not depend on how many they are
+FLOOR_MAX = 20_000  # documents; the rate of the floor does not depend on their number
 SUMMARY = """
 {messages} documents of {size} octets from A to {partners} partner(s) by a hub; {cores} cores, load {load_1m}
   online   {online_per_s:>6}/s from submit at A until all nodes are clean; {online_ack2_per_s}/s until SS_ACK2
@@ -53,7 +53,7 @@ SUMMARY = """
 
 
 def main(argv: list[str]) -> int:
-    """Run what the arguments ask for; the exit status."""
+    """Run the benchmark and return the exit status."""
     if argv and argv[0] in OTHERS:
         other: int = importlib.import_module(OTHERS[argv[0]]).main(argv[1:])
         return other
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
-    """All phases, one after the other; the figures."""
+    """Run all phases and return the figures."""
     load = cli.load_average()
     show("machine", machine())
     say(f"starting a hub, A and {arguments.partners} partner(s) ...")
@@ -84,7 +84,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
 
 
 async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespace) -> Result:
-    """The phases on a network that runs."""
+    """Run the phases on a running network."""
     messages = arguments.messages
     await phases.online(bench, min(WARM_UP, messages))
     if arguments.backlog:
@@ -112,7 +112,7 @@ async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespa
 
 
 async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int) -> Result:
-    """The latency of single documents, and of the disk in the same seconds."""
+    """Measure the latency of single documents, and of the disk at the same time."""
     count = max(int(min(LATENCY_S * rate, messages)), 2)
     say(f"latency: {count} documents at {rate:g} a second ...")
     async with disk.probed(folder) as probe:
@@ -124,7 +124,7 @@ async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int)
 
 
 def machine() -> Result:
-    """What the figures were measured on."""
+    """Return the description of the machine."""
     return {
         "python": platform.python_version(), "optimized": is_optimized(), "cores": len(os.sched_getaffinity(0)),
         "load_1m": cli.load_average(), "kernel": platform.release(),
@@ -132,7 +132,7 @@ def machine() -> Result:
 
 
 def _figures(name: str, result: Result) -> Result:
-    """What one phase adds to the last object."""
+    """Return the figures of one phase for the last object."""
     figures = {f"{name}_per_s": result["per_s"], "rss_mib": round(sum(result["rss_mib"].values()), 1)}
     if name == "online":
         figures |= {"online_ack2_per_s": result["ack2_per_s"], "cpu_us": result["cpu_us"]}
@@ -140,7 +140,7 @@ def _figures(name: str, result: Result) -> Result:
 
 
 def _ratios(name: str, per_s: int, base: Result) -> Result:
-    """What its floor adds."""
+    """Return the figures of its floor."""
     of_floor = "floor" if name == "online" else f"floor_{name}"
     return {
         f"{of_floor}_per_s": base["per_s"],

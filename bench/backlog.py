@@ -1,7 +1,7 @@
-"""``./run bench --backlog N``: what it costs that documents wait for an institution which is away.
+"""``./run bench --backlog N``: the cost of documents that wait for an offline institution.
 
-They are submitted at A and stored at the hub; then A is started again, and the processor time of all nodes is taken
-while they have nothing to do but wait. The documents stay, beside all phases that follow. Used by ``__main__``.
+They are submitted at A and stored at the hub. Then A is restarted, and the processor time of all nodes is measured
+while they only wait. The documents stay during all following phases. Used by ``__main__``.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ IDLE_S = 20.0
 
 
 async def measure(bench: phases.Bench, documents: int) -> dict[str, Any]:
-    """The rate of storing, the time of a start with these rows, and the load of a node that waits."""
+    """Measure the rate of storing, the time of a start with these rows, and the load of a waiting node."""
     network, numbers = bench.network, bench.numbers(documents)
     async with AsyncExitStack() as stack:
         at_hub = await bench.watcher(stack, HUB)

@@ -1,10 +1,10 @@
-"""``./run bench broker``: messages a second through a node as a plain broker, beside RabbitMQ where it is installed.
+"""``./run bench broker``: messages per second through a node as a plain broker, and through RabbitMQ if installed.
 
     ./run bench broker [--json] [--messages N] [--size BYTES] [--node PORT] [--rabbitmq PORT]
 
-The same client (ours, in this one process) puts the same load on both, one after the other; it shares the cores with
-the broker. Ratios of one run say something, figures of one machine do not. Progress goes to standard error; at the end
-stands a table, or with ``--json`` one JSON object.
+The same client (SEMQ's, in this process) puts the same load on both, one after the other; it shares the cores with the
+broker. Compare ratios of one run, not figures of different machines. Progress goes to standard error; the result is a
+table, or one JSON object with ``--json``.
 """
 
 import argparse
@@ -32,8 +32,8 @@ from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 
-WINDOW = 2000  # publishes that wait for their confirm
-BATCH = 100  # publishes of one turn
+WINDOW = 2000  # unconfirmed publishes
+BATCH = 100  # publishes per turn of the event loop
 PREFETCH = 500
 READERS = 5  # of the fan-out
 LATENCY_PER_S = 200
@@ -52,7 +52,7 @@ class Load:
 
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[ClientChannel]:
-        """A channel on a connection of its own."""
+        """Open a channel on its own connection."""
         config = DialConfig("127.0.0.1", self.port, user="guest", password="guest")
         link: ClientLink = await dial(config, self.clock, self.turn)
         try:
@@ -61,11 +61,11 @@ class Load:
             await link.close(2.0)
 
     def header(self, *, durable: bool) -> ContentHeader:
-        """Of every message."""
+        """Return the content header of every message."""
         return ContentHeader.build(len(self.body), Properties(delivery_mode=2 if durable else 1))
 
     async def publish(self, channel: ClientChannel, exchange: str, key: str, *, durable: bool, confirms: bool) -> None:
-        """All messages, as fast as they are confirmed or as the socket takes them."""
+        """Publish all messages, as fast as they are confirmed or the socket accepts them."""
         header, left = self.header(durable=durable), self.messages
         room = asyncio.Event()
         channel.on_settled = lambda _: room.set()
@@ -83,7 +83,7 @@ class Load:
             await room.wait()
 
     async def consume(self, channel: ClientChannel, queue: str, *, acks: bool) -> None:
-        """Take all messages, each acknowledged by itself."""
+        """Consume all messages, and acknowledge each."""
         over, taken = asyncio.Event(), 0
 
         def take(batch: list[Delivered]) -> None:
@@ -99,36 +99,36 @@ class Load:
         await channel.consume(queue, take, no_ack=not acks)
         await over.wait()
 
-    # Phases: each gives messages a second.
+    # Phases: each returns messages per second.
 
     async def durable_publish(self) -> float:
-        """Persistent messages into a durable queue, confirmed."""
+        """Publish persistent messages to a durable queue, with confirms."""
         async with self.channel() as channel:
             await channel.confirm_select()
             await channel.declare_queue("bench.durable", durable=True)
             return await self._rate(self.publish(channel, "", "bench.durable", durable=True, confirms=True))
 
     async def durable_consume(self) -> float:
-        """The same messages taken out, each acknowledged."""
+        """Consume the same messages, and acknowledge each."""
         async with self.channel() as channel:
             return await self._rate(self.consume(channel, "bench.durable", acks=True))
 
     async def durable_both(self) -> float:
-        """In and out at once."""
+        """Publish and consume at the same time."""
         async with self.channel() as publisher, self.channel() as consumer:
             await publisher.confirm_select()
             publishing = self.publish(publisher, "", "bench.durable", durable=True, confirms=True)
             return await self._rate(_all(publishing, self.consume(consumer, "bench.durable", acks=True)))
 
     async def transient(self) -> float:
-        """Transient messages through a queue in memory, without confirms and acks."""
+        """Send transient messages through a queue in memory, without confirms and acks."""
         async with self.channel() as publisher, self.channel() as consumer:
             await consumer.declare_queue("bench.transient", auto_delete=True)
             publishing = self.publish(publisher, "", "bench.transient", durable=False, confirms=False)
             return await self._rate(_all(publishing, self.consume(consumer, "bench.transient", acks=False)))
 
     async def fan_out(self) -> float:
-        """Deliveries a second of transient messages that go to several queues each."""
+        """Measure deliveries per second of transient messages routed to several queues each."""
         async with self.channel() as publisher:
             await publisher.declare_exchange("bench.fan", "fanout")
             readers = [await self._reader() for _ in range(READERS)]
@@ -147,7 +147,7 @@ class Load:
         return self.consume(channel, queue, acks=False), lambda: link.close(2.0)
 
     async def latency(self) -> tuple[float, float]:
-        """Milliseconds from publish to delivery of persistent messages at a modest rate: p50 and p99."""
+        """Measure milliseconds from publish to delivery of persistent messages at a low rate: p50 and p99."""
         took: list[float] = []
         over = asyncio.Event()
         header = ContentHeader.build(8, Properties(delivery_mode=2))
@@ -174,7 +174,7 @@ class Load:
         return round(self.messages / (time.perf_counter() - began))
 
     async def all(self, name: str) -> dict[str, float]:
-        """Every phase, in an order in which each finds what it needs."""
+        """Run all phases in the order of their dependencies."""
         found: dict[str, float] = {}
         for phase in (self.durable_publish, self.durable_consume, self.durable_both, self.transient, self.fan_out):
             found[f"{phase.__name__}_per_s"] = await phase()
@@ -193,7 +193,7 @@ async def _all(*work: Awaitable[None]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure; the exit status."""
+    """Measure and return the exit status."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="./run bench broker", description=(__doc__ or "").splitlines()[0]
     )

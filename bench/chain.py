@@ -1,13 +1,13 @@
-"""A chain of three RabbitMQ virtual hosts that does what a hub and two institutions do, as far as a broker can.
+"""A chain of three RabbitMQ virtual hosts with the function of a hub and two institutions, as far as a broker has it.
 
-Documents go from ``a`` by ``hub`` to ``b`` and a receipt for each comes back, all of it through durable queues and
-shovels that acknowledge what the next virtual host has confirmed:
+Documents go from ``a`` through ``hub`` to ``b``, and a receipt for each comes back, through durable queues and shovels
+that acknowledge a message when the next virtual host has confirmed it:
 
     application at a ─▶ a/documents ─▶ hub/documents ─▶ b/documents ─▶ application at b
     application at a ◀─ a/receipts  ◀─ hub/receipts  ◀─ b/receipts  ◀─ its receipt for each document
 
-Persistent messages throughout; the publisher waits for confirms; the application at b acknowledges a document when the
-receipt for it is confirmed. No statuses, no inquiry, no dedup, no ledger. Used by ``peers``.
+All messages are persistent; the publisher waits for confirms; the application at b acknowledges a document when its
+receipt is confirmed. There are no statuses, inquiries, deduplication or ledger. Used by ``peers``.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from semq.transport.turn import Turn
 
 PLUGINS = ("rabbitmq_shovel",)
 USER = "bench"
-PASSWORD = "bench"  # of a server on the loopback interface that lives as long as the measurement
+PASSWORD = "bench"  # of a server on the loopback interface, during the measurement only
 HOSTS = ("a", "hub", "b")
 DOCUMENTS, RECEIPTS = "documents", "receipts"
 # From | to | queue at both.
@@ -36,7 +36,7 @@ SHOVELS = (("a", "hub", DOCUMENTS), ("hub", "b", DOCUMENTS), ("b", "hub", RECEIP
 
 
 def definitions(port: int) -> dict[str, Any]:
-    """Virtual hosts, queues and shovels of the chain, as RabbitMQ imports them when it starts."""
+    """Return virtual hosts, queues and shovels of the chain, in the format that RabbitMQ imports at its start."""
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     return {
         "users": [{
@@ -71,7 +71,7 @@ def _password_hash() -> str:
 
 
 class Confirmed:
-    """Tags that are confirmed, in whatever order: up to which all are."""
+    """Confirmed tags, in any order, and the highest tag up to which all are confirmed."""
 
     def __init__(self) -> None:
         self.up_to = 0
@@ -85,7 +85,7 @@ class Confirmed:
 
 
 class Chain:
-    """The applications at both ends of a chain that runs."""
+    """The applications at both ends of a running chain."""
 
     def __init__(self, port: int, size: int) -> None:
         self._port = port
@@ -117,7 +117,7 @@ class Chain:
             await link.close(2.0)
 
     async def measure(self, messages: int) -> float:
-        """Documents a second, from the first publish until the receipts of all are at a. Raises NoFigures."""
+        """Measure documents per second, from the first publish until all receipts are at a. Raises NoFigures."""
         first = self._next
         self._next += messages
         self._receipts.clear()

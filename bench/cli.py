@@ -1,7 +1,7 @@
-"""What the commands of ``./run bench`` share: their arguments, how they talk, and an end that leaves nothing behind.
+"""Common parts of the commands of ``./run bench``: arguments, output, and termination without leftovers.
 
-Standard output has one JSON object a phase, and last the summary for people or, with ``--json``, one object with the
-figures; standard error has the progress. Exit status: 0 with figures, 1 without any (``bench.errors``), 2 for wrong
+Standard output has one JSON object per phase, and at the end a summary or, with ``--json``, one object with the
+figures; standard error has the progress. Exit status: 0 with figures, 1 without (``bench.errors``), 2 for wrong
 arguments, 130 when interrupted.
 """
 
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 
 def parser_of(name: str, doc: str | None) -> argparse.ArgumentParser:
-    """A parser whose help opens with the docstring of the command's module."""
+    """Return a parser whose help begins with the docstring of the command's module."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog=f"./run bench {name}".rstrip(),
@@ -41,7 +41,7 @@ def parser_of(name: str, doc: str | None) -> argparse.ArgumentParser:
 
 
 def count(text: str) -> int:
-    """An argument that counts something."""
+    """Convert an argument that is a count."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
@@ -49,7 +49,7 @@ def count(text: str) -> int:
 
 
 def size(text: str) -> int:
-    """An argument that is the size of a document."""
+    """Convert an argument that is the size of a document."""
     number = int(text)
     if number < SIZE_MIN:
         raise argparse.ArgumentTypeError(f"at least {SIZE_MIN}: the number of the document stands in front")
@@ -57,7 +57,7 @@ def size(text: str) -> int:
 
 
 def rate(text: str) -> float:
-    """An argument that is a rate."""
+    """Convert an argument that is a rate."""
     number = float(text)
     if not 0 < number <= 100_000:
         raise argparse.ArgumentTypeError("above 0 and at most 100000")
@@ -65,7 +65,7 @@ def rate(text: str) -> float:
 
 
 def in_folder(measure: Measure, arguments: argparse.Namespace, summary: Callable[[Result], str]) -> int:
-    """Measure in a temporary folder and print what was found; the exit status."""
+    """Measure in a temporary folder, print the figures, and return the exit status."""
     folder = Path(tempfile.mkdtemp(prefix="semq-bench-"))
     try:
         found = uvloop.run(_until_told(measure(folder)))
@@ -85,27 +85,27 @@ def in_folder(measure: Measure, arguments: argparse.Namespace, summary: Callable
 
 
 def end_in_order() -> None:
-    """Let SIGTERM end this process as an exception does, so that nothing stays behind: not files, not processes."""
+    """Let SIGTERM raise an exception, so that files and processes are cleaned up."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 async def _until_told(measuring: Coroutine[Any, Any, Result]) -> Result:
-    """SIGTERM ends the work as Ctrl-C does: by way of everything that it has to put away."""
+    """Run the work until it ends or SIGTERM cancels it, with the same cleanup as Ctrl-C."""
     task = asyncio.ensure_future(measuring)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
 
 
 def show(phase: str, facts: Result) -> None:
-    """One JSON line on standard output."""
+    """Print one JSON line on standard output."""
     print(json.dumps({"phase": phase, **facts}), flush=True)
 
 
 def say(text: str) -> None:
-    """Progress, for whoever waits."""
+    """Print progress on standard error."""
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
 def load_average() -> float:
-    """How many processes wanted to run, on average over the last minute."""
+    """Return the load average of the last minute."""
     return round(os.getloadavg()[0], 2)

@@ -1,8 +1,8 @@
-"""How long the disk takes to make a page durable, asked again and again while something else is measured.
+"""A probe of the disk: the time of a durable write of one page, repeated during a measurement.
 
-Latency hangs on this: a commit waits for one ``fdatasync``, and a disk that stalls for 200 ms delays every document of
-that time. The probe is a process of its own (``python -m bench.disk FOLDER``), so that it waits for the disk alone; it
-ends, and says what it found, when its standard input is closed. Used by ``__main__``.
+Latency depends on it: a commit waits for one ``fdatasync``, and a disk that stalls for 200 ms delays every document of
+that time. The probe is a separate process (``python -m bench.disk FOLDER``), so that it waits for nothing but the disk;
+it prints the figures and ends when its standard input is closed. Used by ``__main__``.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from statistics import quantiles
 from typing import Any
 
 PAGE = os.urandom(8192)
-PAGES = 512  # written over and over, as Postgres does with the segments of its log
+PAGES = 512  # overwritten repeatedly, like the segments of Postgres' log
 EVERY_S = 0.02
 
 
 @asynccontextmanager
 async def probed(folder: Path) -> AsyncIterator[dict[str, Any]]:
-    """Probe the disk of ``folder`` meanwhile; the figures are in the dictionary afterwards."""
+    """Probe the disk of ``folder`` during the block; afterwards the dictionary has the figures."""
     found: dict[str, Any] = {}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "bench.disk", str(folder),
@@ -43,7 +43,7 @@ async def probed(folder: Path) -> AsyncIterator[dict[str, Any]]:
 
 
 def probe(folder: Path) -> dict[str, Any]:
-    """Write a page and ``fdatasync`` it until standard input is closed; the figures, in microseconds."""
+    """Write a page and ``fdatasync`` it until standard input is closed; return the figures, in microseconds."""
     path = folder / "fdatasync.probe"
     took: list[float] = []
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,20 +1,20 @@
-"""Why a measurement ends without figures. ``cli`` prints the sentence and ends with status 1."""
+"""Reasons for a measurement without figures. ``cli`` prints the sentence and exits with status 1."""
 
 
 class NoFigures(Exception):  # noqa: N818
-    """The run was not what its figures would stand for."""
+    """The run was not valid, so its figures would mislead."""
 
 
 class NodeDied(NoFigures):
-    """A node ended although nobody asked it to; its log says why."""
+    """A node ended unexpectedly; its log has the reason."""
 
 
 class Stuck(NoFigures):
-    """Nothing has moved for a minute: documents do not arrive, or rows are not cleaned up."""
+    """There was no progress for a minute: documents do not arrive, or rows are not cleaned up."""
 
 
 class Incomplete(NoFigures):
-    """Documents were lost, repeated, damaged or refused, or a node had to begin anew."""
+    """Documents were lost, repeated, damaged or refused, or a node had to build a new engine."""
 
 
 class FloorFailed(NoFigures):

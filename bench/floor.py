@@ -1,22 +1,22 @@
-"""The Postgres floor: the row changes of a phase, made again by one script straight through psycopg.
+"""The Postgres floor: the row changes of a phase, repeated by one script through psycopg.
 
-What it is for: a queue that keeps every promise in Postgres cannot be faster than Postgres takes these rows, whatever
-its protocol costs. The ratio of a figure to its floor says how much of the machine is left after the promises.
+A queue that keeps its promises in Postgres cannot be faster than Postgres accepts these rows, whatever its protocol
+costs. The ratio of a rate to its floor shows the overhead of everything else.
 
-What is made again, for each node on that node's own Postgres server, in a fresh database with the same schema (indexes,
+The script repeats, for each node on that node's own Postgres server, in a fresh database with the same schema (indexes,
 constraints, partitions, storage parameters), while the nodes are idle:
 
-- per document as many rows inserted, updated and deleted, in each table, as ``reference`` has: what the nodes changed
-  when the reference was taken, so that a node that comes to write less is not measured by less. Every column is filled
-  as in a real row, with an encoded envelope and a body of the size
-- durable in the same way: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
-- in batches like those observed: the number of transactions that a node committed in the phase, divided among the
-  steps below, gives its batch
+- the rows inserted, updated and deleted per document in each table, according to ``reference``. The reference is
+  constant, so that a node that writes less is not compared with less. Every column is filled as in a real row, with an
+  encoded envelope and a body of the same size
+- with the same durability: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
+- in batches like the observed ones: the number of transactions that a node committed in the phase, divided among the
+  steps below, gives the size of its batches
 
-Beside ``per_s`` stand ``best_per_s``, the same with batches of 500 documents, and ``now_per_s``, the rows that the
-nodes changed in this very run; ``changed`` says where these differ from the reference.
+Beside ``per_s`` there are ``best_per_s``, the same with batches of 500 documents, and ``now_per_s``, with the row
+changes of this run; ``changed`` lists the differences from the reference.
 
-A batch has these steps, one transaction each, left out where a node did nothing of the kind:
+A batch has these steps, one transaction each; steps without work are left out:
 
 | step   | statements                                                                                       |
 |--------|--------------------------------------------------------------------------------------------------|
@@ -24,9 +24,9 @@ A batch has these steps, one transaction each, left out where a node did nothing
 | settle | UPDATE … WHERE key = ANY(…), as often as rows were changed                                       |
 | clean  | DELETE … WHERE key = ANY(…)                                                                      |
 
-In favour of the floor: it reads, looks up, decides and sends nothing; ids and rows are made before time is taken; the
-databases are written at once by processes that never wait for each other; a batch has three commits at most;
-checkpoints come before, not during.
+Advantages of the floor: it reads, decides and sends nothing; ids and rows are made before the time is taken; the
+databases are written at the same time by processes that never wait for each other; a batch has at most three commits;
+checkpoints happen before, not during the run.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ from semq.store.postgres.migration import upgrade
 
 BEST_BATCH = 500
 DATABASE = "floor"
-SAME = 0.2  # rows a document by which two runs of one version may differ
+SAME = 0.2  # rows per document by which two runs of one version may differ
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one node did in a phase."""
+    """The work of one node in a phase."""
 
     url: str
     work: Work
@@ -64,12 +64,12 @@ class Observed:
 
     @property
     def batch(self) -> int:
-        """Documents in a batch, so that the script makes as many transactions as the node did."""
+        """Documents per batch, so that the script commits as many transactions as the node."""
         return max(1, ceil(self.work.documents * len(steps(self.work.tables)) / max(self.commits, 1)))
 
 
 def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: int) -> dict[str, Any]:
-    """Documents per second of the three kinds. Raises FloorFailed."""
+    """Measure the three rates. Raises FloorFailed."""
     urls = {name: node.url for name, node in observed.items()}
     now = {name: node.work for name, node in observed.items()}
     then = {name: reference.of(phase, name, partners=len(observed) - 2) for name in observed}
@@ -81,7 +81,7 @@ def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: 
 
 
 def differences(then: Mapping[str, Work], now: Mapping[str, Work]) -> dict[str, Any]:
-    """Where nodes change their rows otherwise: by node and table, inserted, updated and deleted for a document."""
+    """Return the differences from the reference: by node and table, rows inserted, updated and deleted per document."""
     found: dict[str, Any] = {}
     for name in now:
         for table in KEYS:
@@ -94,7 +94,7 @@ def differences(then: Mapping[str, Work], now: Mapping[str, Work]) -> dict[str, 
 def _run(
     urls: Mapping[str, str], works: Mapping[str, Work], batches: Mapping[str, int], documents: int, size: int
 ) -> float:
-    """Seconds from the first statement of the first script to the last commit of the last one."""
+    """Run the scripts; return the seconds from the first statement to the last commit."""
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(len(urls)), context.SimpleQueue()
     scripts: list[BaseProcess] = []
@@ -104,7 +104,7 @@ def _run(
     for script in scripts:
         script.start()
     for script in scripts:
-        script.join()  # also one that Ctrl-C has ended, which answers nothing
+        script.join()  # also a script that Ctrl-C has ended without an answer
     times = [answers.get() for script in scripts if script.exitcode == 0]
     faults = [fault for _, _, fault in times if fault]
     if faults or len(times) < len(scripts):
@@ -113,7 +113,7 @@ def _run(
 
 
 def _fresh(url: str) -> str:
-    """A new, empty database at the newest schema on the server of ``url``."""
+    """Create an empty database at the newest schema on the server of ``url``."""
     with psycopg.connect(url, autocommit=True) as connection:
         name = sql.Identifier(DATABASE)
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
@@ -126,7 +126,7 @@ def _fresh(url: str) -> str:
 
 
 async def _prepare(url: str) -> None:
-    """Today's partition of the ledger; what earlier phases have left in memory goes to the disk now."""
+    """Create today's partition of the ledger, and flush earlier writes to the disk."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await ledger_partitions.make_ahead(connection, datetime.now(UTC).date(), days=1)
         await connection.execute("CHECKPOINT")
