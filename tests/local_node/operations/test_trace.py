@@ -1,5 +1,6 @@
 """The whole story of a message: a node's own lines, and its hub's, to those whom they concern."""
 
+import asyncio
 from typing import Any
 
 import psycopg
@@ -11,8 +12,10 @@ from local_node.link.hub_request import VIRTUAL_HOST, request
 from local_node.node import LocalNode
 from local_node.operations.trace import EXCHANGE
 from platform_node.node import PlatformNode
+from platform_node.question_turns import ShareUsed
 from platform_node.questions import NotAsked
 from semq.engine.errors import NotThere
+from semq.service.admin import Busy
 from semq.store.rows import Event
 from semq.transport.errors import DialFailed
 from tests.service.inprocess import InProcess, ask, linked
@@ -159,6 +162,34 @@ async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InPr
     assert told[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, told[2][2])]
     assert told[3:5] == [("VOIDED", False, "ordered twice"), ("AGAIN", True, "ordered twice")]
     assert [(event, is_marker) for event, is_marker, _ in told[5:]] == [("SENT", True), ("STORED", True)]
+
+
+async def test_a_flood_of_questions_of_one_institution_keeps_nobody_from_an_answer(inprocess: InProcess) -> None:
+    hub, a, b = await two(inprocess, secure=False)
+    flooder = await inprocess.local("88001", hub.port)
+    await linked(a, b, flooder)
+    lk0 = await submitted(inprocess, a, "S1")
+    await delivered(inprocess, a, "S1")
+    way, said = flooder.uplink.way_to(VIRTUAL_HOST), list[str]()
+    foreign = {"lk0": lk0.replace("1.10008.", "1.88001."), "nonce": "n", "target": "1.56001"}
+
+    async def flood() -> None:
+        while True:
+            try:
+                told = await request(way, flooder.clock, EXCHANGE, "trace", foreign)
+                said.append(str(told["other"].get("unheard")))
+            except RefusedByHub as error:  # beyond what one institution may ask at once
+                said.append(str(error))
+
+    floods = [asyncio.create_task(flood()) for _ in range(12)]
+    await until(lambda: len(said) > 20)
+    for _ in range(5):
+        told = await told_of(inprocess, a, "S1")
+        assert (told["unheard"], "1.56001" in {one["node"] for one in told["events"]}) == ([], True)
+    for task in floods:
+        task.cancel()
+    await asyncio.gather(*floods, return_exceptions=True)
+    assert any(Busy.code in one or ShareUsed.code in one for one in said)
 
 
 async def _has(look: Any, event: str, times: int) -> bool:

@@ -29,6 +29,17 @@ async def test_tokens_are_forgotten_by_age(database: str) -> None:
     assert column(database, "SELECT token::int FROM tb_0031_token ORDER BY 1") == list(range(1, 7))
 
 
+async def test_names_of_submissions_are_forgotten_by_age_once_the_submission_is_gone(database: str) -> None:
+    fill(
+        database,
+        "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')",  # number 1 waits still
+        "INSERT INTO tb_0031_renamed (lk0, number, at)"
+        " SELECT 'name' || n, (n + 9) / 10, now() - n * interval '1 day' FROM generate_series(1, 20) n",
+    )
+    assert (await tidy(database, TODAY, Keep(token_days=7)))["renamed"] == 10
+    assert column(database, "SELECT count(*) FROM tb_0031_renamed WHERE number = 1") == [10]
+
+
 async def test_many_go_in_small_bites(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "BITE", 3)
     fill(
