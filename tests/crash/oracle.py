@@ -184,7 +184,7 @@ def _judge_own_ledger(side: str, stream: Stream, url: str, resealing: set[str], 
             (Side.SENDER, [int(event) for event in ENDS]),
         ).fetchall()
     numbers: dict[int, list[str]] = {}
-    sealed_again = {lk0 for lk0, _, detail in accepted if ", sealed for key " in detail}
+    sealed_again = {lk0 for lk0, _, detail in accepted if detail.startswith("the document of ")}
     for lk0, app_key, _ in accepted:
         numbers.setdefault(int(app_key), []).append(lk0)
     ends: dict[str, list[tuple[Event, str]]] = {}
