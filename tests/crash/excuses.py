@@ -87,7 +87,7 @@ class Changes:
         return codes | ({KeyUnknown.code} if self.revoked[other] or self.renewed[other] else set())
 
     def staying(self, node: str) -> dict[str, str]:
-        """By table, the condition of the rows that a person has to see at a node: class 2 that was refused for the present
+        """By table, the condition of rows that a person has to see at a node: class 2 that was refused for the present
         key of its sender, or whose payload only the hub had."""
         stays: dict[str, str] = {}
         refused = f"save_fwd = 2 AND reason_code = '{SignerGone.code}'"
