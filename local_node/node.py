@@ -58,7 +58,7 @@ class LocalNode(Node[LocalEngine]):
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: where the hub signs
     sealing: Sealing | None = None  #: with certificates
-    folders: Companion | None = None  #: the process that serves [[folders]]
+    companions: Mapping[str, Companion] = {}  #: processes beside the node, by the section that they serve
     _introduced: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
@@ -131,7 +131,7 @@ class LocalNode(Node[LocalEngine]):
     async def began(self) -> None:
         if self.lives == 1:
             self.dial()
-            self._serve_folders()
+            self._start_companions()
         else:
             await self.uplink.restart()
         self.engine.taking.look()  # before anything is given again
@@ -143,22 +143,24 @@ class LocalNode(Node[LocalEngine]):
         """Begin to keep a session with the platform."""
         self.uplink.start()
 
-    def _serve_folders(self) -> None:
-        if not self.settings.folders:
-            return
-        if self.settings.file is None:
-            log.warning("folders_need_a_file", remedy="[[folders]] is read by a process of its own: use a file.")
+    def _start_companions(self) -> None:
+        wanted = [name for name in ("folders", "webhooks") if getattr(self.settings, name)]
+        if wanted and self.settings.file is None:
+            log.warning("companions_need_a_file", sections=wanted, remedy="Processes beside the node read the file.")
             return
         arguments = ("--config", str(self.settings.file), "--with-parent")
-        self.folders = Companion("semq.folders", arguments, self._for_folders, self.clock)
-        self.folders.start()
+        self.companions = {
+            name: Companion(f"semq.{name}", arguments, self._for_companions, self.clock) for name in wanted
+        }
+        for companion in self.companions.values():
+            companion.start()
 
-    def _for_folders(self) -> dict[str, str]:
+    def _for_companions(self) -> dict[str, str]:
         return {"SEMQ_NODE": url_of(self.settings, self.port)}
 
     async def ending(self) -> None:
-        if self.folders is not None:
-            await self.folders.stop()
+        for companion in self.companions.values():
+            await companion.stop()
         self.engine.accepting.stopping = True
         if hasattr(self, "uplink"):  # a start that failed may not have come so far
             await self.uplink.stop()
@@ -251,9 +253,10 @@ class LocalNode(Node[LocalEngine]):
         }
         if self.who is not None:
             base["certificate"] = self.who.status()
-        if self.folders is not None:
-            folders = self.folders
-            base["folders"] = {"running": folders.is_running, "starts": folders.starts, "exit": folders.exit_status}
+        base["companions"] = {
+            name: {"running": one.is_running, "starts": one.starts, "exit": one.exit_status}
+            for name, one in self.companions.items()
+        }
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
         base["sql_submissions"] = await self.store.read(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner

@@ -37,6 +37,7 @@ FLOORS: dict[str, float] = {
     "semq.cli": 5,
     "semq.demo": 5,
     "semq.folders": 5,
+    "semq.webhooks": 5,
     "spark_reconcile": 5,
 }
 
@@ -49,6 +50,7 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("semq.cli", "spark_reconcile"): "it starts it",
     ("spark_reconcile", "semq.app"): "extracts travel as documents, deeds are asked for as any application asks",
     ("semq.folders", "semq.app"): "folders send and receive as any application does",
+    ("semq.webhooks", "semq.app"): "webhooks receive as any application does",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
 }
 
@@ -136,7 +138,16 @@ WORDS = [
 CODES: list[tuple[range, tuple[str, ...]]] = [
     (
         range(1000, 2000),
-        ("semq.errors", "semq.umx_t", "semq.engine", "local_node", "platform_node", "semq.app", "semq.folders"),
+        (
+            "semq.errors",
+            "semq.umx_t",
+            "semq.engine",
+            "local_node",
+            "platform_node",
+            "semq.app",
+            "semq.folders",
+            "semq.webhooks",
+        ),
     ),
     (
         range(2000, 3000),

@@ -144,16 +144,28 @@ class Client:
     # Outcomes.
 
     def events(
-        self, keys: str = "#", *, queue: str | None = None, prefetch: int = PREFETCH_EVENTS, idle_s: float | None = None
+        self,
+        keys: str = "#",
+        *,
+        queue: str | None = None,
+        expires_s: int | None = None,
+        prefetch: int = PREFETCH_EVENTS,
+        idle_s: float | None = None,
     ) -> Subscription[Event]:
         """Return events about this institution's own documents whose key ``<event>.<target id>.<type>`` matches.
 
-        Without ``queue``, events are missed while the client is not connected; a named queue is durable and keeps them.
+        Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps them;
+        it is deleted when nobody has consumed from it for ``expires_s`` seconds.
         """
+        arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 
         async def prepare(channel: ClientChannel) -> str:
             declared = await channel.declare_queue(
-                queue or "", durable=queue is not None, exclusive=queue is None, auto_delete=queue is None
+                queue or "",
+                durable=queue is not None,
+                exclusive=queue is None,
+                auto_delete=queue is None,
+                arguments=arguments,
             )
             await channel.bind_queue(declared.queue, EVENTS, keys)
             return declared.queue

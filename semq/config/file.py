@@ -131,7 +131,11 @@ def _finish(
         one.model_copy(update={"path": _resolved(path.parent if path else Path(), one.path, "folders.path", path, env)})
         for one in settings.folders
     ]
-    settings = settings.model_copy(update={"node": node, "folders": folders, **absolute})
+    webhooks = [
+        one.model_copy(update={"trust": _resolved(base, one.trust, "webhooks.trust", path, env)}) if one.trust else one
+        for one in settings.webhooks
+    ]
+    settings = settings.model_copy(update={"node": node, "folders": folders, "webhooks": webhooks, **absolute})
     given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
     settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None, ours)
     return settings

@@ -346,6 +346,45 @@ class Folder(Section):
     """move accepted files to sent, where the outcome is noted; false: delete them"""
 
 
+def _webhook_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise ValueError("must be https://host/path")
+    if parts.username or parts.password or parts.fragment:
+        raise ValueError("must not hold a user, a password or a fragment: requests are signed with the secret")
+    _ = parts.port  # raises ValueError itself when it is out of range
+    return url
+
+
+class Webhook(Section):
+    """An HTTP address to which received documents, or events, are posted."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    """names the webhook in the log and its queue of events"""
+    url: Annotated[str, AfterValidator(_webhook_url)]
+    """https://host/path"""
+    secret: SecretStr
+    """key of the signature: whsec_ and base64 of 24 to 64 bytes"""
+    documents: bool = True
+    """post the documents of the inbox; each is acknowledged after the answer 2xx"""
+    user: InboxUser = ""
+    """whose inbox; the institution's own unless given"""
+    events: list[Literal["sent", "forwarded", "stored", "delivered", "failed", "refused"]] = []
+    """post these events about sent documents"""
+    concurrency: Annotated[int, Field(ge=1, le=256)] = 8
+    """documents that are posted at once"""
+    timeout_s: Seconds = 15.0
+    """longest wait for an answer"""
+    attempts: Annotated[int, Field(ge=1, le=1000)] = 12
+    """a document that fails so often, while as many others succeed, is set aside"""
+    trust: Path | None = None
+    """PEM file of the authorities of the address; those of the system unless given; relative to the file"""
+    allow_private: bool = False
+    """let the address be on this machine or in a private network"""
+    allow_plain: bool = False
+    """let http:// lead to another machine: anybody on the way can read the documents"""
+
+
 class Alerts(Section):
     """The program to start when the health of this node changes."""
 

@@ -26,7 +26,9 @@ from semq.config.sections import (
     Secrecy,
     Section,
     Tls,
+    Webhook,
 )
+from semq.seal.webhook_signature import key_of
 from semq.umx_t.address import Address
 
 DEFAULT = "default"
@@ -66,6 +68,7 @@ class Settings(BaseSettings):
     extract: Extract = Extract()
     reconcile: dict[str, Any] = Field({}, description="settings of `semq reconcile`, which reads and checks them")
     folders: list[Folder] = Field([], description="folders through which applications send and receive files")
+    webhooks: list[Webhook] = Field([], description="HTTP addresses to which documents and events are posted")
     alerts: Alerts = Alerts()
     log: Log = Log()
 
@@ -135,6 +138,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     if kind == "platform" and settings.hub is not None:
         yield "hub", "this node is the hub; remove this section or set node.kind to local"
     yield from _folder_faults(settings)
+    yield from _webhook_faults(settings)
     for node_id, account in nodes.items():
         for target in account.may_send_to or ():
             if target not in nodes:
@@ -172,8 +176,28 @@ def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         for other in settings.folders[:number]:
             if folder.path == other.path:
                 yield f"folders.{number}.path", f"{folder.path} is there twice"
-            if folder.receive and other.receive and folder.user == other.user:
-                yield f"folders.{number}.user", "two folders would share one inbox: set receive = false in one of them"
+    takers = [(f"folders.{number}", one.user) for number, one in enumerate(settings.folders) if one.receive]
+    takers += [(f"webhooks.{number}", one.user) for number, one in enumerate(settings.webhooks) if one.documents]
+    for number, (key, user) in enumerate(takers):
+        for earlier, same in takers[:number]:
+            if user == same:
+                yield f"{key}.user", f"would share an inbox with {earlier}: each document would go to one of the two"
+
+
+def _webhook_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Webhooks that cannot be served."""
+    if settings.webhooks and settings.node.kind != "local":
+        yield "webhooks", "only local nodes send and receive documents; remove this section"
+    for number, one in enumerate(settings.webhooks):
+        host = urlsplit(one.url).hostname or ""
+        if urlsplit(one.url).scheme == "http" and not (one.allow_plain or is_loopback(host)):
+            yield f"webhooks.{number}.url", "leads to another machine without TLS: use https://, or set allow_plain"
+        if one.name in (other.name for other in settings.webhooks[:number]):
+            yield f"webhooks.{number}.name", f"{one.name} is there twice"
+        try:
+            key_of(one.secret.get_secret_value())
+        except ValueError as error:
+            yield f"webhooks.{number}.secret", str(error)
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:

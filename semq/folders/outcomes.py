@@ -18,6 +18,7 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.folders")
 
 QUEUE = "semq.folders"
+QUEUE_EXPIRES_S = 30 * 24 * 3600  # outcomes are dropped when no folder is served for so long
 PAUSE_S = 0.2  # between two looks for a file that is being moved
 LOOKS_MAX = 150  # then the file has gone, or another one of the same name stays in ``out``
 
@@ -31,7 +32,7 @@ class Outcomes:
 
     async def run(self) -> None:
         """Note outcomes until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
-        async with self._client.events("#", queue=QUEUE) as events:
+        async with self._client.events("#", queue=QUEUE, expires_s=QUEUE_EXPIRES_S) as events:
             async for event in events:
                 if event.is_final:
                     await self._note(event)

@@ -51,10 +51,9 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     if submissions is not None:
         detail = ", ".join(_about_submissions(status, submissions))
         found.append(Check("submissions", WARNING if detail else OK, detail))
-    folders = status.get("folders")
-    if folders is not None:
-        detail = "" if folders["running"] else f"the process ended with status {folders['exit']} and is started again"
-        found.append(Check("folders", OK if folders["running"] else FAILING, detail))
+    for name, one in status.get("companions", {}).items():
+        detail = "" if one["running"] else f"the process ended with status {one['exit']} and is started again"
+        found.append(Check(name, OK if one["running"] else FAILING, detail))
     violations = status.get("violations")
     if violations:
         found.append(Check("violations", WARNING, _violations(violations)))

@@ -1,0 +1,109 @@
+"""Documents and events on their way to one address.
+
+A document that the address refuses is set aside (PARKED) with the answer as the reason. While the address does not
+answer, documents wait: nothing is set aside because an application is down. A document that fails again and again
+while others succeed is set aside, too, so that a few of them cannot occupy all the places.
+"""
+
+import asyncio
+
+import structlog
+
+from semq.app import AlreadyGone, Client, Document
+from semq.clock import Clock
+from semq.config.sections import Webhook
+from semq.errors import SemqError
+from semq.umx_t import retry
+from semq.webhooks.destination import Destination
+from semq.webhooks.errors import RefusedByWebhook
+from semq.webhooks.messages import Request, of_document, of_event
+
+log = structlog.get_logger("semq.webhooks")
+
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 120.0  # between two tries of one document
+QUEUE_EXPIRES_S = 30 * 24 * 3600  # events of a webhook that is not configured any more are dropped after this time
+
+
+class Deliveries:
+    """What goes to one webhook."""
+
+    def __init__(self, settings: Webhook, client: Client, clock: Clock) -> None:
+        self._settings = settings
+        self._client = client
+        self._clock = clock
+        self._destination = Destination(settings, clock)
+
+    async def documents(self) -> None:
+        """Post documents until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
+        posting: set[asyncio.Task[None]] = set()
+        try:
+            async with self._client.receive(self._settings.user, prefetch=self._settings.concurrency) as documents:
+                async for document in documents:
+                    task = asyncio.create_task(self._deliver(document))
+                    posting.add(task)
+                    task.add_done_callback(posting.discard)
+        finally:
+            for task in posting:
+                task.cancel()
+            await asyncio.gather(*posting, return_exceptions=True)
+
+    async def events(self) -> None:
+        """Post events, one after the other, until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
+        queue = f"semq.webhooks.{self._settings.name}"
+        async with self._client.events("#", queue=queue, expires_s=QUEUE_EXPIRES_S) as events:
+            async for event in events:
+                if event.kind in self._settings.events:
+                    await self._tell(of_event(event))
+
+    async def _tell(self, request: Request) -> None:
+        """Post an event until it is answered; one that is refused is dropped, and the log says so."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                await self._destination.post(request)
+                return
+            except RefusedByWebhook as error:
+                log.error("event_refused", webhook=self._settings.name, id=request.id, error=str(error))
+                return
+            except SemqError as error:
+                await self._wait(attempt, request.id, error)
+
+    async def _deliver(self, document: Document) -> None:
+        request, attempt, before = of_document(document), 0, self._destination.successes
+        while True:
+            attempt += 1
+            try:
+                await self._destination.post(request)
+                await document.ack()
+                return
+            except AlreadyGone:
+                return  # it comes again, marked as redelivered
+            except RefusedByWebhook as error:
+                await self._set_aside(document, error)
+                return
+            except SemqError as error:
+                others = self._destination.successes - before
+                if attempt >= self._settings.attempts and others >= self._settings.attempts:
+                    await self._set_aside(document, error)
+                    return
+                await self._wait(attempt, document.lk0, error)
+
+    async def _wait(self, attempt: int, message_id: str, error: SemqError) -> None:
+        pause_s = retry.backoff(attempt, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+        facts = {"webhook": self._settings.name, "id": message_id, "attempt": attempt, "again_in_s": round(pause_s, 1)}
+        log.warning("webhook_failed", error=str(error), **facts)
+        await asyncio.sleep(pause_s)
+
+    async def _set_aside(self, document: Document, error: SemqError) -> None:
+        """Park a document with its reason. While the node is away it is not parked: it comes again."""
+        log.error("document_refused", webhook=self._settings.name, document=document.lk0, error=str(error))
+        try:
+            await self._client.request("failed.park", {"id": document.lk0, "error": error.advice()})
+            await document.reject()
+        except SemqError as fault:
+            log.warning("document_not_set_aside", document=document.lk0, error=str(fault))
+
+    async def close(self) -> None:
+        """End the connections to the address."""
+        await self._destination.close()

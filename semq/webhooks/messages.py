@@ -1,0 +1,75 @@
+"""Documents and events as requests.
+
+A document keeps its body and content type; its attributes are headers: those of CloudEvents in binary mode (``ce-``),
+and the rest as ``semq-``. An event is a CloudEvent in JSON. Values of headers are percent-encoded as CloudEvents 1.0
+(HTTP binding, 3.1.3.2) demands.
+"""
+
+import json
+from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import quote
+
+from semq.app import Document, Event
+
+PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay as they are
+
+
+class Request(NamedTuple):
+    """What is posted."""
+
+    id: str  #: the same for every try
+    headers: dict[str, str]
+    body: bytes
+
+
+def of_document(document: Document) -> Request:
+    """Return the request for a received document."""
+    attributes = {
+        "ce-specversion": "1.0",
+        "ce-id": document.lk0,
+        "ce-type": "semq.document",
+        "ce-source": f"semq:{document.source}",
+        "ce-subject": str(document.app_key),
+        "ce-time": document.submitted_at.isoformat(),
+        "semq-source": document.source,
+        "semq-target": document.target,
+        "semq-app-key": str(document.app_key),
+        "semq-order-key": document.order_key,
+        "semq-digest": document.digest,
+        "semq-deliveries": str(document.deliveries),
+        "semq-redelivered": str(int(document.redelivered)),
+        "semq-origin-proved": str(int(document.origin_proved)),
+    }
+    headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
+    headers["content-type"] = quote(document.content_type, safe=PLAIN + " ") or "application/octet-stream"
+    return Request(document.lk0, headers, document.payload)
+
+
+def of_event(event: Event) -> Request:
+    """Return the request for an event about a document that was sent from here."""
+    message_id = f"{event.lk0}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
+    told = {
+        "specversion": "1.0",
+        "id": message_id,
+        "type": f"semq.document.{event.kind}",
+        "source": "semq",
+        "subject": event.lk0,
+        "time": event.at.isoformat(),
+        "datacontenttype": "application/json",
+        "data": {
+            "lk0": event.lk0,
+            "target": event.target,
+            "app_key": str(event.app_key),
+            "attempt": event.attempt,
+            "outcome": event.outcome,
+            "reason": event.reason,
+            "corrects": event.corrects,
+        },
+    }
+    body = json.dumps(told, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return Request(message_id, {"content-type": "application/cloudevents+json"}, body)
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)

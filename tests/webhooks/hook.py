@@ -1,0 +1,70 @@
+"""An application behind a webhook: an HTTP server that answers as a test wants."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(slots=True)
+class Taken:
+    """One request."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Answer = Callable[[Taken], tuple[int, dict[str, str]]]  #: status and headers; a test may also wait in it
+
+
+@dataclass
+class Hook:
+    """What has been posted, and what is answered."""
+
+    port: int = 0
+    answer: Answer = lambda taken: (204, {})
+    taken: list[Taken] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+
+@contextmanager
+def serving() -> Iterator[Hook]:
+    """A hook that listens."""
+    hook = Hook()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            taken = Taken(self.path, headers, body)
+            hook.taken.append(taken)
+            status, extra = hook.answer(taken)
+            self.send_response(status)
+            for name, value in extra.items():
+                self.send_header(name, value)
+            text = f"answer {status}".encode() if status != 204 else b""
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.block_on_close = False
+        hook.port = server.server_port
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield hook
+        finally:
+            server.shutdown()

@@ -1,0 +1,51 @@
+"""Documents and events as requests."""
+
+import json
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.app import Document, Event
+from semq.umx_t.app_key import AppKey
+from semq.webhooks.messages import of_document, of_event
+
+AT = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+
+
+def document(**changes: object) -> Document:
+    values: dict[str, object] = {
+        "lk0": "1.10008:1:1:7:1", "source": "1.10008", "target": "56001", "app_key": AppKey("trade", "order", "", "S1"),
+        "payload": b"<order/>", "digest": "ab", "content_type": "application/xml", "submitted_at": AT,
+    }  # fmt: skip
+    return Document(**values | changes)  # type: ignore[arg-type]
+
+
+def test_a_document_keeps_its_body_and_carries_its_attributes() -> None:
+    request = of_document(document())
+    assert (request.id, request.body) == ("1.10008:1:1:7:1", b"<order/>")
+    assert request.headers["content-type"] == "application/xml"
+    assert request.headers["ce-type"] == "semq.document"
+    assert request.headers["semq-app-key"] == "trade/order//S1"
+    assert request.headers["ce-time"] == "2026-11-22T12:00:00+00:00"
+    assert "semq-order-key" not in request.headers
+
+
+def test_a_document_without_a_type_is_bytes() -> None:
+    assert of_document(document(content_type="")).headers["content-type"] == "application/octet-stream"
+
+
+@given(st.text(max_size=60), st.text(max_size=30))
+def test_foreign_text_cannot_add_a_header(key: str, kind: str) -> None:
+    headers = of_document(document(app_key=AppKey("", "", "", key), content_type=kind, source=key)).headers
+    for value in headers.values():
+        assert value.isascii()
+        assert value.isprintable()
+
+
+def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
+    one = of_event(Event("failed", "lk", "1.56001", AppKey(), AT, 1, "REJECTED", "SEMQ-1203 too large"))
+    told = json.loads(one.body)
+    assert (told["specversion"], told["type"], told["id"]) == ("1.0", "semq.document.failed", one.id)
+    assert told["data"]["reason"] == "SEMQ-1203 too large"
+    assert of_event(Event("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id

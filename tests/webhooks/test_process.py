@@ -1,0 +1,131 @@
+"""Webhooks of a real node: documents and events reach the application, also when the program is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from tests.app.network import Network, Node
+from tests.webhooks.hook import Hook, Taken, serving
+
+WEBHOOK = """
+[[webhooks]]
+name = "erp"
+url = "{url}"
+secret = "whsec_{secret}"
+allow_private = true
+events = ["delivered"]
+timeout_s = 20
+"""
+PATIENCE_S = 120.0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = monotonic() + PATIENCE_S
+    while not holds():
+        assert monotonic() < deadline
+        sleep(0.05)
+
+
+def semq(node: Node, *words: str, body: bytes = b"") -> str:
+    command = [sys.executable, "-m", "semq.cli", *words, "--node", node.url]
+    return subprocess.run(command, check=True, capture_output=True, input=body).stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, Hook]]:
+    """Three nodes, and an application behind a webhook of the receiver and of the sender."""
+    network = Network(tmp_path_factory.mktemp("webhooks"))
+    with ExitStack() as exits:
+        hook = exits.enter_context(serving())
+        for node in (network.sender, network.receiver):
+            config = node.place.config
+            text = WEBHOOK.format(url=hook.url, secret=b64encode(bytes(32)).decode())
+            config.write_text(config.read_text() + text)
+        for node in network.nodes.values():
+            exits.callback(node.clear)
+            node.launch()
+        for node in network.nodes.values():
+            node.await_ready()
+        yield network, hook
+
+
+def bodies(hook: Hook) -> list[bytes]:
+    return [taken.body for taken in hook.taken if taken.headers.get("ce-type") == "semq.document"]
+
+
+def test_a_document_and_its_event_are_posted(hooked: tuple[Network, Hook]) -> None:
+    network, hook = hooked
+    until(lambda: "semq.webhooks.erp" in semq(network.sender, "broker", "queues"))  # events count from here on
+    semq(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
+    until(lambda: b"first" in bodies(hook))
+    until(lambda: any(b"semq.document.delivered" in taken.body for taken in hook.taken))
+    told = next(json.loads(taken.body) for taken in hook.taken if b"semq.document.delivered" in taken.body)
+    assert told["data"]["outcome"] == "DELIVERED"
+
+
+def test_a_document_waits_until_the_application_takes_it(hooked: tuple[Network, Hook]) -> None:
+    network, hook = hooked
+    failing = 3
+
+    def fails_first(taken: Taken) -> tuple[int, dict[str, str]]:
+        nonlocal failing
+        if taken.body == b"patient":
+            failing -= 1
+        return (503, {}) if failing >= 0 and taken.body == b"patient" else (204, {})
+
+    hook.answer = fails_first
+    semq(network.sender, "msg", "send", "--to", "56001", body=b"patient")
+    until(lambda: bodies(hook).count(b"patient") == 4)
+    until(lambda: waiting(network) == 0)
+    hook.answer = lambda taken: (204, {})
+
+
+def test_a_document_that_is_refused_is_set_aside_with_the_answer(hooked: tuple[Network, Hook]) -> None:
+    network, hook = hooked
+    hook.answer = lambda taken: (422, {}) if taken.body == b"wrong" else (204, {})
+    semq(network.sender, "msg", "send", "--to", "56001", body=b"wrong")
+    until(lambda: "answer 422" in semq(network.receiver, "failed", "list", "--json"))
+    assert bodies(hook).count(b"wrong") == 1
+    hook.answer = lambda taken: (204, {})
+
+
+def test_nothing_is_lost_when_the_program_is_killed(hooked: tuple[Network, Hook]) -> None:
+    network, hook = hooked
+    wanted = {f"load {number}".encode() for number in range(60)}
+    folder = network.sender.place.config.parent / "load"
+    folder.mkdir()
+    for number in range(60):
+        (folder / f"{number}.txt").write_bytes(f"load {number}".encode())
+    semq(network.sender, "msg", "send", "--to", "56001", *(f"--file={path}" for path in sorted(folder.iterdir())))
+    until(lambda: any(body in wanted for body in bodies(hook)))
+    os.kill(program_of(network.receiver), signal.SIGKILL)
+    until(lambda: wanted <= set(bodies(hook)))
+    until(lambda: waiting(network) == 0)
+
+
+def waiting(network: Network) -> int:
+    """How many documents the receiver's application has not acknowledged."""
+    rows = json.loads(semq(network.receiver, "msg", "list", "--side", "inbound", "--json"))
+    return sum(row.get("app_status") in ("NEW", "GIVEN") for row in rows)
+
+
+def program_of(node: Node) -> int:
+    """The process that serves the webhooks of a node."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"semq.webhooks" in words and str(node.place.config).encode() in words:
+                return int(folder.name)
+    raise AssertionError("no such process")
