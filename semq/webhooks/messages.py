@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from semq.app import Document, Event
+from semq.moments import utc_text
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay as they are
 
@@ -31,7 +32,7 @@ def of_document(document: Document) -> Request:
         "ce-type": "semq.document",
         "ce-source": f"semq:{document.source}",
         "ce-subject": str(document.app_key),
-        "ce-time": document.submitted_at.isoformat(),
+        "ce-time": utc_text(document.submitted_at),
         "semq-source": document.source,
         "semq-target": document.target,
         "semq-app-key": str(document.app_key),
@@ -55,7 +56,7 @@ def of_event(event: Event) -> Request:
         "type": f"semq.document.{event.kind}",
         "source": "semq",
         "subject": event.lk0,
-        "time": event.at.isoformat(),
+        "time": utc_text(event.at),
         "datacontenttype": "application/json",
         "data": {
             "lk0": event.lk0,

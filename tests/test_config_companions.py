@@ -1,0 +1,55 @@
+"""The configuration of folders and webhooks."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_config import LOCAL, PLATFORM, faults, read
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "semq.toml"
+
+
+def test_folders_are_relative_to_the_file(file: Path) -> None:
+    folders = read(file, LOCAL + '[[folders]]\npath = "door"\n[[folders]]\npath = "other"\nuser = "buyer"\n').folders
+    assert [one.path for one in folders] == [file.parent / "door", file.parent / "other"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "a"\nreceive = false\n', "folders.1.path"),
+        (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "b"\n', "folders.1.user"),
+        (LOCAL + '[[folders]]\npaht = "a"\n', "folders.0.paht"),
+        (PLATFORM + '[[folders]]\npath = "a"\n', "folders"),
+    ],
+)
+def test_folders_that_cannot_be_served_together_are_named(file: Path, text: str, key: str) -> None:
+    assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)
+
+
+HOOK = '[[webhooks]]\nname = "erp"\nurl = "{url}"\nsecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (LOCAL + HOOK.format(url="ftp://example.org/"), "webhooks.0.url"),
+        (LOCAL + HOOK.format(url="https://user:word@example.org/"), "webhooks.0.url"),
+        (LOCAL + HOOK.format(url="http://example.org/"), "webhooks.0.url"),
+        (LOCAL + HOOK.format(url="https://example.org/").replace("whsec_", ""), "webhooks.0.secret"),
+        (LOCAL + 2 * HOOK.format(url="https://example.org/"), "webhooks.1.name"),
+        (LOCAL + '[[folders]]\npath = "a"\n' + HOOK.format(url="https://example.org/"), "webhooks.0.user"),
+        (PLATFORM + HOOK.format(url="https://example.org/"), "webhooks"),
+    ],
+)
+def test_webhooks_that_cannot_be_served_are_named(file: Path, text: str, key: str) -> None:
+    assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)
+
+
+def test_a_webhook_on_this_machine_needs_no_tls(file: Path) -> None:
+    [webhook] = read(file, LOCAL + HOOK.format(url="http://127.0.0.1:8080/hook") + 'trust = "ca.pem"\n').webhooks
+    assert webhook.trust == file.parent / "ca.pem"
+    assert "MfKQ9r8" not in str([row.value for row in read(file, LOCAL + HOOK.format(url="http://[::1]/")).explain()])
