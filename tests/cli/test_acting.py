@@ -1,6 +1,9 @@
 """Acts of a person: they are done, noted in the ledger with their reason, and refused where it is too late."""
 
 import re
+from uuid import uuid4
+
+import psycopg
 
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq
@@ -75,3 +78,54 @@ def test_what_comes_too_late_is_told_the_end_and_its_time(network: Network) -> N
     assert "It is not stuck: it ended DELIVERED" in semq("stuck", "explain", name, *at).out
     semq("held", "resend", name, "--why", "x", "--node", network.hub.url).fails(1, "SEMQ-1208", "FORWARDED")
     semq("msg", "cancel", name, "--node", network.receiver.url).fails(1, "SEMQ-1208", "DONE")
+
+
+def handed_over(network: Network, target: str, more: str = "") -> int:
+    """The number of a document that an application of the sender hands over by SQL."""
+    with psycopg.connect(network.sender.database) as connection:
+        found = connection.execute(f"SELECT semq_send('{target}', 'x'::bytea, app_key => 'a/b/c/{uuid4()}'{more})")
+        return int((found.fetchone() or (0,))[0])
+
+
+def test_a_submission_of_sql_is_waited_for_by_its_number(network: Network) -> None:
+    number = handed_over(network, "56001")
+    said = semq("msg", "wait", f"sql-{number}", "--timeout", "60", "--node", network.sender.url)
+    assert (said.status, said.out.split()[1:]) == (0, ["delivered"])
+    refused = handed_over(network, "99999")
+    semq("msg", "wait", f"sql-{refused}", "--timeout", "60", "--node", network.sender.url).fails(
+        1, "SEMQ-1320", "SEMQ-1201"
+    )
+
+
+def test_a_refused_submission_says_its_new_name_when_it_is_tried_again(network: Network) -> None:
+    at, name = ["--node", network.sender.url], f"sql-{handed_over(network, '99999')}"
+    until_sync(lambda: not known(network, name).startswith("sql-"))
+    old = known(network, name)
+    said = semq("failed", "requeue", name, "--why", "once more", *at).out.splitlines()
+    new = known(network, name)
+    assert said == [
+        f"{old}  is refused again as {new}: SEMQ-1201 The platform knows no such institution.",
+        "requeue: 1",
+    ]
+    assert known(network, old) == new != old
+    traced = semq("msg", "trace", old, *at)
+    assert (traced.out.count("REFUSED"), traced.err) == (2, f"before that it was refused as {old}\n")
+    assert semq("failed", "remove", old, *at).out == "remove: 1\n"
+    assert known(network, name) == new
+
+
+def known(network: Network, name: str) -> str:
+    """The short name to which another one leads."""
+    return str(semq("msg", "show", name, "--json", "--node", network.sender.url).data["name"])
+
+
+def test_a_submission_that_waits_is_withdrawn(network: Network) -> None:
+    at, name = ["--node", network.sender.url], f"sql-{handed_over(network, '56001', ', encrypt => true')}"
+    until_sync(lambda: "WAITS" in semq("msg", "show", name, *at).out)
+    assert (
+        semq("msg", "cancel", name, "--why", "ordered twice", *at).out
+        == f"{name}  is withdrawn; it was never accepted\n"
+    )
+    shown = semq("msg", "show", name, *at).out
+    assert "SEMQ-1210 Withdrawn before it was accepted: ordered twice" in shown
+    semq("msg", "cancel", name, *at).fails(1, "SEMQ-1208", "it was never accepted")
