@@ -79,7 +79,7 @@ class LocalNode(Node[LocalEngine]):
         return self.who.server() if self.who is not None and self.settings.amqp.tls else None
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
-        if not hasattr(self, "inboxes"):
+        if self.lives == 1:
             self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for)
             self.events = EventExchange(self._vhost)
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
@@ -88,10 +88,7 @@ class LocalNode(Node[LocalEngine]):
             self.sealing or InClear(), self.clockwork.on_mail,
         )  # fmt: skip
         if self.lives > 1:
-            engine.handing.take_over(self.engine.handing)
-            engine.partners = self.engine.partners
-            engine.accepting.partners = engine.partners
-            engine.accepting.stopping = self.engine.accepting.stopping  # ``node.drain`` outlives its engine
+            engine.take_over(self.engine)
         return engine
 
     async def _waiting_for(self, user: str, at_most: int) -> int:
@@ -161,9 +158,8 @@ class LocalNode(Node[LocalEngine]):
     async def ending(self) -> None:
         for companion in self.companions.values():
             await companion.stop()
-        self.engine.accepting.stopping = True
-        if hasattr(self, "uplink"):  # a start that failed may not have come so far
-            await self.uplink.stop()
+        self.engine.accepting.stop()
+        await self.uplink.stop()
 
     def notified(self, channel: str) -> None:
         if channel == "semq_submit":

@@ -28,7 +28,6 @@ class HubDirectory:
         self._certificates = known
         self._clock = clock
         self._meter = Meter(DAY_MINUTES)
-        self.waiting: Callable[[str, str], int] = lambda source, target: 0  #: what the hub holds of one pair
         self.version = 0
         self.definitions = Definitions()
         self.apply(0, self.definitions)
@@ -85,17 +84,19 @@ class HubDirectory:
         """The certificates of an institution."""
         return self._certificates.of(node)
 
-    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
-        """Why a message can never be delivered, or None."""
+    def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
+        """Why a message can never be delivered, or None; ``waiting`` counts what the hub holds of a pair."""
         source, target = envelope.lk0.node, envelope.target.node
         if target not in self._known:
             return UnknownTarget.code, f"The platform knows no institution {target}."
         if not self.may_send(source, target):
             return TargetNotAllowed.code, f"No agreement allows {source} to send to {target}."
         agreed = self.terms(source, target)
-        return None if agreed is None else self._breach(envelope, agreed, size)
+        return None if agreed is None else self._breach(envelope, agreed, size, waiting)
 
-    def _breach(self, envelope: Envelope, agreed: Sequence[Terms], size: int) -> Reason | None:
+    def _breach(
+        self, envelope: Envelope, agreed: Sequence[Terms], size: int, count: Callable[[str, str], int]
+    ) -> Reason | None:
         source, target = envelope.lk0.node, envelope.target.node
         pair = f"{source} {target}"
         sealed = bool(envelope.session_key)
@@ -104,7 +105,7 @@ class HubDirectory:
             terms = check(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
             if terms.encrypt and not sealed:
                 raise SealRequired(target=str(target))
-            waiting = self.waiting(str(source), str(target)) if terms.waiting_max else 0
+            waiting = count(str(source), str(target)) if terms.waiting_max else 0
             if envelope.att <= 1 and waiting and waiting >= terms.waiting_max:
                 raise QuotaReached(target=str(target), waiting=waiting)
             if envelope.att <= 1 and not self._meter.take(pair, terms, self._clock.monotonic()):

@@ -78,11 +78,9 @@ class PlatformNode(Node[HubEngine]):
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
     def build_engine(self, recovered: Recovered) -> HubEngine:
-        engine = HubEngine(
+        return HubEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory, self.clockwork.on_mail
         )
-        self.directory.waiting = engine.holding.waiting
-        return engine
 
     def authenticator(self) -> Authenticator:
         return HubLogins(
@@ -139,7 +137,7 @@ class PlatformNode(Node[HubEngine]):
 
     def defined(self, before: set[Address]) -> None:
         """Other definitions are in force than at the start."""
-        if hasattr(self, "links"):
+        if self.lives:
             self._register_queues()
             gone = before - set(self.directory.nodes())
             self.engine.defined(sorted(gone))

@@ -185,7 +185,7 @@ class LocalOperations:
         timeout_s = float(arguments.get("timeout_s", 30.0))
         if not 0 <= timeout_s <= DRAIN_S_MAX:
             raise BadArguments(f"node.drain waits for up to {DRAIN_S_MAX} seconds.", timeout_s=timeout_s)
-        self._node.engine.accepting.stopping = True
+        self._node.engine.accepting.stop()
         return {"drained": await self._node.drained(timeout_s)}
 
 

@@ -42,8 +42,8 @@ class Directory(Protocol):
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """What a pair has agreed; None where no agreements are in force."""
 
-    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
-        """Why a message can never be delivered (section 18), or None."""
+    def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
+        """Why a message can never be delivered (section 18), or None; ``waiting`` counts the copies held of a pair."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """A node says its certificates; what is now known of it, or None if that is no news. Raises SemqError."""

@@ -78,6 +78,12 @@ class LocalEngine:
             self.owing.schedule.make_due(0, last, now)
         self.sender.rows.pump.run_all()
 
+    def take_over(self, old: "LocalEngine") -> None:
+        """Go on for an engine whose store was lost: what applications have, and what the platform said, still holds."""
+        self.handing.take_over(old.handing)
+        self.accepting.take_over(old.accepting)
+        self.partners = old.partners
+
     # --- sessions
     def link_up(self, link: Link) -> None:
         """A session with the platform has begun; the one before it, if any, is over."""

@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -86,6 +87,7 @@ class Node(Generic[E]):
         self._beginning: asyncio.Task[None] | None = None
         self._is_lost = False
         self._is_serving = False
+        self._begun = AsyncExitStack()  #: what ``stop`` ends, the last begun first
         self._failed: asyncio.Future[None]
         self._stopping = False
         self._failpoint = failpoints.armed(os.environ)
@@ -152,6 +154,8 @@ class Node(Generic[E]):
     async def start(self) -> None:
         """Until the node serves."""
         self._failed = asyncio.get_running_loop().create_future()
+        self._begun.callback(self._claim.release)
+        self._begun.push_async_callback(self._database.close)
         self.turn = Turn()
         self._probe_port()
         url = await self._database.open()
@@ -163,6 +167,7 @@ class Node(Generic[E]):
             notified=self.notified,
             vault=vault_of(self.settings),
         )
+        self._begun.push_async_callback(self.store.stop)
         if self._failpoint is not None:
             self._failpoint.watch_store(self.store)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
@@ -187,6 +192,9 @@ class Node(Generic[E]):
             self.turn,
         )
         self.register()
+        self._begun.push_async_callback(self.server.stop)
+        self._begun.callback(self.clockwork.stop)
+        self._begun.push_async_callback(self.ending)
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.handlers(), self.acts()))
         try:
@@ -305,14 +313,7 @@ class Node(Generic[E]):
         await self.alerts.stop()
         if self._beginning is not None:
             self._beginning.cancel()
-        if hasattr(self, "engine"):
-            await self.ending()
-            self.clockwork.stop()
-            await self.server.stop()
-        if hasattr(self, "store"):
-            await self.store.stop()
-        await self._database.close()
-        self._claim.release()
+        await self._begun.aclose()
 
     @property
     def port(self) -> int:

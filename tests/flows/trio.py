@@ -112,7 +112,7 @@ class Directory:
     def certificates(self, node: Address) -> tuple[str, ...] | None:
         return self.known.get(node)
 
-    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
+    def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
         target = envelope.target.node
         if target not in self.addresses:
             return "SEMQ-1201", "unknown"

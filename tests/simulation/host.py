@@ -429,7 +429,7 @@ class SimDirectory:
     def certificates(self, node: Address) -> tuple[str, ...] | None:
         return None
 
-    def refuse(self, envelope: Envelope, size: int) -> Reason | None:
+    def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
         if envelope.void and not self.serves(envelope.target.node):
             return UnknownTarget.code, "no such institution"
         refused = envelope.attributes.content_type

@@ -118,7 +118,7 @@ class Relay:
         envelope = message.envelope
         if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
             return None  # a marker has to reach the receiver's ledger, whatever was wrong with its document
-        reason = self.directory.refuse(envelope, message.size)
+        reason = self.directory.refuse(envelope, message.size, self.holding.waiting)
         size, most = document_size(message), self.core.settings.max_document
         if reason is None and (message.dropped or size > most):
             return DocumentTooLarge.code, f"The document has {size} bytes; the platform carries {most}."

@@ -46,6 +46,14 @@ class Accepting:
         self.secrecy = secrecy
         self.stopping = False
 
+    def stop(self) -> None:
+        """Accept nothing more."""
+        self.stopping = True
+
+    def take_over(self, old: "Accepting") -> None:
+        """Go on for an engine whose store was lost: what the platform said of partners holds, and so does a stop."""
+        self.partners, self.stopping = old.partners, old.stopping
+
     def submit(self, submissions: Sequence[Submission]) -> None:
         """Check each document and commit all that pass, together; each hears through its own ``done`` or ``failed``."""
         good: list[Submission] = []

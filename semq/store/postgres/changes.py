@@ -17,7 +17,7 @@ from semq.store.postgres.binary import Packer, Param, copy_of, int8, int8s, mome
 from semq.store.postgres.rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres.statements import INSERTED, copy_in
 from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore
-from semq.store.unit import Unit
+from semq.store.unit import Needs, Unit
 from semq.umx_t.status import AppStatus
 
 Batch = list[tuple[str, Sequence[Param]]]
@@ -25,13 +25,9 @@ NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the orde
 
 LEDGER = "semq_ledger"
 _TABLES = [table.name for table in INSERTED]
-# Fields of Unit in which a change can be staged: a unit in which all of these are empty is only read.
-STAGED = (
-    "new_outbound changed_outbound deleted_outbound new_bodies dropped_bodies new_tokens changed_out_streams"
-    " changed_last_pos changed_in_streams raised_floors given_way new_recorded new_seen new_pending platform_acked"
-    " sender_acked given handled deleted_pending taken_submissions refused_submissions requeued_submissions"
-    " removed_submissions waiting_submissions taken_done ledger broker rare"
-).split()
+# A unit in which no field is filled but those that were loaded is only read.
+LOADED = {*Needs.__slots__, "pending_bodies", "found"}
+STAGED = [name for name in Unit.__slots__ if name not in LOADED and name != "submissions_wait"]
 
 
 def is_read_only(unit: Unit) -> bool:

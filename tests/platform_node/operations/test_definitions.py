@@ -147,7 +147,9 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
     said = Attributes(app_key=parse_app_key("trade/slow//S1"))
     refused = hub.directory.refuse(
-        Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=said, att=1), 1
+        Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=said, att=1),
+        1,
+        hub.engine.holding.waiting,
     )
     assert refused is not None
     assert refused[0] == "SEMQ-1204"

@@ -1,0 +1,27 @@
+"""Which units are written: every field of a unit that was not loaded counts, so that no change is lost unnoticed."""
+
+import pytest
+
+from semq.store.postgres.changes import LOADED, is_read_only
+from semq.store.unit import Unit
+
+
+def unit_with(name: str) -> Unit:
+    unit = Unit()
+    setattr(unit, name, {1: 1})
+    return unit
+
+
+def test_an_empty_unit_is_only_read() -> None:
+    assert is_read_only(Unit())
+
+
+@pytest.mark.parametrize("name", Unit.__slots__)
+def test_a_unit_is_written_when_anything_is_staged(name: str) -> None:
+    assert is_read_only(unit_with(name)) == (name in LOADED)
+
+
+def test_waits_that_are_over_are_written_although_nothing_waits() -> None:
+    unit = Unit()
+    unit.submissions_wait = {}
+    assert not is_read_only(unit)
