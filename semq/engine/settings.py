@@ -21,6 +21,7 @@ class EngineSettings:
     claim_bytes: int = 8 * 1024 * 1024
     ask_rows: int = 1000  #: rows looked at by one piece of inquiry work
     ask_pause_s: float = 0.2  #: between two of them: the inquiry budget of a link
+    ask_custody_per_s: float = 200.0  #: rows known to be in custody that are asked about, however many there are
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
     clean_s: float = 0.5

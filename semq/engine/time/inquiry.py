@@ -38,14 +38,14 @@ class Sweep:
         self._settle = settle
         self._longest_s = longest_s
         self._busy = False
-        self._not_before = 0.0
+        self._not_before = self._patient_from = 0.0
 
     def tick(self) -> None:
         """Look at the next slice that is due, if the last one is done and somebody can be asked."""
         now = self.core.now()
         if self._busy or now < self._not_before or not self._ready():
             return
-        slice_ = self.schedule.take(now)
+        slice_ = self.schedule.take(now, patient=now >= self._patient_from)
         if slice_ is not None:
             self._busy = True
             self._not_before = now + self.core.settings.ask_pause_s
@@ -55,8 +55,12 @@ class Sweep:
     def next_due(self) -> float | None:
         """When ``tick`` has something to do, or None."""
         # While nobody can be asked nothing is due: a driver that ticks when told would spin.
-        due = None if self._busy or not self._ready() else self.schedule.next_due
+        due = None if self._busy or not self._ready() else self.schedule.next_due(self._patient_from)
         return None if due is None else max(due, self._not_before)
+
+    def asked_patiently(self, rows: int) -> None:
+        """So many rows were asked about for which there is no hurry: their like wait until the pace allows more."""
+        self._patient_from = self.core.now() + rows / self.core.settings.ask_custody_per_s
 
 
 class _Look(Step):
@@ -70,8 +74,9 @@ class _Look(Step):
 
     def decide(self, unit: Unit) -> None:
         looked = list(self._sweep._look(unit, self._query))
+        self._looked = len(looked)
         self._remain = bool(looked)
-        self._patient = all(patient for _, patient in looked)
+        self._patient = bool(looked) and all(patient for _, patient in looked)
         # What the query found, not what is left of it: earlier work of this unit may have settled some of many.
         found = unit.found.get(self._query, [])
         self._full = len(found) >= self._limit
@@ -83,10 +88,16 @@ class _Look(Step):
         now = sweep.core.now()
         if self._full and self._last < slice_.last:
             # More rows than one piece of work may hold: the rest is due at once.
-            sweep.schedule.put_back(Slice(self._last + 1, slice_.last, slice_.due, slice_.asked), slice_.due)
+            rest = Slice(self._last + 1, slice_.last, slice_.due, slice_.asked, slice_.patient)
+            sweep.schedule.put_back(rest, slice_.due)
             slice_.last = self._last
         if self._remain:
-            longest = sweep._longest_s(self._patient) if sweep._longest_s else None
+            longest = None
+            if sweep._longest_s is not None:
+                longest = sweep._longest_s(self._patient)
+                slice_.patient = self._patient
+            if slice_.patient:
+                sweep.asked_patiently(self._looked)
             sweep.schedule.again(slice_, now, sweep.core.clock.random(), longest)
         sweep._settle()
 

@@ -20,10 +20,12 @@ class Slice:
     last: int
     due: float
     asked: int = 0
+    patient: bool = False  #: all its rows were in custody when they were looked at: asked about at a slower pace
 
     def covers(self, other: "Slice") -> bool:
         """Whether all rows of the other slice are asked about with this one, and no later."""
-        return self.first <= other.first and other.last <= self.last and self.due <= other.due
+        is_as_soon = self.due <= other.due and (other.patient or not self.patient)
+        return self.first <= other.first and other.last <= self.last and is_as_soon
 
 
 class Schedule:
@@ -65,9 +67,12 @@ class Schedule:
             self._slices = [Slice(first, last, due)]
             self._open = None
 
-    def take(self, now: float) -> Slice | None:
-        """The slice that is due longest, removed; give it back with ``again`` if rows of it remain."""
-        due = min(self._slices, key=lambda s: s.due, default=None)
+    def take(self, now: float, *, patient: bool = True) -> Slice | None:
+        """The slice that is due longest, removed; give it back with ``again`` if rows of it remain.
+
+        ``patient``: also one that is asked about at the slower pace.
+        """
+        due = min((s for s in self._slices if patient or not s.patient), key=lambda s: s.due, default=None)
         if due is None or due.due > now:
             return None
         self._slices.remove(due)
@@ -87,7 +92,7 @@ class Schedule:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
             # Of one age: both have reached the longest interval, or were asked about equally often.
             alike = other.asked == slice_.asked or min(other.asked, slice_.asked) >= self._asked_max
-            if other is not self._open and alike and near:
+            if other is not self._open and alike and near and other.patient is slice_.patient:
                 other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)
                 return
         self._slices.append(slice_)
@@ -97,7 +102,6 @@ class Schedule:
         slice_.due = due
         self._slices.append(slice_)
 
-    @property
-    def next_due(self) -> float | None:
-        """When the next slice is due, or None."""
-        return min((s.due for s in self._slices), default=None)
+    def next_due(self, patient_from: float = 0.0) -> float | None:
+        """When the next slice is due, those of the slower pace not before ``patient_from``; or None."""
+        return min((max(s.due, patient_from) if s.patient else s.due for s in self._slices), default=None)

@@ -29,7 +29,7 @@ def test_intervals_double_up_to_the_longest() -> None:
         slice_ = schedule.take(now)
         assert slice_ is not None
         schedule.again(slice_, now, MIDDLE)
-        due = schedule.next_due
+        due = schedule.next_due()
         assert due is not None
         gaps.append(due - now)
         now = due
@@ -46,7 +46,7 @@ def test_a_backlog_of_hours_ends_in_a_handful_of_slices() -> None:
         if slice_ is not None:
             schedule.again(slice_, now, MIDDLE)
     assert len(schedule) < 40
-    assert schedule.next_due is not None
+    assert schedule.next_due() is not None
 
 
 def test_a_reconnect_makes_all_due_at_once() -> None:
@@ -65,7 +65,7 @@ def test_a_span_made_due_replaces_what_was_planned_inside_it() -> None:
     schedule.add(50, now=100.0)
     schedule.make_due(0, 10, due=1.0)
     assert schedule.take(1.0) == Slice(0, 10, 1.0)
-    assert schedule.next_due == 116.0
+    assert schedule.next_due() == 116.0
 
 
 def test_a_slice_that_could_not_be_asked_about_stays_as_it_was() -> None:
@@ -74,7 +74,7 @@ def test_a_slice_that_could_not_be_asked_about_stays_as_it_was() -> None:
     slice_ = schedule.take(20.0)
     assert slice_ is not None
     schedule.put_back(slice_, due=21.0)
-    assert schedule.next_due == 21.0
+    assert schedule.next_due() == 21.0
     assert slice_.asked == 0
 
 
@@ -98,3 +98,25 @@ def test_no_row_is_ever_forgotten(steps: list[tuple[float, bool]], jitter: float
     while (slice_ := schedule.take(1e12)) is not None:
         covered.update(range(slice_.first, slice_.last + 1))
     assert covered >= set(range(rows))
+
+
+def test_what_is_asked_about_at_the_slower_pace_holds_up_nothing_else() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.put_back(Slice(0, 9, 1.0, patient=True), 1.0)
+    schedule.put_back(Slice(10, 19, 2.0), 2.0)
+    assert schedule.next_due(patient_from=50.0) == 2.0
+    assert schedule.take(3.0, patient=False) == Slice(10, 19, 2.0)
+    assert schedule.take(3.0, patient=False) is None
+    assert schedule.next_due(patient_from=50.0) == 50.0
+    assert schedule.take(3.0) == Slice(0, 9, 1.0, patient=True)
+
+
+def test_slices_of_different_pace_do_not_merge() -> None:
+    """Neither takes the other's rows along, however much they overlap: some would be asked about too late."""
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.again(Slice(0, 99, 0.0, 5, patient=True), 0.0, MIDDLE)
+    schedule.again(Slice(40, 50, 0.0, 5), 0.0, MIDDLE)
+    assert len(schedule) == 2
+    schedule.again(Slice(0, 99, 0.0, 5, patient=True), 1.0, MIDDLE)
+    assert [schedule.take(1e9, patient=False), schedule.take(1e9, patient=False)][0] is not None
+    assert len(schedule) == 1
