@@ -38,6 +38,7 @@ class Handing:
     core: Core
     inbox: Inbox
     out: dict[int, str] = field(default_factory=dict)  #: given and not answered: bref to user
+    in_order: dict[int, OrderId] = field(default_factory=dict)  #: of those the ones with an order key
     shelves: dict[str, Shelf] = field(default_factory=dict)
     orders: dict[OrderId, Order] = field(default_factory=dict)
     blocked: Blocked = field(default_factory=Blocked)
@@ -186,15 +187,22 @@ class Handing:
         """The application gave these back, or its connection was lost: they are given again, flagged."""
         self.core.post(Handled(self, list(brefs), HandlingHeard.back))
 
+    def give_in_order(self, key: OrderId, user: str, delivery: Delivery) -> None:
+        """Hand over the document that has its turn in an order."""
+        self.out[delivery.bref] = user
+        self.in_order[delivery.bref] = key
+        self.inbox.give(user, delivery)
+
     def _release(self, bref: int) -> None:
         self.out.pop(bref, None)
+        self.in_order.pop(bref, None)
 
     def _free(self, bref: int) -> None:
-        user = self.out.pop(bref, None)
-        for key, order in list(self.orders.items()):
-            if order.busy == bref:
-                order.busy = 0
-                self.look(key)
+        user, key = self.out.pop(bref, None), self.in_order.pop(bref, None)
+        order = self.orders.get(key) if key is not None else None
+        if key is not None and order is not None and order.busy == bref:
+            order.busy = 0
+            self.look(key)
         if user is not None:
             self.shelf(user).wake_all(bref)
             self.feed(user)

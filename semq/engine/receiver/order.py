@@ -140,8 +140,7 @@ class GiveOrdered(Step):
         order.blocked = self._blocked
         if self._delivery is not None:
             order.busy = self._delivery.bref
-            handing.out[order.busy] = self._user
-            handing.inbox.give(self._user, self._delivery)
+            handing.give_in_order(self._key, self._user, self._delivery)
             return
         if self._is_passed or order.again:
             handing.look(self._key)

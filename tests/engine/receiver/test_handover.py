@@ -1,0 +1,102 @@
+"""What waits for a document that has not arrived costs nothing at the turns of all others, however much it is.
+
+Counted by looks at the table of orders and by pieces of work, not by time.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from semq.engine.receiver.order import Order, OrderId
+from semq.errors import BadInput
+from semq.umx_t.address import Address, NodeType
+from semq.umx_t.locator import Pos, Store
+from tests.flows.trio import Trio
+
+COUNT = 100_000
+LOOKS_MAX = 20  # at the orders, for a document that itself has an order key
+
+
+class Counted(dict[OrderId, Order]):
+    """Orders, and how often one of them was looked at."""
+
+    looks = 0
+
+    def get(self, key: OrderId, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+    def setdefault(self, key: OrderId, default: Any = None) -> Any:
+        self.looks += 1
+        return super().setdefault(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.looks += 1
+        return super().__contains__(key)
+
+    def __iter__(self) -> Iterator[OrderId]:
+        self.looks += len(self)
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self.looks += len(self)
+        return super().items()
+
+    def values(self) -> Any:
+        self.looks += len(self)
+        return super().values()
+
+
+def blocked(count: int = COUNT) -> tuple[Trio, Counted]:
+    """B has so many order keys of A of which the next document waits for one that does not come."""
+    trio = Trio()
+    handing = trio.b.engine.handing
+    source = Store(*Address(NodeType.LOCAL, "10008")[:2])
+    orders = Counted({(source, f"k{n}"): Order(blocked=n + 1) for n in range(count)})
+    handing.orders = orders
+    for n, key in enumerate(dict.keys(orders)):
+        handing.blocked.add(key, Pos(0xA001, 1_000 + n))
+    orders.looks = 0
+    return trio, orders
+
+
+def test_a_turn_looks_at_none_of_them() -> None:
+    trio, orders = blocked()
+    for _ in range(1000):
+        trio.b.engine.handing.feed("")
+    assert trio.b.store.idle
+    assert orders.looks == 0
+
+
+def test_documents_that_are_not_in_their_orders_go_on_without_a_look() -> None:
+    trio, orders = blocked()
+    trio.a.send(*[b"%d" % n for n in range(50)])
+    trio.settle()
+    trio.later(1)
+    assert len(trio.b.app.got) == 50
+    assert orders.looks == 0
+    trio.a.send(b"in an order", order_key="another")
+    trio.settle()
+    assert len(trio.b.app.got) == 51
+    assert 0 < orders.looks <= LOOKS_MAX
+
+
+def test_an_answer_that_cannot_be_noted_looks_at_its_own_order_alone() -> None:
+    trio, orders = blocked()
+    trio.b.app.acks = False
+    trio.a.send(b"x", order_key="another")
+    trio.settle()
+    (delivery,) = trio.b.app.held
+    trio.b.app.held.clear()
+    orders.looks = 0
+
+    def refuse(unit: Any) -> None:
+        raise BadInput("The store refuses what was decided.")
+
+    trio.b.engine.handing.finish([delivery.bref])
+    (answer,) = trio.b.store._queue
+    answer.decide = refuse  # type: ignore[method-assign]
+    trio.b.store.run()
+    trio.settle()
+    assert [given.payload for given in trio.b.app.got] == [b"x", b"x"]
+    assert trio.b.app.got[1].redelivered
+    assert orders.looks <= LOOKS_MAX
