@@ -286,9 +286,9 @@ class Protocol(Section):
     """the same for messages that the hub holds"""
     window: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
     """positions of one stream after its oldest unsettled message; must be the same at both ends"""
-    flight: Count = 512
+    flight: Count = 4096
     """messages per destination that are sent and not yet answered"""
-    credit_messages: Count = 1024
+    credit_messages: Count = 8192
     """messages on their way from the hub to one node"""
     credit_bytes: Count = 8 * MIB
     """the same, in bytes"""

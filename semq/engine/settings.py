@@ -15,8 +15,8 @@ class EngineSettings:
         60.0  #: T_cust: how long a custodian may be out of reach before the receiver is asked instead
     )
     window: int = 65_536  #: positions per stream beyond the floor
-    flight: int = 512  #: messages of one destination sent and not yet answered
-    credit_messages: int = 1024  #: W: what the platform has under way to one node
+    flight: int = 4096  #: messages of one destination sent and not yet answered
+    credit_messages: int = 8192  #: W: what the platform has under way to one node
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024
     ask_rows: int = 1000  #: rows looked at by one piece of inquiry work

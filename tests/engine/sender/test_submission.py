@@ -1,0 +1,35 @@
+"""A document that is accepted while others are under way goes in the commit that accepts it, while there is room.
+
+Counted by changes of rows: the way through SS_INIT costs an update, and the body is read back.
+"""
+
+from semq.store.memory import MemoryStore
+from semq.store.unit import Unit
+from tests.flows.trio import SETTINGS, Trio
+
+COUNT = 3000
+
+
+def test_a_burst_leaves_without_a_change_of_its_rows() -> None:
+    trio = Trio()
+    written: list[Unit] = []
+
+    def write(unit: Unit, store: MemoryStore = trio.a.store) -> None:
+        written.append(unit)
+        MemoryStore.write(store, unit)
+
+    trio.a.store.write = write  # type: ignore[method-assign]
+    for node in trio.nodes:
+        assert node.up is not None
+        assert node.down is not None
+        node.up.room = node.down.room = COUNT
+    trio.b.app.places = COUNT
+    trio.a.send(*[b"x"] * COUNT)
+    trio.settle()
+    assert len(trio.b.app.got) == COUNT
+    assert sum(len(unit.changed_outbound) for unit in written) == 0
+    assert not any(query for unit in written for query in unit.found if "Unsent" in type(query).__name__)
+
+
+def test_the_hub_lets_a_node_have_all_that_a_sender_may_have_under_way() -> None:
+    assert SETTINGS.credit_messages >= SETTINGS.flight
