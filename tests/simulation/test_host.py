@@ -1,0 +1,100 @@
+"""A simulated process puts work off as the writer does, and goes on for a while with a store that it has lost."""
+
+import pytest
+
+from semq.errors import SemqError
+from semq.store.memory import Fault
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.unit import Unit
+from tests.simulation.host import HubHost
+from tests.simulation.plan import draw
+from tests.simulation.world import World
+from tests.store.test_memory import Job
+
+
+class Timed(Job):
+    """Work that remembers when it was decided, and when it was told."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self.decided_at = self.told_at = -1.0
+
+    def decide(self, unit: Unit) -> None:
+        super().decide(unit)
+        self.decided_at = self._world.time.now
+
+    def committed(self) -> None:
+        super().committed()
+        self.told_at = self._world.time.now
+
+    def failed(self, error: Exception) -> None:
+        super().failed(error)
+        self.told_at = self._world.time.now
+
+
+def at_rest() -> tuple[World, HubHost]:
+    """The platform alone, without faults, with nothing to do."""
+    world = World(draw(1, hell=False))
+    world.faults.active = False
+    world.hub.start()
+    pass_by(world, 60.0)
+    assert world.hub.is_idle
+    assert world.hub.store is not None
+    world.hub.store._group = lambda waiting: waiting  # as the writer does it
+    return world, world.hub
+
+
+def pass_by(world: World, seconds: float) -> None:
+    end = world.time.now + seconds
+    while world.time.step(end):
+        pass
+
+
+def test_work_that_nobody_waits_for_waits_for_so_long() -> None:
+    world, host = at_rest()
+    began, job = world.time.now, Timed(world)
+    assert host.store is not None
+    host.store.post(job, later=True)
+    pass_by(world, 5.0)
+    assert job.told == [None]
+    assert job.decided_at >= began + world.plan.later_s
+
+
+def test_it_shares_the_unit_of_what_somebody_waits_for() -> None:
+    world, host = at_rest()
+    patient, urgent = Timed(world), Timed(world)
+    began = world.time.now
+    assert host.store is not None
+    host.store.post(patient, later=True)
+    host.store.post(urgent)
+    pass_by(world, 5.0)
+    assert patient.decided_at == urgent.decided_at
+    assert urgent.decided_at < began + world.plan.later_s
+    again = Timed(world)  # the timer of the first is over
+    began = world.time.now
+    host.store.post(again, later=True)
+    pass_by(world, 5.0)
+    assert again.decided_at >= began + world.plan.later_s
+
+
+def test_a_process_whose_store_is_lost_goes_on_and_all_its_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, host = at_rest()
+    faults = [Fault.ANSWER_LOST]
+    monkeypatch.setattr(world.faults, "commit_fault", lambda of: faults.pop() if faults else Fault.NONE)
+    monkeypatch.setattr(world.faults, "reopening_s", lambda: 2.0)
+    first, life = Timed(world), host.life
+    assert host.store is not None
+    host.store.post(first)
+    pass_by(world, 1.0)
+    assert host.is_up(life)
+    after = Timed(world)
+    host.store.post(after, later=True)
+    pass_by(world, 0.5)
+    for job in (first, after):
+        assert [type(error) for error in job.told] == [StoreUnavailable]
+        assert isinstance(job.told[0], SemqError)
+    assert after.decided == 0
+    pass_by(world, 5.0)
+    assert host.is_up()
+    assert host.life == life + 1
