@@ -31,7 +31,7 @@ RIGHTS: dict[str, tuple[str, ...]] = {
         "EXECUTE ON FUNCTION {s}.semq_park",
     ),
     "read": (
-        "SELECT ON {s}.tb_0031, {s}.tb_0030, {s}.semq_ledger, {s}.tb_0031_taken, {s}.tb_0031_wait",
+        "SELECT ON {s}.tb_0031, {s}.tb_0030, {s}.semq_ledger, {s}.tb_0031_taken, {s}.tb_0031_renamed, {s}.tb_0031_wait",
         f"SELECT ({SUBMIT_COLUMNS}) ON {{s}}.tb_0031_submit",
         *_STATUS,
     ),

@@ -255,6 +255,23 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
     assert [one for one in status_of(a, numbers) if one[0] == "WAITS"] == [one for one in before if one[0] == "WAITS"]
 
 
+async def test_a_delivered_document_has_no_reason(inprocess: InProcess) -> None:
+    """Its line of the ledger has a detail, which is the receipt or the news that ended it."""
+    hub = await inprocess.platform()
+    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(a, b)
+    with psycopg.connect(a.store.url) as connection:
+        (number,) = connection.execute("SELECT semq_send('56001', 'x'::bytea)").fetchone() or (0,)
+    await until(lambda: status_of(a, [number])[0][0] == "DELIVERED")
+    await until(lambda: not rows_of(a))  # cleaned: the ledger alone knows it
+    assert status_of(a, [number])[0][:3] == ("DELIVERED", None, None)
+
+
+def rows_of(a: Any) -> list[Any]:
+    with psycopg.connect(a.store.url) as connection:
+        return connection.execute("SELECT lk0 FROM tb_0031").fetchall()
+
+
 def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
     """Documents in one transaction, and one poll: neither a NOTIFY nor the job looks again. Counts the looks."""
     monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document=2**20))
