@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.covered import COVERED, ERRORS
 from tests.kinds import KINDS
 
 ROOT = Path(__file__).parents[1]
@@ -319,6 +320,27 @@ def test_every_test_stands_opposite_a_module() -> None:
         if not any(opposite(place, subject) for place in places):
             wrong.append(str(name))
     assert wrong == []
+
+
+def unmirrored() -> list[str]:
+    """Modules of the product without a test opposite, name for name; packages and entry points need none."""
+    named = [name for name in modules() if not name.startswith("migrations.")]
+    named = [name for name in named if name.rpartition(".")[2] not in ("__init__", "__main__", "errors")]
+    return [name for name in named if not any(map(Path.exists, opposite_tests(name)))]
+
+
+def opposite_tests(module: str) -> Iterator[Path]:
+    """Yield where tests of a module may stand: of its name, of a part of it, or in a folder of its name."""
+    place = ROOT.joinpath("tests", *module.removeprefix("semq.").split("."))
+    yield place.with_name(f"test_{place.name}.py")
+    yield from place.parent.glob(f"test_{place.name}_*.py")
+    yield from place.glob("test_*.py")
+
+
+def test_every_module_has_a_test_of_its_name_or_a_row_that_names_one() -> None:
+    assert sorted(set(unmirrored()) - set(COVERED)) == []
+    assert sorted(set(COVERED) - set(modules())) == []
+    assert sorted(test for test in {*COVERED.values(), ERRORS} if not (ROOT / "tests" / test).is_file()) == []
 
 
 def test_every_kind_of_tests_has_tests() -> None:
