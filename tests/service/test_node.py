@@ -163,3 +163,24 @@ async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_pa
         await until(lambda: hub.lives == 2 and hub._beginning is not None and hub._beginning.done())
     finally:
         await hub.stop()
+
+
+async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop asked which attributes exist, and failed on a node that had an engine and no server yet."""
+    settings = inprocess.settings("hub", PLATFORM)
+
+    def fail(node: PlatformNode, settings: object) -> list[object]:
+        raise ValueError("no users")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PlatformNode, "users_of", fail)
+        node = PlatformNode(settings, SystemClock())
+        with pytest.raises(ValueError, match="no users"):
+            await node.start()
+        await node.stop()
+    again = PlatformNode(settings, SystemClock())
+    inprocess.stack.push_async_callback(again.stop)
+    await again.start()
+    assert again.lives == 1

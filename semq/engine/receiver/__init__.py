@@ -7,6 +7,6 @@
 | handover   | received documents reach the application (R6)                        |
 | user_queue | what waits for one user's consumers: turns of sources, priority      |
 | order      | documents with an order key, one at a time                           |
-| delivery   | one delivery: a received document, counted                           |
+| delivery   | how far the application is with a document: the one door for that    |
 | completion | documents that applications finished through SQL                     |
 """
