@@ -270,6 +270,35 @@ async def test_a_row_that_is_gone_cannot_be_deleted(database: str) -> None:
         assert isinstance(told, StaleRow)
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "is_deleted"),
+    [
+        ("ss_status = ss_status", True),
+        ("ss_status = 40", False),  # somebody else has changed it
+        (f"outcome = {Outcome.CANCELLED:d}", False),  # it has ended in another way, and that is final
+        (f"outcome = {Outcome.REJECTED:d}", True),  # by the platform's word, which the receiver's corrects (S5c)
+    ],
+)
+async def test_a_row_that_ends_with_its_deletion_has_the_guard_of_a_change(
+    database: str, meanwhile: str, is_deleted: bool
+) -> None:
+    """Nothing but the DELETE is left to compare what was loaded."""
+
+    def decide(unit: Unit) -> None:
+        row = unit.outbound[1]
+        before, row.ss_status, row.outcome = row.ss_status, SendStatus.SS_ACK2, Outcome.DELIVERED
+        unit.change_outbound(row, before)
+        unit.delete_outbound(row)
+        run(database, f"UPDATE tb_0031 SET {meanwhile} WHERE object_id = 1")
+
+    async with living(database) as life:
+        await life.do(accepting(1), accepting(2))
+        told = await life.do(Job(decide, Needs(outbound={1})))
+        assert isinstance(told[0], StaleRow) is not is_deleted
+        assert column(database, "SELECT object_id FROM tb_0031 ORDER BY 1") == ([2] if is_deleted else [1, 2])
+        assert column(database, "SELECT object_id FROM tb_0031_body ORDER BY 1") == ([2] if is_deleted else [1, 2])
+
+
 async def test_positions_never_go_back(database: str) -> None:
     def decide(unit: Unit) -> None:
         (stream,) = unit.out_streams.values()
