@@ -1,2 +1,3 @@
-"""The history of the schema, as Alembic revisions. Run by ``semq.store.postgres.migration``; what it ends with is
-``semq.store.tables``."""
+"""The history of the schema, as Alembic revisions. Run by ``semq.store.postgres.migration``; the result is described by
+``semq.store.tables``.
+"""

@@ -1,5 +1,4 @@
-"""How Alembic runs a revision: on the connection and in the transaction that ``semq.store.postgres.migration``
-gives."""
+"""The environment of Alembic: the connection and the transaction of ``semq.store.postgres.migration``."""
 
 from alembic import context
 

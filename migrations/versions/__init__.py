@@ -1,1 +1,1 @@
-"""One file a revision, in order of their numbers; what has been released is never changed."""
+"""One file per revision, in order of their numbers; released revisions are never changed."""

@@ -1,4 +1,4 @@
-"""Identity: certificates, enrolment tokens, lives of nodes, definitions. New tables only: older nodes do not look."""
+"""Identity: certificates, enrolment tokens, stores of nodes, definitions. Only new tables, which older nodes ignore."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Run the SQL file beside this one."""
+    """Run the SQL file of this revision."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0002_identity.sql").read_bytes())

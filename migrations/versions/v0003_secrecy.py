@@ -1,4 +1,4 @@
-"""What secrecy and proof need beside the queues: certificates, session keys, receipts, the chain of the ledger."""
+"""Tables for secrecy and proof: certificates, session keys, receipts, the chain of the ledger."""
 
 from alembic import op
 
@@ -46,7 +46,7 @@ CREATE TABLE semq_chain (
 
 
 def upgrade() -> None:
-    """Only new tables: a node of the version before works on beside them."""
+    """Create tables; a node of the previous version can continue to run."""
     for statement in STATEMENTS.strip().split(";\n"):
         if statement.strip():
             op.execute(statement)

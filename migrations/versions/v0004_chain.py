@@ -1,4 +1,4 @@
-"""The chain of the ledger grows in place: a link by its first line, on half-empty pages. Empty until now."""
+"""The chain of the ledger: links identified by their first line, on half-empty pages for updates. Empty until now."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Nothing wrote to the table before this revision."""
+    """Recreate the table; nothing was written to it before this revision."""
     op.execute("CREATE UNIQUE INDEX semq_chain_first ON semq_chain (first)")
     op.execute(
         "ALTER TABLE semq_chain SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,"

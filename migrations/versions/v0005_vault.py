@@ -1,4 +1,4 @@
-"""A node may keep bodies encrypted at rest: by this value it knows the master key that was in use."""
+"""Encryption of bodies at rest: a value by which a node recognises the master key in use."""
 
 from alembic import op
 
@@ -7,5 +7,5 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """A column that older nodes do not look at."""
+    """Add a column that older nodes ignore."""
     op.execute("ALTER TABLE semq_meta ADD COLUMN vault BYTEA")

@@ -1,4 +1,4 @@
-"""Messages are found by the record id of their LK0, which their short name holds, at every node."""
+"""Search for messages by the record id in their LK0, which short names contain, at every node."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Two indexes on columns that never change, so that updates stay heap-only."""
+    """Create two indexes on columns that never change, so that updates remain heap-only."""
     op.execute("CREATE INDEX tb_0030_source ON tb_0030 (src_object_id)")
     op.execute(
         "CREATE INDEX semq_ledger_record ON semq_ledger ((split_part(lk0, '.', 6)))"

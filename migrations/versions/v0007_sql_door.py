@@ -1,4 +1,4 @@
-"""SQL as a door: refused submissions are rows for people, their fate can be read, documents can be set aside."""
+"""Submissions through SQL: refused ones stay as rows, their outcome can be queried, documents can be set aside."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Run the two SQL files beside this one."""
+    """Run the two SQL files of this revision."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     for name in ("v0007_tables.sql", "v0007_functions.sql"):

@@ -1,4 +1,4 @@
-"""Stores of the platform that are lost for good, by the word of its operator."""
+"""Stores of the hub that an operator has declared permanently lost."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0007"
 
 
 def upgrade() -> None:
-    """Only a new table: a node of the version before works on beside it."""
+    """Create a table; a node of the previous version can continue to run."""
     op.execute("""
         CREATE TABLE semq_retired_store (
             semq_id INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-"""Whether the origin of a received document was proved: for applications, and for what takes a forgery's place."""
+"""Proof of a received document's origin, for applications, and for replacing a forgery."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """Columns that older nodes do not look at, and one more at the end of the view of the inbox.
+    """Add columns that older nodes ignore, and one at the end of the view of the inbox.
 
-    Nobody knows what was proved of the entries that the ledger has, and many documents of those days were handed to an
+    For existing ledger entries it is unknown what was proved, and many of their documents have been given to an
     application: they count as proved, so that no other document takes their place (MISMATCH, as before this revision).
-    A default at the time of adding rewrites no row.
+    A default given when the column is added rewrites no row.
     """
     op.execute("ALTER TABLE tb_0030 ADD COLUMN proved BOOLEAN NOT NULL DEFAULT false")
     op.execute("ALTER TABLE tb_0030_ledger ADD COLUMN proved BOOLEAN NOT NULL DEFAULT true")

@@ -1,4 +1,4 @@
-"""The broker's last word of a life that ends in order: what it had handed out is marked."""
+"""A mark for an orderly end of the broker, after which its last deliveries are recorded."""
 
 from alembic import op
 
@@ -7,5 +7,5 @@ down_revision = "0009"
 
 
 def upgrade() -> None:
-    """A column that older nodes do not look at."""
+    """Add a column that older nodes ignore."""
     op.execute("ALTER TABLE semq_meta ADD COLUMN broker_ended BOOLEAN DEFAULT false NOT NULL")

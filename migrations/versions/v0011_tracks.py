@@ -1,4 +1,4 @@
-"""Turns among sources and priority among what waits: both as columns that never change, each with its index."""
+"""Turns among sources, and priorities: columns that never change, each with an index."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """Nodes of the version before write neither column: what they insert counts as of no source and priority 0."""
+    """Add the columns. Nodes of the previous version leave them out: their rows have no source and priority 0."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0011_tracks.sql").read_bytes())

@@ -11,7 +11,7 @@ down_revision = "0011"
 
 
 def upgrade() -> None:
-    """Columns with defaults, which are what older nodes mean by a row."""
+    """Add columns with defaults that match the rows of older nodes."""
     op.execute("""
         ALTER TABLE tb_0030_seen
             ADD COLUMN status SMALLINT DEFAULT 410 NOT NULL,

@@ -1,4 +1,4 @@
-"""Take locks on documents that can be given, not on each that was looked at: the locks of a server are few."""
+"""Locks only on documents that can be given, not on all candidates, because a server has few locks."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Replace the function, with its search path; tables and rights stay as they are."""
+    """Replace the function, with its search path; tables and rights are unchanged."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0013_receive.sql").read_bytes())

@@ -1,4 +1,4 @@
-"""Each submission says why it waits, and keeps the names that it had; messages are found by keys through indexes."""
+"""Reasons for waiting per submission, names of earlier refusals, and indexes for searching messages by key."""
 
 from pathlib import Path
 
@@ -10,7 +10,9 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """Columns without a default and indexes on what never changes; a node of the version before goes on beside them."""
+    """Add columns without a default, and indexes on columns that never change; a node of the previous version can
+    continue.
+    """
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0014_waits.sql").read_bytes())

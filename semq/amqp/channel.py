@@ -53,7 +53,7 @@ NEWS: dict[type[Method], Callable[..., Event]] = {BasicAck: Acked, BasicNack: Na
 REPLIES = frozenset(reply for row in ROWS.values() for reply in row.replies)
 
 
-def heard(number: int, method: Method) -> Event:
+def event_of(number: int, method: Method) -> Event:
     """Return the event for a method without content."""
     news = NEWS.get(type(method))
     return MethodReceived(number, method) if news is None else news(number, *_arguments(method))

@@ -9,7 +9,7 @@ allowed in which state; the actions that they name are the methods ``_on_…``. 
 from enum import Enum
 from typing import Any, ClassVar, Final
 
-from semq.amqp.channel import Channel, ContentMethod, heard
+from semq.amqp.channel import Channel, ContentMethod, event_of
 from semq.amqp.codec import IDS, decode_method
 from semq.amqp.errors import (
     AmqpError,
@@ -278,7 +278,7 @@ class Connection(Lifecycle):
         if isinstance(method, ContentMethod):
             channel.begin(method)
         else:
-            self._events.append(heard(channel.number, method))
+            self._events.append(event_of(channel.number, method))
 
     # Actions of the connection grids that both roles share
 

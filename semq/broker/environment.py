@@ -29,18 +29,18 @@ class MemoryGauge:
     ``step`` bytes.
     """
 
-    __slots__ = ("_told", "bytes", "on_change", "step")
+    __slots__ = ("_reported", "bytes", "on_change", "step")
 
     def __init__(self, step: int = 1 << 20) -> None:
         self.bytes = 0
         self.step = step
-        self._told = 0
+        self._reported = 0
         self.on_change: Callable[[], None] = lambda: None
 
     def add(self, size: int) -> None:
         self.bytes += size
-        if not -self.step < self.bytes - self._told < self.step:
-            self._told = self.bytes
+        if not -self.step < self.bytes - self._reported < self.step:
+            self._reported = self.bytes
             self.on_change()
 
 

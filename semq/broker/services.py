@@ -41,9 +41,9 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Nacked:
-    """The service could not take the message; the publisher may offer it again.
+    """The service could not accept the message; the publisher may repeat it.
 
-    A channel without confirms cannot be told so: it ends with ``error``, if there is one.
+    A channel without confirms has no nack, so it is closed with ``error``, if there is one.
     """
 
     error: AmqpError | None = None

@@ -180,7 +180,7 @@ class Node(Generic[E]):
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
         jobs.append(Job("database", DATABASE_LOOK_S, self._look_at_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
-        self.store.told = self.clockwork.look
+        self.store.after_unit = self.clockwork.look
         self._build()
         self.message_store = PostgresMessageStore(self.store)
         self.users = UserTable(self.users_of(self.settings))

@@ -1,4 +1,4 @@
-"""Floor 1: Postgres. Knows rows and statuses, not sockets, and never what a message means.
+"""Floor 1: Postgres. Knows rows and statuses, not sockets, and not the meaning of messages.
 
 | room                                  | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
@@ -6,8 +6,8 @@
 | tables, proof_tables, submission_tables | the schema                                                    |
 | postgres                              | the contract on Postgres, with group commit                     |
 | memory, ended                         | the contract in memory, in which the simulator runs whole nodes |
-| embedded                              | a Postgres of the node's own                                    |
-| broker                                | the durable half of the broker                                  |
+| embedded                              | a Postgres server that the node runs itself                     |
+| broker                                | the durable part of the broker                                  |
 | views                                 | read-only queries for people and tools                          |
-| identities, files                     | who the hub lets in; files that survive a crash                 |
+| identities, files                     | the nodes that the hub admits; crash-safe writing of files      |
 """

@@ -1,9 +1,10 @@
-"""Rows whose unit is over: what may still be read of them, for the store in memory.
+"""Reading of rows after their unit, restricted by the store in memory.
 
-A row object is shared by all work of one unit, so at the commit it says what the last of them left, not what an earlier
-one decided. Work therefore keeps by value what it tells after the commit. The store in memory enforces it: a row whose
-unit has been written, rolled back or decided anew gives only the fields that never change, and raises ``LateRead`` for
-every other. Postgres hands out the same objects and does not look, which keeps the path of a document cheap.
+A row object is shared by all work of one unit, so after the commit it has the values that the last work left, not those
+that an earlier one decided on. Work therefore keeps the values that it needs after the commit. The store in memory
+enforces this: a row whose unit has been written, rolled back or decided anew gives only the fields that never change,
+and raises ``LateRead`` for all others. Postgres returns the same objects without this check, which keeps the path of a
+document cheap.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ from semq.store.unit import Unit
 
 Row = Outbound | OutStream | InStream | Pending
 
-# Fields that no work changes once a row exists. A new field counts as changing until it stands here.
+# Fields that no work changes once a row exists. A new field counts as changing until it is added here.
 FIXED: dict[type, tuple[str, ...]] = {
     Outbound: (
         "object_id", "direction", "lk0", "target", "save_fwd", "ack2", "sid", "prev", "order_key", "app_key", "token",
@@ -31,7 +32,7 @@ FIXED: dict[type, tuple[str, ...]] = {
 
 
 class LateRead(AssertionError):
-    """Work read a field of a row after its unit, when later work of the unit may have changed it."""
+    """Work has read a field of a row after its unit, when later work of the unit may have changed it."""
 
 
 def _closed(row_type: type) -> type:
@@ -49,7 +50,7 @@ ENDED: dict[type, type] = {row_type: _closed(row_type) for row_type in FIXED}
 
 
 def rows_of(unit: Unit) -> Iterator[Row]:
-    """All rows that a unit holds now: loaded, found and new."""
+    """Yield all rows that a unit holds now: loaded, found and new."""
     yield from unit.outbound.values()
     yield from unit.relayed.values()
     yield from unit.pending.values()
@@ -60,7 +61,7 @@ def rows_of(unit: Unit) -> Iterator[Row]:
 
 
 def end(rows: Iterable[Row]) -> None:
-    """Close rows: from now on only what never changes can be read of them."""
+    """Close rows: from now on only fields that never change can be read."""
     for row in rows:
         if type(row) in ENDED:
             row.__class__ = ENDED[type(row)]

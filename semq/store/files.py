@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old content or the new, never half of it.
+"""Crash-safe writing of files: after a crash a file has its old content or its new content, never a part.
 
 Used by the embedded cluster and all of ``semq.pki``.
 """
@@ -7,14 +7,16 @@ import os
 from pathlib import Path
 
 
-def write_safely(path: Path, octets: bytes, mode: int = 0o644) -> None:
-    """Write beside, force to disk, rename over; made with ``mode``, so that no moment shows more than that."""
+def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write to a new file, force it to disk and rename it. It is created with ``mode``, so it never has wider
+    permissions.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)  # left by a crash; another mode may cling to it
+    beside.unlink(missing_ok=True)  # left by a crash, possibly with another mode
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(handle, "wb") as file:
-        file.write(octets)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
@@ -22,7 +24,7 @@ def write_safely(path: Path, octets: bytes, mode: int = 0o644) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder last."""
+    """Make renames in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,8 +1,8 @@
-"""Who the hub lets in, in Postgres: certificates and their revocation, enrolment tokens, which store each node has.
+"""The hub's tables of nodes: certificates and their revocation, enrolment tokens, the store of each node.
 
-Functions on a connection of the reader (``PostgresStore.read``); each that changes something is one transaction of its
-own, beside the writer: nothing here belongs to a message. Rows carry what ``semq.pki`` has checked; this module knows
-no cryptography. Used by ``platform_node.registry``.
+Functions on a connection of the reader (``PostgresStore.read``); each change is a transaction of its own, separate from
+the writer, since no message depends on it. ``semq.pki`` has checked the rows' content; this module contains no
+cryptography. Used by ``platform_node.registry``.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.rows import RetiredStore
 from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
-REVOKED, DEFINED = "semq_revoked", "semq_defined"  # channels on which other processes of the hub hear of a change
+REVOKED, DEFINED = "semq_revoked", "semq_defined"  # NOTIFY channels: changes for other processes of the hub
 CERTIFICATE, TOKEN, LIFE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate that the hub has signed, or has been shown."""
+    """A certificate that the hub has signed, or received."""
 
     serial: str
     node: str
@@ -36,7 +36,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """An enrolment token, by its hash."""
+    """An enrolment token, identified by its hash."""
 
     hash: bytes
     node: str
@@ -49,7 +49,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Which store a node last came with, and how often that had been opened."""
+    """The store that a node last used, and the number of times it had been opened."""
 
     node: str
     store_uuid: str
@@ -61,19 +61,19 @@ class Life:
 
 
 def certificates(connection: Connection, node: str | None = None) -> list[Issued]:
-    """Of one node, or all; the newest first."""
+    """Return the certificates of one node, or of all; the newest first."""
     query = select(node_certificate).order_by(CERTIFICATE.issued_at.desc(), CERTIFICATE.serial)
     return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
 
 
 def ends(connection: Connection) -> dict[str, datetime]:
-    """When the last certificate of each node ends, of those that were not revoked."""
+    """Return when the last certificate of each node ends, ignoring revoked ones."""
     last = select(CERTIFICATE.node, func.max(CERTIFICATE.not_after)).where(CERTIFICATE.revoked_at.is_(None))
     return {row[0]: row[1] for row in connection.execute(last.group_by(CERTIFICATE.node))}
 
 
 def is_revoked_key(connection: Connection, key_id: str) -> bool:
-    """Whether any certificate of this key has been revoked."""
+    """Return whether any certificate of this key has been revoked."""
     return bool(connection.scalar(select(_is_revoked(key_id))))
 
 
@@ -82,7 +82,7 @@ def _is_revoked(key_id: str) -> ColumnElement[bool]:
 
 
 def add_certificate(connection: Connection, issued: Issued) -> bool:
-    """Note a certificate that was signed without a token; False, and nothing noted, if its key was revoked."""
+    """Add a certificate that was signed without a token; return False, and add nothing, if its key was revoked."""
     with connection.begin():
         if is_revoked_key(connection, issued.key_id):
             return False
@@ -91,7 +91,7 @@ def add_certificate(connection: Connection, issued: Issued) -> bool:
 
 
 def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[Issued]:
-    """Revoke certificates; those that were not revoked before. What is revoked stays so."""
+    """Revoke certificates; return those that were not revoked before. A revocation is permanent."""
     with connection.begin():
         rows = connection.execute(
             update(node_certificate)
@@ -104,7 +104,7 @@ def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: st
 
 
 def revoked(connection: Connection, since: datetime) -> set[str]:
-    """Serial numbers of all revoked certificates that had not ended before ``since``."""
+    """Return the serial numbers of all revoked certificates that had not ended before ``since``."""
     query = select(CERTIFICATE.serial).where(CERTIFICATE.revoked_at.is_not(None), CERTIFICATE.not_after >= since)
     return set(connection.execute(query).scalars())
 
@@ -113,22 +113,22 @@ def revoked(connection: Connection, since: datetime) -> set[str]:
 
 
 def add_token(connection: Connection, ticket: Ticket) -> None:
-    """Keep a token's hash."""
+    """Store the hash of a token."""
     with connection.begin():
         values = {name: getattr(ticket, name) for name in Ticket.__slots__} | {"host_names": list(ticket.host_names)}
         connection.execute(insert(node_token).values(**values))
 
 
 def token(connection: Connection, hash_: bytes) -> Ticket | None:
-    """A token by its hash, whatever its state."""
+    """Return a token by its hash, in any state."""
     row = connection.execute(select(node_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _ticket(row)
 
 
 def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
-    """Use up a token for a certificate, both in one transaction; None if it cannot be used for this key.
+    """Use up a token for a certificate in one transaction; return None if it cannot be used for this key.
 
-    A token that was used for the very same key gives the certificate of that time: its answer may have been lost.
+    If the token was used for the same key before, return that certificate: the first answer may have been lost.
     """
     with connection.begin():
         used = connection.execute(
@@ -152,12 +152,12 @@ def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued
 
 
 def lives(connection: Connection) -> list[Life]:
-    """What is known of every node."""
+    """Return the store of every node."""
     return [Life(*row) for row in connection.execute(select(node_life))]
 
 
 def note_life(connection: Connection, life: Life) -> None:
-    """A node has come with this life of its store; a second store is refused by the caller, not here."""
+    """Record the store that a node uses now; the caller has refused a different one."""
     values = {name: getattr(life, name) for name in Life.__slots__}
     with connection.begin():
         connection.execute(
@@ -166,7 +166,7 @@ def note_life(connection: Connection, life: Life) -> None:
 
 
 def forget_life(connection: Connection, node: str) -> bool:
-    """Let a node come with another store; whether one was known."""
+    """Allow a node to use another store; return whether one was known."""
     with connection.begin():
         return connection.execute(node_life.delete().where(LIFE.node == node)).rowcount == 1
 
@@ -175,7 +175,7 @@ def forget_life(connection: Connection, node: str) -> bool:
 
 
 def latest_definition(connection: Connection) -> tuple[int, str] | None:
-    """The definitions in force: version and document."""
+    """Return the definitions in force: version and document."""
     row = connection.execute(
         select(DEFINITION.version, DEFINITION.document).order_by(DEFINITION.version.desc()).limit(1)
     ).one_or_none()
@@ -183,7 +183,7 @@ def latest_definition(connection: Connection) -> tuple[int, str] | None:
 
 
 def add_definition(connection: Connection, document: str, at: datetime, why: str, expected: int) -> int | None:
-    """Put a document in force as the version after ``expected``; None if somebody else was first."""
+    """Put a document in force as the version after ``expected``; return None if another version was added meanwhile."""
     with connection.begin():
         newest = connection.execute(select(func.coalesce(func.max(DEFINITION.version), 0))).scalar_one()
         if newest != expected:
@@ -207,10 +207,10 @@ def _ticket(row: Row[Any]) -> Ticket:
     return Ticket(**values | {"host_names": tuple(values["host_names"])})
 
 
-# --- the platform's stores
+# --- the hub's stores
 
 
 def retired_stores(connection: Connection) -> list[tuple[RetiredStore, datetime]]:
-    """Those that are lost for good, and since when that is known."""
+    """Return the stores that are permanently lost, each with the time when that was declared."""
     rows = connection.execute(select(semq_retired_store).order_by(semq_retired_store.c.at))
     return [(RetiredStore(row.semq_id, row.semq_db_id, row.retired_by, row.why), row.at) for row in rows]

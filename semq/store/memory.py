@@ -1,9 +1,9 @@
 """The store in memory: the second implementation of the contract in ``unit``, in which the simulator runs whole nodes.
 
-``Tables`` is what would lie on disk; ``MemoryStore`` is one process's writer on it: queue, one transaction at a time,
-and what follows the commit. Its three phases can be taken one by one (``begin``, ``commit``, ``deliver``), so that a
-simulated process dies between any two of them, or never learns what became of its commit. What Postgres refuses, this
-refuses: compare-and-set, primary keys, checks, and a writer whose store was taken over. It promises no durability.
+``Tables`` represents the disk; ``MemoryStore`` is one process's writer on it: queue, one transaction at a time, and the
+calls after the commit. Its three phases can be run one by one (``begin``, ``commit``, ``deliver``), so that a simulated
+process can crash between any two of them, or never learn the result of its commit. It refuses what Postgres refuses:
+compare-and-set, primary keys, checks, and a writer whose store was taken over. It is not durable.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -44,12 +44,12 @@ from semq.store.unit import Needs, Recovered, StreamState, Unit, Work, first_id,
 from semq.umx_t.locator import LK0, Pos
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
-SEEN_MAX = 100_000  # idents of class 1 and 2 that are remembered (PROTOCOL.md section 3)
+SEEN_MAX = 100_000  # idents of class 1 and 2 that are kept (PROTOCOL.md section 3)
 Row = TypeVar("Row", Outbound, OutStream, InStream, Pending)
 
 
 class Fault(Enum):
-    """What goes wrong with a commit."""
+    """A fault of a commit."""
 
     NONE = "nothing"
     ROLLED_BACK = "the connection broke, and nothing was written"
@@ -70,12 +70,12 @@ copy_in_stream = _copier(InStream)
 
 @dataclass(slots=True)
 class Tables:
-    """What lies on disk. Rows in it are never changed in place, so that a snapshot is a copy of the dictionaries."""
+    """The content of the disk. Rows in it are never changed in place, so a snapshot is a copy of the dictionaries."""
 
     store_uuid: str
     boot: int = 0
     inc: int = 0
-    owner: int = 0  #: how often the store was opened or taken over; a writer with a smaller number is fenced
+    owner: int = 0  #: number of openings and takeovers of the store; a writer with a smaller number is fenced
     outbound: dict[int, Outbound] = field(default_factory=dict)
     relayed: dict[str, int] = field(default_factory=dict)
     bodies: dict[int, Stored] = field(default_factory=dict)
@@ -89,25 +89,25 @@ class Tables:
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
     submitted: dict[int, Submitted] = field(default_factory=dict)
     refused: dict[int, Refusal] = field(default_factory=dict)
-    taken: dict[int, LK0] = field(default_factory=dict)  #: what submissions have become
-    waits: dict[str, Wait] = field(default_factory=dict)  #: why submissions wait, by target
+    taken: dict[int, LK0] = field(default_factory=dict)  #: the messages that submissions became
+    waits: dict[str, Wait] = field(default_factory=dict)  #: reasons why submissions wait, by target
     renamed: dict[str, int] = field(
         default_factory=dict
     )  #: names of refusals, and the submissions that were tried again
-    #: What applications finished in their own transaction, or set aside: brefs to None, or why.
+    #: Documents that applications finished in their own transaction (None) or set aside (the reason), by bref.
     done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)
     rare: list[Rare] = field(default_factory=list)
 
     def snapshot(self) -> "Tables":
-        """A backup of all tables as they are now."""
+        """Return a backup of all tables."""
         copy = Tables(self.store_uuid)
         copy.restore(self)
         return copy
 
     def restore(self, backup: "Tables") -> None:
-        """Become what the backup holds; writers that were open on these tables are fenced."""
+        """Replace the content with a backup; writers that were open on these tables are fenced."""
         owner = self.owner + 1
         for f in fields(self):
             value = getattr(backup, f.name)
@@ -116,9 +116,9 @@ class Tables:
 
 
 class MemoryStore:
-    """The writer of one process: gathers posted work into units and commits them one after another.
+    """The writer of one process: collects posted work into units and commits them one after another.
 
-    ``group`` says how many pieces of the waiting work the next unit takes (given how many wait, at least one).
+    ``group`` returns how many of the waiting pieces of work the next unit takes, at least one, given their number.
     """
 
     def __init__(self, tables: Tables | None = None, group: Callable[[int], int] = lambda waiting: waiting) -> None:
@@ -127,16 +127,19 @@ class MemoryStore:
         self._owner = self.tables.owner
         self._group = group
         self._queue: list[Work] = []
-        self._is_due = False  # something in the queue is to be done now, so all of it is
-        self._fault: SemqError | None = None  # a commit's fate is unknown, or the store was taken over: open it anew
-        self._open: list[Work] = []  # of the transaction that is open
+        self._is_due = False  # some queued work is urgent, so all of it is done now
+        # a commit has an unknown result, or the store was taken over: it must be opened again
+        self._fault: SemqError | None = None
+        self._open: list[Work] = []  # work of the open transaction
         self._unit: Unit | None = None
-        self._loaded: list[AnyRow] = []  # by the unit, in all its attempts: closed when it is over
-        self._outcome: list[tuple[Work, Exception | None]] = []  # to be told, in order
+        self._loaded: list[AnyRow] = []  # rows loaded by the unit in all its attempts, closed at its end
+        self._outcome: list[tuple[Work, Exception | None]] = []  # work to be notified, in order
 
     # --- the contract
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; posted order is kept. After a loss it fails, when it would have been told."""
+        """Queue a piece of work; the order is kept. After a loss it fails, at the time when it would have been
+        notified.
+        """
         if self._fault is not None:
             self._outcome.append((work, self._fault))
         else:
@@ -144,11 +147,11 @@ class MemoryStore:
             self._is_due = self._is_due or not later
 
     def due(self) -> None:
-        """What is queued is done now: called when work posted ``later`` has waited for as long as it may."""
+        """Do all queued work now: called when work posted ``later`` has waited for its maximum time."""
         self._is_due = bool(self._queue)
 
     def recover(self, inc: int) -> Recovered:
-        """Open the store for a new life of the process: count it, and find what is unsettled (PROTOCOL.md S14)."""
+        """Open the store for a new process: count it, and find what is unsettled (PROTOCOL.md S14)."""
         tables = self.tables
         tables.boot += 1
         tables.inc = inc
@@ -175,12 +178,12 @@ class MemoryStore:
     # --- the phases of a transaction
     @property
     def idle(self) -> bool:
-        """Whether no work is waiting, open or to be told."""
+        """Whether no work is waiting, open or to be notified."""
         return not (self._queue or self._open or self._outcome)
 
     @property
     def phase(self) -> str:
-        """What comes next: ``begin``, ``commit`` or ``deliver``; empty if there is nothing to do."""
+        """The next phase: ``begin``, ``commit`` or ``deliver``; empty if there is nothing to do."""
         if self._unit is not None:
             return "commit"
         if self._outcome:
@@ -189,23 +192,27 @@ class MemoryStore:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether all that is queued waits for work that somebody waits for, or for ``due``."""
+        """Whether all queued work can wait for other work or for ``due``."""
         return bool(self._queue) and not self._is_due
 
     @property
     def is_lost(self) -> bool:
-        """Whether this writer writes nothing more."""
+        """Whether this writer cannot write any more."""
         return self._fault is not None
 
     def begin(self) -> None:
-        """Open a transaction for the next unit of work, load it and let each decide. Work that refuses is left out."""
+        """Open a transaction for the next unit of work, load it and let each piece decide. Work that refuses is left
+        out.
+        """
         count = max(1, min(self._group(len(self._queue)), len(self._queue)))
         self._open, self._queue = self._queue[:count], self._queue[count:]
         self._is_due = bool(self._queue)
         self._unit = self._decide_all()
 
     def commit(self, fault: Fault = Fault.NONE) -> None:
-        """Write the open unit, whole or not at all. Raises DecisionFailed (nothing is written, the work is dropped)."""
+        """Write the open unit completely or not at all. Raises DecisionFailed (nothing is written, the work is
+        dropped).
+        """
         if fault is Fault.REDONE:
             self._end(self._unit)
             self._unit = self._decide_all()
@@ -224,14 +231,14 @@ class MemoryStore:
         self._outcome += [(work, error) for work in works]
 
     def _end(self, unit: Unit | None) -> None:
-        """An attempt at a unit is over: what it held is only good for what never changes."""
+        """Close the rows of an attempt at a unit: from now on only fields that never change can be read."""
         if unit is not None:
             end(self._loaded)
             end(rows_of(unit))
         self._loaded = []
 
     def deliver(self) -> None:
-        """Tell each piece of work what became of it; once the store is lost, that is nothing for all that waits."""
+        """Notify each piece of work of its result; once the store is lost, all waiting work fails."""
         self._fault = next((error for _, error in self._outcome if isinstance(error, StoreUnavailable)), self._fault)
         if self._fault is not None:
             self._outcome += [(work, self._fault) for work in self._queue]
@@ -244,19 +251,19 @@ class MemoryStore:
                 work.failed(error)
 
     def run(self, fault: Fault = Fault.NONE) -> None:
-        """One unit of work, all three phases; nothing if none is waiting."""
+        """Run all three phases for one unit of work, if any is waiting."""
         if self._queue:
             self.begin()
             self.commit(fault)
         self.deliver()
 
     def run_all(self) -> None:
-        """Commit until no work is left, also that which commits have posted and that which could wait."""
+        """Commit until no work is left, including work that commits post and work that could wait."""
         while not self.idle:
             self.run()
 
     def write(self, unit: Unit) -> None:
-        """Make a unit durable, unless a guard refuses it. The simulator's oracle looks on here."""
+        """Make a unit durable, unless a guard refuses it. The simulator's oracle overrides this method."""
         check(self.tables, unit)
         apply(self.tables, unit)
 
@@ -280,7 +287,7 @@ class MemoryStore:
 
 
 def load(tables: Tables, needs: Needs) -> Unit:
-    """Copies of the rows that are needed. One object a row, however it is found."""
+    """Return copies of the rows that are needed, with one object per row in all collections."""
     unit = Unit(
         outbound={i: copy_outbound(tables.outbound[i]) for i in needs.outbound if i in tables.outbound},
         tokens={token: tables.tokens[token] for token in needs.tokens if token in tables.tokens},
@@ -331,8 +338,8 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return list(tables.done.items())[:limit]
         case u.RefusedBy(dest, code, after, limit):
             rows = _outbound(tables, lambda r: r.outcome is Outcome.REJECTED and r.has_payload and r.dest == dest)
-            behind = (r for r in rows if r.object_id > after and r.reason and r.reason[0] == code)
-            return [copy_outbound(r) for r in behind][:limit]
+            later = (r for r in rows if r.object_id > after and r.reason and r.reason[0] == code)
+            return [copy_outbound(r) for r in later][:limit]
         case u.KeptKeys(peer, limit):
             kept = [row for row in tables.rare if isinstance(row, KeptKey) and row.peer == peer]
             return kept[::-1][:limit]
@@ -385,7 +392,7 @@ def _stream_states(tables: Tables) -> Iterator[StreamState]:
 
 
 def apply(tables: Tables, unit: Unit) -> None:
-    """Write what a unit has staged; called after ``check``."""
+    """Write the staged changes of a unit; called after ``check``."""
     for object_id in unit.deleted_outbound:
         row = tables.outbound.pop(object_id, None)
         tables.bodies.pop(object_id, None)

@@ -1,6 +1,7 @@
-"""What Postgres would refuse of a unit, refused by the store in memory: compare-and-set, keys, checks, final outcomes.
+"""The checks of Postgres, repeated for the store in memory: compare-and-set, keys, constraints, final outcomes.
 
-Called by ``memory`` before it writes a unit; without it (mutations of the simulator) the oracle has to see the harm.
+Called by ``memory`` before it writes a unit. In mutations of the simulator they are removed, and its oracle must find
+the damage.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check(tables: "Tables", unit: Unit) -> None:
-    """What Postgres would refuse: raises DecisionFailed, and nothing has been changed."""
+    """Check a unit as Postgres does. Raises DecisionFailed; nothing has been changed then."""
     changed = [(unit.outbound[object_id], before) for object_id, before in unit.changed_outbound.items()]
     for row, before in (*changed, *unit.deleted_outbound.values()):
         stored, object_id = tables.outbound.get(row.object_id), row.object_id
@@ -39,7 +40,9 @@ def check(tables: "Tables", unit: Unit) -> None:
 
 
 def _may_end(stored: Outbound, row: Outbound) -> bool:
-    """An outcome is final; only one that the platform alone has told is corrected by the receiver's word (S5c)."""
+    """Return whether an outcome may be set. It is final, unless only the hub reported it and the receiver corrects it
+    (S5c).
+    """
     corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTED
     return corrected or stored.outcome in (None, row.outcome)
 
@@ -68,4 +71,4 @@ def _check_outbound(row: Outbound) -> None:
 
 def _guard(holds: bool, name: str, **facts: Any) -> None:
     if not holds:
-        raise DecisionFailed(f"Guard '{name}' is broken.", **facts)
+        raise DecisionFailed(f"Guard '{name}' is violated.", **facts)

@@ -1,7 +1,7 @@
-"""The second page of the schema: what secrecy and proof need beside the queues. Few rows, written by few units.
+"""The second part of the schema: tables for secrecy and proof. Few rows, written by few units.
 
-Joined to ``tables.metadata``; read by ``views.messages`` and the operations that prove, written by ``postgres.changes``
-and the writer.
+Joined to ``tables.metadata``; read by ``views.messages`` and the operations that prove deliveries, written by
+``postgres.changes`` and the writer.
 """
 
 from sqlalchemy import BigInteger, CheckConstraint, Date, Index, LargeBinary, Table, Text
@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from semq.store.tables import col, metadata, moment
 
-# What the directory last said of each node's certificates: all that are not revoked, the active one first.
+# The certificates of each node as last sent by the directory: all that are not revoked, the active one first.
 semq_certificate = Table(
     "semq_certificate",
     metadata,
@@ -17,7 +17,7 @@ semq_certificate = Table(
     col("pems", ARRAY(Text)),
     moment("seen_at", "now()"),
 )
-# Session keys of ours, wrapped for ourselves: to be wrapped again, and to show the salt of one digest.
+# This node's own session keys, wrapped for itself, to be wrapped again and to reveal the salt of one digest.
 semq_session_key = Table(
     "semq_session_key",
     metadata,
@@ -29,7 +29,7 @@ semq_session_key = Table(
     moment("made_at", "now()"),
     Index("semq_session_key_peer", "peer", "made_at"),
 )
-# What partners signed: one signature over the hashes of many statements.
+# Signatures of partners: one signature over the hashes of many statements.
 semq_receipts = Table(
     "semq_receipts",
     metadata,
@@ -40,7 +40,8 @@ semq_receipts = Table(
     moment("at", "now()"),
     Index("semq_receipts_at", "at"),
 )
-# The chain of the ledger: a link for so many lines of a day; the newest grows in place, so no index is on what grows.
+# The chain of the ledger: one link for a number of lines of a day. The newest link is updated in place, so changing
+# columns have no index.
 semq_chain = Table(
     "semq_chain",
     metadata,

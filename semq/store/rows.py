@@ -1,7 +1,8 @@
-"""The rows as values: one class a table, in the words of PROTOCOL.md section 3. Read and changed through ``unit.Unit``.
+"""The rows as values: one class per table, in the terms of PROTOCOL.md section 3. Read and changed through
+``unit.Unit``.
 
-Bodies live apart from the narrow rows, so that a change of status rewrites tens of bytes. Times are milliseconds since
-1970 UTC.
+Bodies are separate from the narrow rows, so that a change of status rewrites tens of bytes. Times are milliseconds
+since 1970 UTC.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 Reason = tuple[str, str]  # code SEMQ-nnnn, text
-# Outcomes that may have been told by the platform's word alone: that of the receiver makes DELIVERED of them (S5c).
+# Outcomes that may be based on the hub's information alone; the receiver's answer changes them to DELIVERED (S5c).
 CORRECTED = frozenset({Outcome.REJECTED, Outcome.DROPPED})
 
 
@@ -33,14 +34,14 @@ class InStreamKey(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A place in the receiver's ledger: stream and position."""
+    """A position in the receiver's ledger: stream and number."""
 
     stream: InStreamKey
     sid: int
 
 
 class OrderKey(NamedTuple):
-    """One order of documents at the sender: destination node and the application's key."""
+    """A sequence of ordered documents at the sender: destination node and the application's key."""
 
     dest: str
     key: str
@@ -48,7 +49,7 @@ class OrderKey(NamedTuple):
 
 @dataclass(slots=True)
 class Outbound:
-    """A row of tb_0031: own (accepted here) or relayed (held by the platform)."""
+    """A row of tb_0031: own (accepted here) or relayed (held by the hub)."""
 
     object_id: int
     direction: Direction
@@ -67,8 +68,8 @@ class Outbound:
     void: bool = False
     lost: bool = False
     has_payload: bool = True
-    held: bool = False  #: an operator holds it back
-    parked: bool = False  #: the platform sent it often, and its target never recorded it
+    held: bool = False  #: held back by an operator
+    parked: bool = False  #: the hub sent it often, and its target never recorded it
     outcome: Outcome | None = None
     reason: Reason | None = None
     digest: bytes = b""
@@ -79,18 +80,18 @@ class Outbound:
 
     @property
     def source(self) -> str:
-        """Whose copy it is, for turns among those that the platform holds; empty for an own row."""
+        """The sending node, for the hub's turns among senders; empty for an own row."""
         return str(self.lk0.node) if self.direction is Direction.RELAYED else ""
 
     @property
     def dest(self) -> str:
-        """The destination node as text: what streams, windows and links are kept by."""
+        """The destination node as text: the key of streams, windows and links."""
         return str(self.target.node)
 
 
 @dataclass(slots=True)
 class OutStream:
-    """A row of tb_0031_stream: the next position of one stream. Closed when the incarnation is over."""
+    """A row of tb_0031_stream: the next position of one stream. Closed when the incarnation has ended."""
 
     key: OutStreamKey
     next_sid: int = 0
@@ -98,7 +99,7 @@ class OutStream:
 
 @dataclass(slots=True)
 class Pending:
-    """A row of tb_0030: what has been received, until both acknowledgements are noted and the application has it."""
+    """A row of tb_0030: a received message, kept until both acknowledgements are noted and the application has it."""
 
     bref: int
     lk0: LK0
@@ -124,35 +125,35 @@ class Pending:
 
     @property
     def source(self) -> str:
-        """The institution that it came from, for turns among those of one user."""
+        """The institution that sent it, for turns among those of one user."""
         return str(self.lk0.node)
 
     @property
     def is_class3(self) -> bool:
-        """Whether its sender must come to know (need flag of ``s_ack_status``)."""
+        """Whether its sender must learn about the receipt (need flag of ``s_ack_status``)."""
         return self.save_fwd is SaveFwd.MUST
 
     @property
     def slot(self) -> Slot:
-        """Its place in the ledger."""
+        """Its position in the ledger."""
         return Slot(InStreamKey(self.lk0.store, self.lk0.inc), self.sid)
 
     @property
     def owes(self) -> bool:
-        """Whether one of our acknowledgements is not known to be noted (rule R9 of section 5.3)."""
+        """Whether an acknowledgement of this node is not known to be noted (rule R9 of section 5.3)."""
         return (self.lk1 is not None and self.p_ack_status is AckStatus.AS_INIT) or (
             self.is_class3 and self.s_ack_status is AckStatus.AS_INIT
         )
 
     @property
     def is_done(self) -> bool:
-        """Whether the row may be cleaned: by acknowledgement state only, never by age (row Q13)."""
+        """Whether the row may be deleted: by acknowledgement state only, never by age (row Q13)."""
         return self.app_status is not AppStatus.NEW and not self.owes
 
 
 @dataclass(slots=True)
 class InStream:
-    """A row of tb_0030_stream: how far the sender has settled, and whether the incarnation is over."""
+    """A row of tb_0030_stream: the sender's floor, and whether the incarnation has ended."""
 
     key: InStreamKey
     number: int
@@ -162,7 +163,7 @@ class InStream:
 
 @dataclass(slots=True, frozen=True)
 class Recorded:
-    """A row of tb_0030_ledger: one position of a stream is taken, and by what."""
+    """A row of tb_0030_ledger: the entry at one position of a stream."""
 
     status: Arrival
     digest: bytes = b""
@@ -172,7 +173,7 @@ class Recorded:
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """A row of tb_0031_submit: what an application wrote in its own transaction (row B1)."""
+    """A row of tb_0031_submit: a submission that an application wrote in its own transaction (row B1)."""
 
     row_id: int
     target: str
@@ -186,8 +187,8 @@ class Submitted:
     headers: dict[str, Any]
     content_encoding: str = ""
     priority: int = 0
-    size: int = 0  #: of the payload, which is left out where it is larger than the query asked for
-    lk0: str = ""  #: the name of its refusal
+    size: int = 0  #: size of the payload, which is left out if it exceeds the limit of the query
+    lk0: str = ""  #: the LK0 of its refusal
     wait_code: str | None = None  #: why it waits, as was noted last
     wait_text: str | None = None
 
@@ -202,7 +203,7 @@ class Wait:
 
 @dataclass(slots=True, frozen=True)
 class Refusal:
-    """Why a row of tb_0031_submit was refused, and under which name that stands in the ledger."""
+    """The reason why a row of tb_0031_submit was refused, and the LK0 of the refusal in the ledger."""
 
     lk0: LK0
     reason: Reason
@@ -211,7 +212,7 @@ class Refusal:
 
 @dataclass(slots=True, frozen=True)
 class Token:
-    """What a client token stands for: a repeat of the same submission is answered with the same message."""
+    """The message of a client token: a repeat of the same submission is answered with the same message."""
 
     lk0: LK0
     digest: bytes
@@ -219,18 +220,18 @@ class Token:
 
 @dataclass(slots=True, frozen=True)
 class KeptKey:
-    """A row of semq_session_key: a session key of ours, wrapped for ourselves, so that it can be wrapped again."""
+    """A row of semq_session_key: a session key of this node, wrapped for itself so that it can be wrapped again."""
 
     id: bytes
     peer: str
-    key_id: str  #: our own key, for which it is wrapped
+    key_id: str  #: this node's own key, for which it is wrapped
     alg: str
     text: str
 
 
 @dataclass(slots=True, frozen=True)
 class KeptReceipts:
-    """A row of semq_receipts: what a partner signed, once for all receipts of a packet."""
+    """A row of semq_receipts: a partner's signature over all receipts of a packet."""
 
     number: int
     source: str
@@ -240,7 +241,7 @@ class KeptReceipts:
 
 @dataclass(slots=True, frozen=True)
 class Certificates:
-    """A row of semq_certificate: what the directory last said of the certificates of a node, PEM."""
+    """A row of semq_certificate: the certificates of a node as last sent by the directory, in PEM."""
 
     node: str
     pems: tuple[str, ...]
@@ -248,7 +249,7 @@ class Certificates:
 
 @dataclass(slots=True, frozen=True)
 class RetiredStore:
-    """A row of semq_retired_store: a store of the platform that is lost for good, by the word of an operator."""
+    """A row of semq_retired_store: a store of the hub that an operator has declared permanently lost."""
 
     semq_id: int
     semq_db_id: int
@@ -257,7 +258,7 @@ class RetiredStore:
 
     @property
     def name(self) -> tuple[int, int]:
-        """The two numbers that every LK1 of the store begins with."""
+        """The two numbers with which every LK1 of the store begins."""
         return self.semq_id, self.semq_db_id
 
 
@@ -265,7 +266,7 @@ Rare = KeptKey | KeptReceipts | Certificates | RetiredStore
 
 
 class Side(IntEnum):
-    """As whom a node wrote a line of the ledger."""
+    """The role in which a node wrote a line of the ledger."""
 
     SENDER = 1
     HUB = 2
@@ -273,34 +274,34 @@ class Side(IntEnum):
 
 
 class Event(IntEnum):
-    """What a line of the ledger says. Never renumbered, never reused."""
+    """The kind of a ledger line. Never renumbered, never reused."""
 
     ACCEPTED = 1  #: sender: committed, promised to the application
     SENT = 2  #: sender or hub: about to be sent, attempt ``att``
-    FORWARDED = 3  #: sender: Ack-Fwd heard; hub: passed on without custody
-    STORED = 4  #: sender: Ack-Save heard; hub: custody taken
+    FORWARDED = 3  #: sender: Ack-Fwd received; hub: forwarded without custody
+    STORED = 4  #: sender: Ack-Save received; hub: custody taken
     DELIVERED = 5  #: sender: the receiver recorded it
     REJECTED = 6  #: sender: refused; receiver: recorded as refused
     CANCELLED = 7  #: sender: ended by its void marker; receiver: void marker recorded
     LOST = 8  #: sender
     UNKNOWN = 9  #: sender
     DROPPED = 10  #: sender or hub: class 1 and the target offline
-    AGAIN = 11  #: sender or hub: back to SS_INIT, the reason says why
+    AGAIN = 11  #: sender or hub: back to SS_INIT, with the reason
     INQUIRED = 12  #: an inquiry was sent
-    ANSWERED = 13  #: an inquiry's answer was heard and changed the row
-    VOIDED = 14  #: sender: cancel or expiry asked for
+    ANSWERED = 13  #: the answer to an inquiry was received and changed the row
+    VOIDED = 14  #: sender: cancellation or expiry requested
     RELEASED = 15  #: hub: the stored copy is no longer needed
-    REFUSED = 16  #: hub: can never be delivered; a sender's submission that was turned away
+    REFUSED = 16  #: hub: can never be delivered; sender: refused submission of an application
     RECEIVED = 20  #: receiver: recorded
-    DUPLICATE = 21  #: receiver or hub: a copy that was known already
-    PLATFORM_ACKED = 22  #: receiver: ReAck heard
-    SENDER_ACKED = 23  #: receiver: ReAck2 heard
-    GIVEN = 24  #: receiver: handed to the application, delivery ``att``
-    DONE = 25  #: receiver: the application has it for good
+    DUPLICATE = 21  #: receiver or hub: a copy of a known message
+    PLATFORM_ACKED = 22  #: receiver: ReAck received
+    SENDER_ACKED = 23  #: receiver: ReAck2 received
+    GIVEN = 24  #: receiver: given to the application, delivery ``att``
+    DONE = 25  #: receiver: the application has acknowledged it
     PARKED = 26  #: receiver: the application failed too often; hub: never answered
     MISMATCH = 27  #: receiver or hub: the same identity with other bytes (row B7): an alarm
-    VIOLATION = 28  #: a peer sent what cannot be true; refused
-    OPERATOR = 29  #: a person acted, or a rule of this node in one's stead: resend, hold, release, requeue
+    VIOLATION = 28  #: a peer sent something impossible; refused
+    OPERATOR = 29  #: action of a person, or of a rule on behalf of one: resend, hold, release, requeue
 
 
 MARKER = "void marker"  # the end of the detail of a line about a marker instead of the document
@@ -320,12 +321,12 @@ class LedgerLine:
     app_key: AppKey = NO_KEY
     digest: bytes = b""
     size: int = 0
-    detail: str = ""  #: reason code and words, or what a person said
+    detail: str = ""  #: reason code and text, or a person's remark
 
 
 @dataclass(slots=True, frozen=True)
 class Stored:
-    """A body as it lies beside its row: the envelope, encoded, and the payload."""
+    """A body as stored beside its row: the encoded envelope, and the payload."""
 
     envelope: bytes
     payload: bytes

@@ -1,4 +1,4 @@
-"""What applications handed over through SQL (SQL.md): submissions, what they have become, why they wait."""
+"""Tables for submissions through SQL (SQL.md): submissions, the messages that they became, reasons for waiting."""
 
 from sqlalchemy import (
     BigInteger,
@@ -36,9 +36,9 @@ tb_0031_submit = Table(
     *reason(),
     col("content_encoding", Text, "''"),
     col("priority", SmallInteger, "0"),
-    col("lk0", Text, null=True),  # the name under which its refusal stands in the ledger
+    col("lk0", Text, null=True),  # the LK0 of its refusal in the ledger
     moment("refused_at", null=True),
-    col("wait_code", Text, null=True),  # why it waits, and since when; null where it waits behind another
+    col("wait_code", Text, null=True),  # reason and start of its waiting; null if it waits behind another submission
     col("wait_text", Text, null=True),
     moment("waits_since", null=True),
     CheckConstraint(
@@ -49,7 +49,7 @@ tb_0031_submit = Table(
     Index("tb_0031_submit_token", "token", postgresql_where=text("token IS NOT NULL")),
     Index("tb_0031_submit_key", text(LAST_OF_KEY), postgresql_where=text("app_key <> ''")),
 )
-# Which message a submission has become, for whoever handed it over; kept as long as tokens.
+# The message that a submission became, for its application; kept as long as tokens.
 tb_0031_taken = Table(
     "tb_0031_taken",
     metadata,

@@ -1,10 +1,11 @@
-"""The whole schema on one page: what each table holds, which facts Postgres itself guards, and how it is kept fast.
+"""The schema on one page: the content of each table, the facts that Postgres checks, and the storage settings.
 
 SQLAlchemy Core tables. ``views`` and ``postgres.recovery`` build statements from them, ``postgres.statements`` takes
-its column names from them, and a test compares them with what the migrations make. Three rules of thumb: bodies lie
-apart, so that a change of status rewrites tens of bytes; no index on anything that changes, so that every change of
-status is a heap-only update; times are ``timestamptz``, for people and for SQL, although the program counts
-milliseconds."""
+the column names from them, and a test compares them with the result of the migrations. Three principles: bodies are in
+separate tables, so that a change of status rewrites tens of bytes; no column that changes has an index, so that every
+change of status is a heap-only update; times are ``timestamptz``, for people and SQL, although the program counts
+milliseconds.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -43,9 +44,8 @@ metadata = MetaData(
     }
 )
 
-# Rows that live for seconds: room on the page for heap-only updates, and a vacuum that does not wait for a fifth of
-# the table. Postgres' own defaults count dead rows relative to the table, which is wrong for a queue whose backlog
-# may be large.
+# Tables whose rows live for seconds: room on each page for heap-only updates, and an early vacuum. Postgres' defaults
+# count dead rows relative to the size of the table, which is wrong for a queue that may have a large backlog.
 QUEUE = {
     "fillfactor": "50",
     "autovacuum_vacuum_scale_factor": "0.02",
@@ -55,7 +55,7 @@ QUEUE = {
     "autovacuum_analyze_threshold": "2000",
 }
 BODIES = {name: value for name, value in QUEUE.items() if name != "fillfactor"}
-# A row for each stream, each updated many times a second: half-empty pages, swept early.
+# One row per stream, each updated many times a second: half-empty pages, vacuumed early.
 COUNTERS = {"fillfactor": "50", "autovacuum_vacuum_scale_factor": "0", "autovacuum_vacuum_threshold": "500"}
 # Storage parameters by table; the migrations apply them and a test compares them with the catalog.
 STORAGE: dict[str, dict[str, str]] = {
@@ -73,7 +73,7 @@ STORAGE: dict[str, dict[str, str]] = {
     "broker_body": BODIES,
     "broker_handed_out": COUNTERS,
 }
-# Bodies are compressed or sealed already, or small: compressing them again costs more than it brings.
+# Bodies are already compressed, encrypted or small, so compressing them costs more than it saves.
 EXTERNAL = (
     ("tb_0031_body", "envelope"),
     ("tb_0031_body", "payload"),
@@ -85,7 +85,7 @@ EXTERNAL = (
 
 
 def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> CheckConstraint:
-    """Only these numbers: the second guard beside the IntEnum."""
+    """Return a constraint that allows only these numbers: the second guard in addition to the IntEnum."""
     among = f"{column} IN ({', '.join(str(int(value)) for value in values)})"
     return CheckConstraint(f"{column} IS NULL OR {among}" if nullable else among, name=f"known_{column}")
 
@@ -93,13 +93,13 @@ def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> Che
 def col(
     name: str, type_: ColumnType, default: str | None = None, *, null: bool = False, key: bool = False
 ) -> Column[Any]:
-    """A column; NOT NULL unless said otherwise."""
+    """Return a column, NOT NULL by default."""
     initial = None if default is None else text(default)
     return Column(name, type_, nullable=null, primary_key=key, server_default=initial, autoincrement=False)
 
 
 def moment(name: str, default: str | None = None, *, null: bool = False) -> Column[Any]:
-    """A moment in time."""
+    """Return a column for a point in time."""
     return col(name, DateTime(timezone=True), default, null=null)
 
 
@@ -109,14 +109,14 @@ def app_key() -> tuple[Column[Any], ...]:
 
 
 def pos(prefix: str) -> tuple[Column[Any], Column[Any], CheckConstraint]:
-    """A place in a stream, whole or absent."""
+    """Return columns for a position in a stream, which is complete or absent."""
     inc, sid = f"{prefix}_inc", f"{prefix}_sid"
     whole = CheckConstraint(f"({inc} IS NULL) = ({sid} IS NULL)", name=f"whole_{prefix}")
     return col(inc, BigInteger, null=True), col(sid, BigInteger, null=True), whole
 
 
 def reason() -> tuple[Column[Any], Column[Any], CheckConstraint]:
-    """Why: a code and words, both or neither."""
+    """Return columns for a reason: code and text, both or neither."""
     whole = CheckConstraint("(reason_code IS NULL) = (reason_text IS NULL)", name="whole_reason")
     return col("reason_code", Text, null=True), col("reason_text", Text, null=True), whole
 
@@ -130,8 +130,8 @@ semq_meta = Table(
     col("store_uuid", Uuid),
     col("boot", BigInteger, "0"),
     col("next_queue_id", BigInteger, "1"),
-    col("broker_ended", Boolean, "false"),  # the last life of the broker ended in order
-    col("vault", LargeBinary, null=True),  # opens with the master key of bodies at rest, if there is one
+    col("broker_ended", Boolean, "false"),  # the last process of the broker ended in an orderly way
+    col("vault", LargeBinary, null=True),  # can be decrypted with the master key of bodies at rest, if there is one
     CheckConstraint("single", name="one_row"),
 )
 semq_incarnation = Table(
@@ -151,7 +151,7 @@ store_lease = Table(
     CheckConstraint("single", name="one_row"),
 )
 
-# ---------------------------------------------------------------------------- what this node sends, or holds for others
+# ---------------------------------------------------------------------------- messages that this node sends, or holds
 
 tb_0031 = Table(
     "tb_0031",
@@ -256,7 +256,7 @@ tb_0031_token = Table(
     Index("tb_0031_token_at", "at"),
 )
 
-# ---------------------------------------------------------------------------------------------- what this node receives
+# ---------------------------------------------------------------------------------- messages that this node receives
 
 tb_0030 = Table(
     "tb_0030",
@@ -343,9 +343,10 @@ tb_0030_done = Table(
     "tb_0030_done", metadata, col("bref", BigInteger, key=True), moment("at", "now()"), col("parked", Text, null=True)
 )
 
-# -------------------------------------------------------------------------------------------------------- what is known
+# --------------------------------------------------------------------------------------------------------- the ledger
 
-# By a short name: the record id in LK0, in one line for each message, at a hub in that which says what became of it.
+# Index for short names: the record id in LK0, in one line per message; at a hub in the line that states what happened
+# to it.
 RECORD_ID = "split_part(lk0, '.', 6)"
 _AT_HUB = (Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
 FIRST_HEARD = (
@@ -382,7 +383,7 @@ semq_ledger = Table(
     postgresql_partition_by="RANGE (at)",
 )
 
-# --------------------------------------------------------------------------------------- the durable half of the broker
+# --------------------------------------------------------------------------------------- the durable part of the broker
 
 broker_exchange = Table(
     "broker_exchange",
@@ -407,7 +408,8 @@ broker_queue = Table(
 broker_binding = Table(
     "broker_binding",
     metadata,
-    col("identity", LargeBinary, key=True),  # SHA-256 of all that follows: arguments may be too long for an index
+    # SHA-256 of all following columns, since arguments may be too long for an index
+    col("identity", LargeBinary, key=True),
     col("vhost", Text),
     col("source", Text),
     col("destination", Text),
@@ -440,7 +442,8 @@ broker_handed_out = Table(
     "broker_handed_out", metadata, col("queue_id", BigInteger, key=True), col("position", BigInteger)
 )
 
-# ----------------------------------------------------------------------- who the hub lets in, and what they have agreed
+# ------------------------------------------------------------------- the nodes that the hub admits, and their
+# agreements
 
 node_certificate = Table(
     "node_certificate",
@@ -458,13 +461,13 @@ node_certificate = Table(
 node_token = Table(
     "node_token",
     metadata,
-    col("hash", LargeBinary, key=True),  # SHA-256: the token itself is nowhere
+    col("hash", LargeBinary, key=True),  # SHA-256; the token itself is not stored
     col("node", Text),
     col("host_names", JSONB),
     moment("made_at"),
     moment("expires_at"),
     moment("used_at", null=True),
-    col("serial", Text, null=True),  # of the certificate that it was used for
+    col("serial", Text, null=True),  # of the certificate for which it was used
     CheckConstraint("(used_at IS NULL) = (serial IS NULL)", name="used_for_one"),
 )
 node_life = Table(
@@ -488,7 +491,7 @@ definition = Table(
     "definition",
     metadata,
     col("version", BigInteger, key=True),
-    col("document", Text),  # as it was imported, comments and all
+    col("document", Text),  # as imported, including comments
     moment("at"),
     col("why", Text, "''"),
 )

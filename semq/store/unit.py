@@ -1,9 +1,9 @@
-"""One transaction: the rows it needs, the rows it loaded and its changes; the contract of engine and store.
+"""The contract of engine and store: one transaction with the rows that it needs, the rows it loaded, and its changes.
 
-The engine never speaks SQL. It posts ``Work``: the keys that it needs to see (``Needs``), a decision taken on the
-loaded ``Unit`` while the transaction is open, and what follows after the commit. A store gathers all waiting work into
-one unit, loads, lets each decide in order, writes, commits, and only then tells each that it is committed: nothing is
-acknowledged before it is true. The decisions themselves are the grids of floor 0.
+The engine contains no SQL. It posts ``Work``: the keys that it needs (``Needs``), a decision made on the loaded
+``Unit`` while the transaction is open, and the actions after the commit. A store collects all waiting work into one
+unit, loads it, lets each piece decide in order, writes, commits, and only then notifies each that it is committed:
+nothing is acknowledged before it is durable. The decisions are made by the grids of floor 0.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ from semq.umx_t.status import AppStatus, Direction, SendStatus
 class Unsent:
     """Rows of tb_0031 in SS_INIT for one destination node, not held, in order of object_id, with their bodies.
 
-    Of one source (empty: own rows) and one priority.
+    Restricted to one source (empty: own rows) and one priority.
     """
 
     dest: str
@@ -51,7 +51,9 @@ class Unsent:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Rows of tb_0031 without an outcome and past SS_INIT, ``first`` to ``last`` (object_id, inclusive), narrow."""
+    """Rows of tb_0031 without an outcome and past SS_INIT, ``first`` to ``last`` (object_id, inclusive), without
+    bodies.
+    """
 
     first: int
     last: int
@@ -60,7 +62,9 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Rows of tb_0030, narrow, not DONE or with an acknowledgement owed; ``first`` to ``last`` (bref, inclusive)."""
+    """Rows of tb_0030 not DONE or with an unnoted acknowledgement; ``first`` to ``last`` (bref, inclusive), without
+    bodies.
+    """
 
     first: int
     last: int
@@ -69,8 +73,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows of tb_0030 with app_status NEW for one user, from one source and of one priority, in order of bref, with
-    their bodies."""
+    """Rows of tb_0030 with app_status NEW for one user, one source and one priority, by bref, with their bodies."""
 
     user: str
     source: str
@@ -81,16 +84,18 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTracks:
-    """Sources and priorities of the rows of tb_0030 for one user, as pairs; of some, all rows may be handled."""
+    """Pairs of source and priority of one user's rows of tb_0030, possibly including some whose rows are all
+    handled.
+    """
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class FirstInOrder:
-    """The row of tb_0030, narrow, accepted first of those NEW with one source store and one order key.
+    """The row of tb_0030, without body, accepted first among those NEW with one source store and one order key.
 
-    That is the lowest ``lk0.object_id``, not the lowest bref: they may be recorded out of order (PROTOCOL.md section
+    That is the lowest ``lk0.object_id``, not the lowest bref: rows may be recorded out of order (PROTOCOL.md section
     11).
     """
 
@@ -107,9 +112,9 @@ class StreamsTo:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Rows of tb_0031 of this node without an outcome and not yet void whose ``expires_at`` has passed, narrow.
+    """Own rows of tb_0031 without an outcome and not yet void whose ``expires_at`` has passed, without bodies.
 
-    Of classes 1 and 2 only those that have not been sent: the others leave nothing that could be withdrawn.
+    Of classes 1 and 2 only those that have not been sent: once sent, nothing is left that could be withdrawn.
     """
 
     now: int  #: milliseconds since 1970 UTC
@@ -118,19 +123,19 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedRows:
-    """Rows that applications wrote through SQL (tb_0031_submit), oldest first, as rows.Submitted.
+    """Submissions of applications through SQL (tb_0031_submit), oldest first, as rows.Submitted.
 
-    The unit takes or refuses each of them.
+    The unit accepts or refuses each of them.
     """
 
     limit: int
-    without: tuple[str, ...] = ()  #: not those to these targets, as the rows name them
-    bytes_max: int = 1 << 62  #: payloads that are larger are left out
+    without: tuple[str, ...] = ()  #: targets to leave out, as given in the rows
+    bytes_max: int = 1 << 62  #: larger payloads are left out
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedSubmissions:
-    """Rows of tb_0031_submit that were refused, by the names of their refusals, as rows.Submitted without payloads."""
+    """Refused rows of tb_0031_submit, by the LK0s of their refusals, as rows.Submitted without payloads."""
 
     lk0s: tuple[str, ...]
 
@@ -144,11 +149,10 @@ class OpenSubmission:
 
 @dataclass(frozen=True, slots=True)
 class DoneRows:
-    """What applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction, as pairs.
+    """Documents that applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction.
 
-    Each is a bref and None, or a bref and why it was set aside; oldest first.
-
-    The unit notes those it has handled in ``taken_done``.
+    Each is a pair of a bref and None, or of a bref and the reason for setting it aside; oldest first. The unit lists
+    those that it has handled in ``taken_done``.
     """
 
     limit: int
@@ -156,9 +160,10 @@ class DoneRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBy:
-    """Rows of tb_0031 to one destination that ended REJECTED with this reason and keep their body, narrow.
+    """Rows of tb_0031 to one destination that ended REJECTED with this reason and still have their body, without
+    bodies.
 
-    By object_id, those behind ``after``.
+    In order of object_id, beginning after ``after``.
     """
 
     dest: str
@@ -169,7 +174,7 @@ class RefusedBy:
 
 @dataclass(frozen=True, slots=True)
 class KeptKeys:
-    """Session keys that were kept for one peer, the newest first, as rows.KeptKey."""
+    """Session keys kept for one peer, the newest first, as rows.KeptKey."""
 
     peer: str
     limit: int
@@ -195,10 +200,10 @@ Query = (
 
 @dataclass(slots=True)
 class Needs:
-    """The keys that a piece of work must see. Keys that have no row are simply absent from the unit."""
+    """The keys that a piece of work must see. Keys without a row are absent from the unit."""
 
     outbound: set[int] = field(default_factory=set)
-    relayed: set[str] = field(default_factory=set)  #: idents of copies held by the platform
+    relayed: set[str] = field(default_factory=set)  #: idents of copies held by the hub
     tokens: set[str] = field(default_factory=set)
     out_streams: set[OutStreamKey] = field(default_factory=set)
     last_pos: set[OrderKey] = field(default_factory=set)
@@ -206,21 +211,21 @@ class Needs:
     recorded: set[Slot] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)  #: idents of class 1 and 2
     pending: set[int] = field(default_factory=set)
-    bodies: set[int] = field(default_factory=set)  #: object_ids of tb_0031 whose bodies are wanted too
+    bodies: set[int] = field(default_factory=set)  #: object_ids of tb_0031 whose bodies are needed too
     queries: set[Query] = field(default_factory=set)
 
     def __len__(self) -> int:
-        """How many keys and queries these are."""
+        """Return the number of keys and queries."""
         return sum(len(getattr(self, name)) for name in self.__slots__)
 
     def add(self, other: "Needs") -> None:
-        """Need also what another piece of work needs."""
+        """Add the needs of another piece of work."""
         for name in self.__slots__:
             getattr(self, name).update(getattr(other, name))
 
 
 class Gone(NamedTuple):
-    """A row of tb_0031 that is deleted: as it ended, and the status that was loaded, which Postgres compares."""
+    """A deleted row of tb_0031: its last values, and its status when loaded, which Postgres compares."""
 
     row: Outbound
     before: SendStatus
@@ -228,9 +233,9 @@ class Gone(NamedTuple):
 
 @dataclass(slots=True)
 class Unit:
-    """What was loaded, and what has been changed so far. Shared by all work of one transaction, in order."""
+    """The loaded rows and the changes so far, shared by all work of one transaction, in order."""
 
-    # --- loaded; work sees what earlier work of the same unit changed
+    # --- loaded; work sees the changes of earlier work in the same unit
     outbound: dict[int, Outbound] = field(default_factory=dict)
     relayed: dict[str, Outbound] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -241,26 +246,26 @@ class Unit:
     seen: dict[str, Recorded] = field(default_factory=dict)  #: by ident, of class 1 and 2
     pending: dict[int, Pending] = field(default_factory=dict)
     bodies: dict[int, Stored] = field(default_factory=dict)
-    #: Rows of tb_0030's bodies: those of rows found by ``Waiting``.
+    #: Bodies of tb_0030: those of rows found by ``Waiting``.
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
-    #: What queries found: lists of Outbound, Pending, OutStream or Submitted. Stores put the bodies of rows found by
+    #: Results of queries: lists of Outbound, Pending, OutStream or Submitted. Stores put the bodies of rows found by
     #: Unsent into ``bodies`` and of those found by Waiting into ``pending_bodies``. Read rows through
     #: ``outbound_found`` and ``pending_found``.
     found: dict[Query, list[Any]] = field(default_factory=dict)
 
     # --- staged
     new_outbound: dict[int, Outbound] = field(default_factory=dict)
-    changed_outbound: dict[int, SendStatus] = field(default_factory=dict)  #: object_id to the status that was loaded
+    changed_outbound: dict[int, SendStatus] = field(default_factory=dict)  #: object_id to the status when loaded
     deleted_outbound: dict[int, Gone] = field(default_factory=dict)
     new_bodies: dict[int, Stored] = field(default_factory=dict)  #: of tb_0031; replaces an existing one
-    dropped_bodies: set[int] = field(default_factory=set)  #: payloads given away (S4)
+    dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
     new_tokens: dict[str, Token] = field(default_factory=dict)
     changed_out_streams: set[OutStreamKey] = field(default_factory=set)
     changed_last_pos: set[OrderKey] = field(default_factory=set)
     changed_in_streams: set[InStreamKey] = field(default_factory=set)
-    raised_floors: set[InStreamKey] = field(default_factory=set)  #: ledger entries below are forgotten
+    raised_floors: set[InStreamKey] = field(default_factory=set)  #: ledger entries below are deleted
     new_recorded: dict[Slot, Recorded] = field(default_factory=dict)
-    given_way: set[Slot] = field(default_factory=set)  #: stored entries that the new ones at their places replace
+    given_way: set[Slot] = field(default_factory=set)  #: stored entries that new ones at the same positions replace
     new_seen: dict[LK0, Recorded] = field(default_factory=dict)
     new_pending: dict[int, Pending] = field(default_factory=dict)
     new_pending_bodies: dict[int, Stored] = field(default_factory=dict)
@@ -269,33 +274,33 @@ class Unit:
     given: set[int] = field(default_factory=set)
     handled: dict[int, AppStatus] = field(default_factory=dict)
     deleted_pending: set[int] = field(default_factory=set)
-    taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: numbers, and what they have become
+    taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: numbers, and the messages that they became
     refused_submissions: dict[int, Refusal] = field(default_factory=dict)
-    requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused ones, to be tried again
-    removed_submissions: set[int] = field(default_factory=set)  #: numbers of refused ones
+    requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be tried again
+    removed_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be deleted
     waiting_submissions: dict[int, Reason] = field(default_factory=dict)  #: numbers, and each its own reason
-    submissions_wait: dict[str, Wait] | None = None  #: by target: replaces all that was said before
+    submissions_wait: dict[str, Wait] | None = None  #: by target; replaces all earlier ones
     taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
     rare: list[Rare] = field(default_factory=list)  #: rows of tables that few units write
 
-    # --- what queries found, as earlier work of the same unit has left it
+    # --- results of queries, including the changes of earlier work in the same unit
     def outbound_found(self, query: Query) -> Iterator[Outbound]:
-        """Rows of tb_0031: one object a row in the whole unit, rows deleted meanwhile left out."""
+        """Yield rows of tb_0031: one object per row in the whole unit, without rows deleted meanwhile."""
         for row in self.found.get(query, ()):
             if row.object_id not in self.deleted_outbound:
                 yield self.outbound.setdefault(row.object_id, row)
 
     def pending_found(self, query: Query) -> Iterator[Pending]:
-        """Rows of tb_0030: one object a row in the whole unit, rows deleted meanwhile left out."""
+        """Yield rows of tb_0030: one object per row in the whole unit, without rows deleted meanwhile."""
         for row in self.found.get(query, ()):
             if row.bref not in self.deleted_pending:
                 yield self.pending.setdefault(row.bref, row)
 
     # --- tb_0031
     def insert_outbound(self, row: Outbound, body: Stored | None) -> None:
-        """Add a row, with its envelope and payload unless the class keeps none."""
+        """Add a row with its envelope and payload, unless the class keeps none."""
         self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
         if row.direction is Direction.RELAYED:
             self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (break F13)
@@ -321,12 +326,12 @@ class Unit:
             self.deleted_outbound[row.object_id] = Gone(row, before)
 
     def replace_body(self, object_id: int, body: Stored) -> None:
-        """Put another envelope and payload beside a row (void markers)."""
+        """Replace the envelope and payload of a row (void markers)."""
         self.bodies[object_id] = self.new_bodies[object_id] = body
         self.dropped_bodies.discard(object_id)
 
     def drop_payload(self, row: Outbound) -> None:
-        """Let the payload go, keep the envelope (S4 with Ack2=0)."""
+        """Delete the payload, keep the envelope (S4 with Ack2=0)."""
         row.has_payload = False
         if row.object_id in self.new_bodies:
             self.new_bodies[row.object_id] = Stored(self.new_bodies[row.object_id].envelope, b"")
@@ -340,27 +345,27 @@ class Unit:
         self.new_pending_bodies[row.bref] = body
 
     def record(self, slot: Slot, entry: Recorded) -> None:
-        """Take a place in the receiver's ledger, in the transaction that inserts the row (rule R1)."""
+        """Add an entry to the receiver's ledger, in the transaction that inserts the row (rule R1)."""
         self.recorded[slot] = self.new_recorded[slot] = entry
 
     def see(self, lk0: LK0, entry: Recorded) -> None:
-        """Remember a message of class 1 or 2, in the transaction that inserts the row (rule R2)."""
+        """Note a message of class 1 or 2, in the transaction that inserts the row (rule R2)."""
         self.seen[str(lk0)] = self.new_seen[lk0] = entry
 
     def give_way(self, slot: Slot) -> None:
-        """Give up what was recorded at a place; ``record`` says what is there now."""
+        """Discard the entry at a position; ``record`` then adds the new one."""
         if slot not in self.new_recorded:
             self.given_way.add(slot)
 
     def raise_floor(self, stream: InStream, floor: int) -> None:
-        """Forget the ledger entries below ``floor``; a lower floor is old news."""
+        """Delete the ledger entries below ``floor``; a lower floor than the current one is ignored."""
         if floor > stream.floor:
             stream.floor = floor
             self.changed_in_streams.add(stream.key)
             self.raised_floors.add(stream.key)
 
     def handle(self, row: Pending, status: AppStatus) -> None:
-        """Note how far the application is with a document."""
+        """Set the progress of the application with a document."""
         row.app_status = status
         self.handled[row.bref] = status
 
@@ -384,27 +389,28 @@ class Work(Protocol):
         """
 
     def committed(self) -> None:
-        """The transaction is durable: frames, confirms and events may leave now.
+        """Send frames, confirms and events; the transaction is durable.
 
-        They are made of values kept in ``decide``: later work of the unit may have changed the rows (``ended``)."""
+        Use values kept in ``decide``: later work of the unit may have changed the rows (see ``ended``).
+        """
 
     def failed(self, error: Exception) -> None:
-        """Refused by ``decide``, or the fate of the commit is unknown: abandon it, every handler is safe to abandon."""
+        """Abandon the work, which is always safe: ``decide`` refused it, or the result of the commit is unknown."""
 
 
 class WorkStore(Protocol):
-    """Where an engine posts its work; two implementations: Postgres and memory."""
+    """The store to which an engine posts its work; two implementations: Postgres and memory."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; posted order is kept.
+        """Queue a piece of work; the order is kept.
 
-        ``later``: nobody waits for its commit, so it may share that of other work. It waits for some moments at most.
+        ``later``: nobody waits for its commit, so it may share the commit of other work, after a short wait.
         """
 
 
 @dataclass(slots=True)
 class StreamState:
-    """What is unsettled of one stream of ours, found at start: enough to rebuild its floor."""
+    """The unsettled part of one own stream, found at start: enough to rebuild its floor."""
 
     key: OutStreamKey
     next_sid: int
@@ -414,10 +420,10 @@ class StreamState:
 
 @dataclass(slots=True)
 class Recovered:
-    """What an engine must know of its store when a process starts (or after a lost connection)."""
+    """The state of the store that an engine needs when a process starts, or after a lost connection."""
 
     store_uuid: str
-    boot: int  #: how often the store has been opened; ids of this life start at ``first_id``
+    boot: int  #: number of openings of the store; the ids of this process start at ``first_id``
     inc: int
     first_id: int
     streams: list[StreamState] = field(default_factory=list)
@@ -427,16 +433,16 @@ class Recovered:
     settled: list[int] = field(default_factory=list)  #: rows that have an outcome and wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
     pending: int = 0  #: rows of tb_0030 that are not done
-    retired: list[RetiredStore] = field(default_factory=list)  #: stores of the platform that are lost for good
+    retired: list[RetiredStore] = field(default_factory=list)  #: permanently lost stores of the hub
 
 
 def first_id(boot: int) -> int:
-    """The first record id of a process life: 2**40 ids for each opening of the store, never given out twice."""
+    """Return the first record id of a process: 2**40 ids for each opening of the store, never used twice."""
     return (boot << 40) + 1
 
 
 def need(works: Iterable[Work]) -> Needs:
-    """All that several pieces of work need to see."""
+    """Return the needs of several pieces of work together."""
     together = Needs()
     for work in works:
         together.add(work.needs)

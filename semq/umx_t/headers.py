@@ -72,7 +72,7 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
 
     Raises BadAttribute, BadAppKey or BadCombination; the error for an unknown attribute suggests the most similar one.
     """
-    said, user = _said(properties), {}
+    fields, user = _from_properties(properties), {}
     token = ""
     for name, value in headers.items():
         if name[:1] != "@":
@@ -85,12 +85,12 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
             token = _text(name, value, TOKEN_MAX)
         else:
             field, read = OF_DOCUMENT[name]
-            said[field] = read(name, value)
+            fields[field] = read(name, value)
     if user:
-        said["user_headers"] = user
-    if said.get("save_fwd") is SaveFwd.DROP:
-        said.setdefault("ack2", False)
-    return check_combination(Attributes(**said)), token
+        fields["user_headers"] = user
+    if fields.get("save_fwd") is SaveFwd.DROP:
+        fields.setdefault("ack2", False)
+    return check_combination(Attributes(**fields)), token
 
 
 def _unknown(name: str) -> BadAttribute:
@@ -158,7 +158,7 @@ def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], rou
 
 
 def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address) -> Envelope:
-    said = _said(properties)
+    fields = _from_properties(properties)
     carried: dict[str, Any] = {
         "source": parse_address(properties.get("app_id") or ""),
         "target": target,
@@ -171,7 +171,7 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
         elif name in OF_DOCUMENT:
             if value is not None:
                 field, read = OF_DOCUMENT[name]
-                said[field] = read(name, value)
+                fields[field] = read(name, value)
         elif name in OF_TRANSPORT:
             if value is not None:
                 field, read = OF_TRANSPORT[name]
@@ -179,16 +179,16 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
         elif name != "@Token":  # not sent on: only the accepting node uses it
             unknown[name] = value
     if user:
-        said["user_headers"] = user
+        fields["user_headers"] = user
     if unknown:
         carried["unknown"] = unknown
-    envelope = Envelope(attributes=Attributes(**said), **carried)
+    envelope = Envelope(attributes=Attributes(**fields), **carried)
     if envelope.is_class3 and envelope.sid < 0:
         raise BadEnvelope("A message with @SaveFwd=3 has no position (@Sid).", lk0=envelope.ident)
     return envelope
 
 
-def _said(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _from_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a document that are AMQP properties."""
     return {name: value for name in PROPERTIES if (value := properties.get(name))}
 

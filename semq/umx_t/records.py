@@ -85,7 +85,7 @@ class Answer(Word):
     UNAVAIL = "UNAVAIL"
 
 
-# What the receiver's ledger says of a message, as it is told; and what a record of a receipt says of it.
+# Statuses of the receiver's ledger as answers in records, and the reverse.
 ANSWER_BY_ARRIVAL = {arrival: Answer[arrival.name] for arrival in Arrival}
 ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.items() if arrival is not Arrival.NOT}
 

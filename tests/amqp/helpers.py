@@ -1,11 +1,11 @@
-"""What the tests of AMQP share: two connections and a wire, values to draw, the oracle's reading of octets.
+"""Shared code of the AMQP tests: two connections and a wire, strategies, and pamqp as an independent reader.
 
-| name       | what it gives                                                                |
+| name       | result                                                                       |
 |------------|------------------------------------------------------------------------------|
-| `Pair`     | a server and a client connection, and `flow` that carries their octets       |
+| `Pair`     | a server and a client connection, and `flow`, which carries their bytes      |
 | `opened`   | such a pair, negotiated, with one open channel                               |
-| `oracle`   | the frames in some octets as pamqp reads them                                |
-| `tables`   | hypothesis: field tables that come back as they went                         |
+| `oracle`   | the frames in some bytes, as pamqp reads them                                |
+| `tables`   | hypothesis: field tables that decode to the same value                       |
 | `methods`  | hypothesis: any method with any arguments                                    |
 """
 
@@ -34,7 +34,7 @@ def octet_by_octet(data: bytes) -> Iterable[bytes]:
 
 
 class Pair:
-    """A server and a client on one wire; ``cut`` says how the wire breaks up what is sent."""
+    """A server and a client on one wire; ``cut`` decides how the wire divides what is sent."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Pair:
         self.client.start(self.now)
 
     def step(self) -> tuple[list[Event], list[Event]]:
-        """Carry what waits, once each way; the events of the server and of the client."""
+        """Carry what is waiting once in each direction; return the events of the server and of the client."""
         to_server, to_client = output(self.client), output(self.server)
         return self.feed(self.server, to_server), self.feed(self.client, to_client)
 
@@ -58,7 +58,7 @@ class Pair:
         return [event for part in self.cut(data) for event in connection.receive(part, self.now)]
 
     def flow(self) -> tuple[list[Event], list[Event]]:
-        """Carry until nothing waits."""
+        """Carry until nothing is waiting."""
         at_server: list[Event] = []
         at_client: list[Event] = []
         while self.server.output_size or self.client.output_size:
@@ -104,7 +104,7 @@ def header_of(body: bytes, properties: Properties | None = None) -> ContentHeade
 
 
 def oracle(data: bytes) -> list[tuple[int, Any]]:
-    """Channel and frame of everything in ``data``, as pamqp reads it."""
+    """Return channel and frame of everything in ``data``, as pamqp reads it."""
     frames = []
     while data:
         size, channel, frame = pamqp.frame.unmarshal(data)

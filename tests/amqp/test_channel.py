@@ -1,10 +1,10 @@
-"""Contents put together from frames, everything that can be out of order in them, requests and replies."""
+"""Assembly of contents from frames, every wrong order of frames, requests and replies."""
 
 import pytest
 
 from semq.amqp import Limits
 from semq.amqp import methods as m
-from semq.amqp.channel import Budget, Channel, ContentMethod, heard
+from semq.amqp.channel import Budget, Channel, ContentMethod, event_of
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, CommandInvalid, ContentTooLarge, FrameError, ResourceError, UnexpectedFrame
 from semq.amqp.events import (
@@ -229,7 +229,7 @@ def test_a_reply_to_nothing_is_refused(asked: m.Method | None) -> None:
 
 
 def test_methods_without_an_event_of_their_own() -> None:
-    assert heard(1, m.BasicAck(5, True)) == Acked(1, 5, True)
-    assert heard(1, m.BasicNack(5, True, False)) == Nacked(1, 5, True, False)
-    assert heard(1, m.BasicReject(5, True)) == Rejected(1, 5, True)
-    assert heard(1, m.TxSelect()) == MethodReceived(1, m.TxSelect())
+    assert event_of(1, m.BasicAck(5, True)) == Acked(1, 5, True)
+    assert event_of(1, m.BasicNack(5, True, False)) == Nacked(1, 5, True, False)
+    assert event_of(1, m.BasicReject(5, True)) == Rejected(1, 5, True)
+    assert event_of(1, m.TxSelect()) == MethodReceived(1, m.TxSelect())

@@ -1,4 +1,4 @@
-"""Methods to octets and back: golden octets, the oracle, and every way to be cut off."""
+"""Methods to bytes and back: fixed examples, an independent codec, and truncation at every byte."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_a_client_library_writes_the_same_octets(kind: type[Method], data: st.Da
 
 
 def plain(value: Any) -> Any:
-    """Long strings are text in one codec and octets in the other."""
+    """Convert long strings, which are text in one codec and bytes in the other."""
     return value.decode() if isinstance(value, bytes) else value
 
 

@@ -1,4 +1,4 @@
-"""What a peer may say, what it may not, with which reply code it is told so, and that its neighbours work on."""
+"""What a peer may send and what it may not, with which reply code it is refused; other channels are not affected."""
 
 from collections.abc import Callable
 from typing import TypeAlias

@@ -1,7 +1,7 @@
-"""Noise: whatever a peer sends, a connection raises nothing, keeps its word, and ends in a close.
+"""Fuzzing: whatever a peer sends, a connection raises nothing, sends valid output, and ends in a close.
 
-Three kinds of noise: octets at random, frames at random around a few that make sense, and a recorded conversation with
-octets changed, taken out, doubled or put in.
+Three kinds of input: random bytes, random frames around a few valid ones, and a recorded conversation with bytes
+changed, removed, doubled or inserted.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ Either: TypeAlias = ServerConnection | ClientConnection
 
 
 class Watch:
-    """Feeds a connection and holds it to its word; a server's owner says yes to everything."""
+    """Feeds a connection and checks its invariants; the owner of a server accepts everything."""
 
     def __init__(self, connection: Either) -> None:
         self.connection = connection
@@ -72,7 +72,9 @@ class Watch:
                 assert not self.failed, "after a failure nothing but the end comes"
 
     def answer(self, event: Event) -> None:
-        """A server's owner says yes; a client's owner says what the replies of the conversation depend on."""
+        """Answer as the owner: a server's owner accepts everything, a client's owner sends what the
+        conversation needs.
+        """
         connection = self.connection
         with suppress(LocalMisuse):  # it may be too late for the answer
             match connection, event:
@@ -91,7 +93,7 @@ class Watch:
                     connection.close()
 
     def end(self) -> None:
-        """However it went, the end of the socket is the end."""
+        """Check that the end of the socket ends the connection, whatever happened before."""
         for event in self.connection.receive_eof(1.0):
             self.take(event)
         (closed,) = self.closed
@@ -100,7 +102,7 @@ class Watch:
 
 
 def check_output(data: bytes) -> None:
-    """What we say is well formed, whatever we heard."""
+    """Check that the output is well-formed, whatever the input was."""
     oracle(data.removeprefix(PROTOCOL_HEADER))
 
 
@@ -154,7 +156,7 @@ def test_frames_at_random(made: Callable[[], Either], parts: list[bytes]) -> Non
 
 
 def conversation() -> dict[str, list[bytes]]:
-    """What each side says, turn by turn, in a conversation with everything in it."""
+    """Return what each side sends, turn by turn, in a conversation with all methods."""
     pair = Pair(ServerConnection(LIMITS), ClientConnection(LIMITS))
     said: dict[str, list[bytes]] = {"server": [], "client": []}
 
@@ -207,7 +209,7 @@ def said_to(role: str) -> list[bytes]:
 
 
 def replay(role: str, data: bytes) -> Watch:
-    """The octets of one side, said to a new connection of the other role, in turns as long as they were."""
+    """Send the bytes of one side to a new connection of the other role, divided as recorded."""
     connection: Either = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
     connection.start(0.0)
     watch = Watch(connection)
@@ -246,7 +248,7 @@ def test_the_conversation_cut_off_anywhere(role: str) -> None:
 
 
 def test_a_method_at_random_ends_in_a_close_or_is_heard() -> None:
-    """Every method on every kind of channel, to both roles."""
+    """Every method on every kind of channel, to both roles, is processed or ends in a close."""
     for method in [kind() for kind in m.METHODS.values()]:
         for channel in (0, 1, 3):
             for made in (MADE["open server"], MADE["open client"]):

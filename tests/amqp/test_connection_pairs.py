@@ -1,4 +1,4 @@
-"""Conversations between a server and a client, with their octets cut at every place there is."""
+"""Conversations between a server and a client, with their bytes divided at every position."""
 
 import pytest
 
@@ -14,7 +14,7 @@ BODY = bytes(range(256)) * 20  # more than one frame
 
 
 def talk(cut: Cut) -> list[tuple[str, Event]]:
-    """A conversation with everything in it, and all that was heard, in order for each side."""
+    """Run a conversation with all methods; return the events of each side in order."""
     pair = Pair(
         ServerConnection(LIMITS),
         ClientConnection(LIMITS, mechanism="AMQPLAIN", response=sasl.amqplain("u", "p")),

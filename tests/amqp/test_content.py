@@ -1,4 +1,4 @@
-"""Content headers: built, passed on untouched, read property by property, amended without touching the rest."""
+"""Content headers: built, forwarded unchanged, read property by property, amended without other changes."""
 
 from typing import Any
 

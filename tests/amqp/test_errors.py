@@ -1,4 +1,4 @@
-"""The error tree: one class per reply code, at the right level, with a text that fits the wire."""
+"""The error tree: one class per reply code, at the right level, with a text that fits into a short string."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Cutting octets into frames: however they arrive, whatever is wrong with them, without copying more than needed."""
+"""Splitting of bytes into frames: any division, every kind of fault, and no unnecessary copies."""
 
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ Seen = tuple[int, int, bytes]
 
 
 def read(reader: FrameReader, data: bytes) -> list[Seen]:
-    """Type, channel and payload of the frames; for what is no frame the payload is its number in text."""
+    """Return type, channel and payload of the frames; in place of an invalid frame, its number as text."""
     seen = []
     for kind, channel, start, stop in reader.frames(data):
         seen.append((kind, channel, reader.buffer[start:stop] if kind > 0 else b"%d" % start))

@@ -1,4 +1,4 @@
-"""When a heartbeat is due and when a peer is dead."""
+"""Times at which a heartbeat is due and a peer is given up."""
 
 from semq.amqp.heartbeat import Heartbeat
 

@@ -1,4 +1,4 @@
-"""The hot path against the general road: the same octets, the same events, the same errors."""
+"""The hot path compared with the general path: the same bytes, the same events, the same errors."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from tests.amqp.helpers import Pair, header_of, octet_by_octet, opened, output, 
 
 
 class SlowServer(ServerConnection):
-    """A server without lanes: everything takes the general road."""
+    """A server without lanes, which uses the general path for everything."""
 
     lanes: ClassVar[dict[bytes, Lane]] = {}
 
@@ -93,7 +93,7 @@ def test_a_client_hears_the_same_on_both_roads(said: list[tuple[Method, bytes]])
 
 
 def test_the_lanes_are_taken() -> None:
-    """The equality above would hold without lanes; here each one is asked itself."""
+    """Each lane is called: the equality above would hold without lanes, too."""
     header, body = header_of(b"body"), b"body"
     cases: list[tuple[dict[bytes, Lane], Method, Event]] = [
         (SERVER_LANES, m.BasicPublish("e", "k", True), Published(1, "e", "k", True, False, header, body)),
@@ -109,7 +109,7 @@ def test_the_lanes_are_taken() -> None:
 
 
 def lane(lanes: dict[bytes, Lane], method: Method, data: bytes, body_max: int = 100) -> Event | None:
-    """What a lane makes of a method and what follows it."""
+    """Return the result of a lane for a method and its content."""
     reader = FrameReader(1000)
     _, channel, start, stop = next(reader.frames(data))
     return lanes[encode_method(method)[:4]](reader, start, stop, channel, body_max, 64)
@@ -145,7 +145,7 @@ def test_every_octet_changed_gives_the_same_on_both_roads(made: Callable[[bool],
 
 
 def outcome(connection: Any, data: bytes, made: Callable[[bool], Any], lanes: bool) -> tuple[list[str], bytes]:
-    """Events and answer; a fresh connection each time, since many of these are fatal."""
+    """Return events and output; with a new connection each time, since many inputs are fatal."""
     connection = made(lanes)
     events = connection.receive(data + WHOLE_PUBLISH, 0.0)
     return [repr(event) for event in events], output(connection)

@@ -1,4 +1,4 @@
-"""Starting, heartbeats, deadlines, and every way in which a connection or a channel ends."""
+"""Start, heartbeats, deadlines, and every way in which a connection or a channel ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Limits refuse values that the protocol cannot carry."""
+"""Limits refuse values that the protocol cannot express."""
 
 from typing import Any
 

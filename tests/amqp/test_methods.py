@@ -1,4 +1,4 @@
-"""The classes of methods against the table of the specification."""
+"""The method classes compared with the table of the specification."""
 
 from typing import Any
 

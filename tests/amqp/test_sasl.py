@@ -1,4 +1,4 @@
-"""What stands in a login, by mechanism."""
+"""The content of a login, by mechanism."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What may be sent, how it is cut into frames, and what waits for what."""
+"""What may be sent, how it is divided into frames, and what waits for what."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The table of the specification, against an independent one and against its own grammar."""
+"""The table of the specification, compared with an independent one and with its own grammar."""
 
 from typing import Any
 

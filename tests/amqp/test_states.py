@@ -1,4 +1,4 @@
-"""Every state and everything that can be heard in it: each cell of the grids, walked with real connections."""
+"""Every state and every method: each cell of the grids, tried with real connections."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -152,7 +152,7 @@ def test_every_state_has_a_row_and_every_row_all_words() -> None:
 
 
 def at_channel(role: str, state: ChannelState) -> Either:
-    """A connection whose channel 1 is in a state."""
+    """Return a connection whose channel 1 is in a state."""
     pair = opened(channels=0 if state in {C.NONE, C.OPENING} else 1)
     if state is C.OPENING:
         pair.client.open_channel()

@@ -1,4 +1,4 @@
-"""Primitive types and field tables: golden octets, an independent codec as oracle, everything that can be malformed."""
+"""Primitive types and field tables: fixed examples, comparison with an independent codec, all malformed input."""
 
 import struct
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def table_of(*fields: bytes) -> bytes:
 
 
 def nested(letter: bytes, depth: int) -> bytes:
-    """``depth`` tables or arrays around nothing."""
+    """Return ``depth`` nested empty tables or arrays."""
     octets = table_of()
     for _ in range(depth - 1):
         octets = table_of((b"\x01x" if letter == b"F" else b"") + letter + octets)
@@ -116,7 +116,7 @@ def test_tables_come_back_as_they_went(table: dict[str, Any]) -> None:
 
 
 def types(value: Any) -> Any:
-    """The types in a value; a list is one with its own types, so that 1, 1.0 and True are told apart."""
+    """Return the types in a value (for a list, those of its items), so that 1, 1.0 and True are distinguished."""
     if isinstance(value, dict):
         return {name: types(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -128,7 +128,7 @@ def types(value: Any) -> Any:
 
 
 def known_to_oracle(value: Any) -> Any:
-    """A value of ours as pamqp would give it; pamqp reads L as signed, decimals by division, times as datetime."""
+    """Return a value of this codec as pamqp returns it: L signed, decimals by division, times as datetime."""
     if isinstance(value, dict):
         return {name: known_to_oracle(inner) for name, inner in value.items()}
     if isinstance(value, list):

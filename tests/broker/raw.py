@@ -1,4 +1,4 @@
-"""A client on a bare socket: the state machine of the client's side, or octets of the test's choice."""
+"""A client on a plain socket: the client's state machine, or bytes of the test's choice."""
 
 import socket
 import time
@@ -18,7 +18,7 @@ M = TypeVar("M", bound=Method)
 
 
 class RawClient:
-    """Blocking; everything that was heard stays in ``events`` until it is asked for."""
+    """A blocking client; all received events stay in ``events`` until they are requested."""
 
     def __init__(self, port: int, user: str = "guest", limits: Limits | None = None, **settings: Any) -> None:
         response = sasl.plain(user, settings.pop("password", user))
@@ -39,14 +39,14 @@ class RawClient:
             self.socket.sendall(piece)
 
     def read(self) -> None:
-        """Hear what comes next, or the end."""
+        """Read the next events, or the end."""
         data = self.socket.recv(1 << 20)
         now = time.monotonic()
         self.events += self.machine.receive(data, now) if data else self.machine.receive_eof(now)
         self.flush()
 
     def until(self, kind: type[E], fits: Callable[[E], bool] = lambda _: True) -> E:
-        """Wait for news of this kind; what came before it stays."""
+        """Wait for an event of this kind; earlier ones are kept."""
         seen = 0
         while True:
             for at in range(seen, len(self.events)):

@@ -1,4 +1,4 @@
-"""A broker for tests: an ``AmqpServer`` on a free port, in its own thread, so that blocking clients can talk to it."""
+"""A broker for tests: an ``AmqpServer`` on a free port, in its own thread, for blocking clients."""
 
 import asyncio
 import threading
@@ -52,7 +52,7 @@ class Served:
         return self.connections[-1]
 
     def raw(self, user: str = "guest", **settings: Any) -> RawClient:
-        """A client on a bare socket."""
+        """Return a client on a plain socket."""
         return RawClient(self.port, user, **settings)
 
     def hang_up(self) -> None:
@@ -71,7 +71,7 @@ def served(
     prepare: Callable[[AmqpServer], None] = lambda _: None,
     **listener: Any,
 ) -> Iterator[Served]:
-    """Run a server until the block ends, then stop it in order."""
+    """Run a server until the block ends, then stop it in an orderly way."""
     listener = {"pause_s": 0.02, **listener}
     config = ServerConfig(
         listener=ListenerConfig(port=0, **listener),

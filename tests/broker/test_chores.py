@@ -1,4 +1,4 @@
-"""Long work in slices: its order, its turns, and that others are served in between."""
+"""Long tasks in slices: their order, their turns, and that others are served in between."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def test_without_a_server_all_is_done_at_once() -> None:
 
 
 class Watched(MemoryStore):
-    """Notes how many messages one list of operations speaks of."""
+    """Records how many messages each list of operations contains."""
 
     def __init__(self) -> None:
         super().__init__()

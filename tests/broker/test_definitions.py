@@ -1,4 +1,4 @@
-"""Limits and corners of definitions; the rest is tried through clients in test_commands."""
+"""Limits and special cases of definitions; the rest is tested through clients in test_commands."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Who is let in, and how refusals look, through pika and bare sockets."""
+"""Accepted and refused logins, through pika and plain sockets."""
 
 import pika
 import pytest

@@ -1,4 +1,4 @@
-"""The server as a whole: counters, alarm, restart, stop, and another client library on it."""
+"""The server as a whole: counters, alarm, restart, stop, and another client library."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -249,7 +249,7 @@ async def until_unblocked(both: Pair, reasons: list[str | None]) -> None:
 
 
 class Broken:
-    """An authenticator with a fault."""
+    """An authenticator that raises."""
 
     mechanisms: tuple[str, ...] = ("PLAIN",)
 

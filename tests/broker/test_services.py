@@ -1,4 +1,4 @@
-"""Exchanges and queues that are served by code, through real connections."""
+"""Exchanges and queues served by code, through real connections."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from tests.waiting import until
 
 
 class Door(ServiceExchange):
-    """Settles by routing key, at once, later, or when told."""
+    """Settles by routing key, at once, later, or on request."""
 
     def __init__(self) -> None:
         super().__init__("door", "x-door")
@@ -69,7 +69,7 @@ class Door(ServiceExchange):
 
 
 class Inbox(ServiceQueue):
-    """Pushes what is put into it to whoever has credit; what comes back is put in front."""
+    """Delivers its content to consumers with credit; returned messages are put in front."""
 
     def __init__(self) -> None:
         super().__init__("inbox")
@@ -128,7 +128,7 @@ class Inbox(ServiceQueue):
 
 
 class House:
-    """A door, an inbox and what was heard of sessions."""
+    """A door, an inbox and the session events."""
 
     def __init__(self) -> None:
         self.door, self.inbox = Door(), Inbox()

@@ -1,4 +1,4 @@
-"""Hostile and clumsy clients on bare sockets: every error at its level, and the neighbours work on."""
+"""Hostile and faulty clients on plain sockets: every error at its level, without effect on others."""
 
 import random
 import time
@@ -171,7 +171,7 @@ def test_returns_wait_for_whoever_does_not_take_them() -> None:
 
 
 def fill(client: RawClient, send: Callable[[], None]) -> None:
-    """Send until the server reads no more."""
+    """Send until the server stops reading."""
     client.socket.settimeout(0.2)
     try:
         while True:
@@ -181,7 +181,7 @@ def fill(client: RawClient, send: Callable[[], None]) -> None:
 
 
 def waiting(running: Served) -> int:
-    """What the server holds for its slowest reader."""
+    """Return the bytes that the server holds for its slowest reader."""
     return running.call(lambda: max(session.link.waiting_octets for session in running.server.sessions))
 
 
@@ -233,7 +233,7 @@ CONVERSATION = [
 
 
 def recorded() -> bytes:
-    """The octets of a well-behaved conversation behind the negotiation."""
+    """Return the bytes of a correct conversation after the negotiation."""
     return b"".join(frame(FRAME_METHOD, 1, encode_method(method)) for method in CONVERSATION)
 
 
@@ -261,7 +261,7 @@ def test_garbage_behind_the_greeting_ends_that_connection_only(broker: Served, g
 
 
 def test_after_all_that_the_server_is_empty(broker: Served) -> None:
-    """Nothing of the connections above is left behind."""
+    """The connections of the tests above have left nothing."""
     counts = broker.call(broker.server.counts)
     for _ in range(1000):
         counts = broker.call(broker.server.counts)

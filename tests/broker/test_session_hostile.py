@@ -1,5 +1,6 @@
-"""What a hostile peer may send on an open channel, row by row: the answer has its code, class and method, and nobody
-else notices."""
+"""Invalid input on an open channel, row by row: the reply has its code, class and method, and no other connection is
+affected.
+"""
 
 import struct
 
@@ -41,7 +42,7 @@ def publish(exchange: bytes = b"", key: bytes = b"nobody", bits: int = 0) -> byt
 
 
 def declare(name: bytes, arguments: bytes = b"") -> bytes:
-    """Auto-delete, no-wait: the client's machine hears no answer that it did not ask for."""
+    """Declare with auto-delete and no-wait, so that the client's state machine expects no reply."""
     return method(50, 10, b"\0\0" + short(name) + b"\x18" + long(arguments))
 
 

@@ -1,4 +1,4 @@
-"""Deadlines ring in order, once, and not when cancelled."""
+"""Deadlines are called in order, once, and not after a cancel."""
 
 from semq.broker.timers import Timer, Timers
 

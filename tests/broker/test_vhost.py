@@ -1,4 +1,4 @@
-"""Publishing by the node itself, and the way of the dead."""
+"""Publishing by the node itself, and dead-lettering."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""Opposite semq/pki; ``people`` has authorities and nodes for all tests that need identities."""
+"""Tests of semq/pki; ``people`` has authorities and nodes for all tests that need identities."""

@@ -1,4 +1,4 @@
-"""Authorities, nodes with key rings, and certificates that nobody should believe; for tests all over the house."""
+"""Authorities, nodes with key rings, and invalid certificates, for all tests."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,7 +43,7 @@ def ring(
     days: float = 90,
     passphrase: Passphrase | None = None,
 ) -> KeyRing:
-    """A key ring with an active certificate, whatever its dates."""
+    """Return a key ring with an active certificate with any dates."""
     keys = KeyRing(folder, parse_address(node), passphrase)
     add(keys, by, at=at, days=days)
     write_safely(keys.trust_path, trust(by).pem)
@@ -51,7 +51,7 @@ def ring(
 
 
 def add(keys: KeyRing, by: Authority, *, at: datetime = NOW, days: float = 90, kind: str = "ec") -> NodeCertificate:
-    """One more certificate in slot active."""
+    """Add another certificate, in slot active."""
     key = keys.begin(kind)
     made = by.issue(key_of_request(new_request(key, keys.node)), keys.node, at, days, LOCAL)
     keys.receive(made.pem, trust(by), at)
@@ -60,7 +60,7 @@ def add(keys: KeyRing, by: Authority, *, at: datetime = NOW, days: float = 90, k
 
 
 def self_signed(folder: Path, node: str = "1.10008") -> tuple[Path, Path]:
-    """Certificate and key files of a stranger who signs for itself."""
+    """Return certificate and key files of an unknown party with a self-signed certificate."""
     key = new_key()
     return _files(folder, "self", build(key, key, "self", uris=[f"semq:{node}"]), key)
 
@@ -73,7 +73,7 @@ def build(
     uris: list[str],
     names: list[x509.GeneralName] | None = None,
 ) -> x509.Certificate:
-    """A certificate with any names at all."""
+    """Return a certificate with any names."""
     all_names = [*(x509.UniformResourceIdentifier(uri) for uri in uris), *(names or [])]
     builder = (
         x509.CertificateBuilder()
@@ -90,7 +90,7 @@ def build(
 
 
 def named(by: Authority, folder: Path, uris: list[str]) -> tuple[Path, Path]:
-    """Files of a certificate of a real authority with names of our choice, complete enough for TLS."""
+    """Return the files of a certificate of a real authority with chosen names, complete enough for TLS."""
     key = new_key()
     template = by.issue(key.public_key(), Address(1, "x"), NOW, 1).x509
     builder = (

@@ -1,4 +1,4 @@
-"""The small authority: signs for whom it is told to, takes nothing but the key from a request, makes no authorities."""
+"""The small authority: signs for the given node only, takes only the key from a request, cannot make authorities."""
 
 from base64 import encodebytes
 from pathlib import Path

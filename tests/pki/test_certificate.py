@@ -1,4 +1,4 @@
-"""Reading certificates of nodes, and of strangers."""
+"""Reading of certificates of nodes and of others."""
 
 import warnings
 from contextlib import suppress
@@ -46,7 +46,7 @@ def test_octets_that_are_no_certificate(octets: bytes) -> None:
 
 
 def test_a_certificate_with_an_extension_twice_names_nobody() -> None:
-    """Found out only when its extensions are read: the key identifier passes for a second list of names."""
+    """Detected only when its extensions are read: the key identifier is replaced by a second list of names."""
     twice = MADE.der.replace(bytes.fromhex("0603551d0e"), bytes.fromhex("0603551d11"))
     assert twice != MADE.der
     with pytest.raises(Untrusted):

@@ -1,4 +1,4 @@
-"""Keys on disk: whole, private, under a passphrase where one is configured, and refused otherwise with a reason."""
+"""Keys on disk: complete, private, under a passphrase if configured, and refused with a reason otherwise."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A certificate names exactly one node, in one form; everything else names nobody."""
+"""A certificate names exactly one node, in one form; otherwise it names none."""
 
 import pytest
 from cryptography import x509
@@ -55,7 +55,7 @@ def test_a_host_is_no_node(names: list[str]) -> None:
 
 
 def test_a_common_name_is_no_node() -> None:
-    """The subject of every certificate of ours has the address as its common name; only the URI counts."""
+    """Every node certificate has the address as its common name, but only the URI counts."""
     with pytest.raises(WrongName):
         node_of(build(KEY, KEY, "1.10008", uris=[]))
 

@@ -1,4 +1,4 @@
-"""Handshakes between contexts, in memory: what is agreed, and who is turned away by whom."""
+"""Handshakes between contexts, in memory: the negotiated version, and who refuses whom."""
 
 import ssl
 from pathlib import Path
@@ -18,7 +18,7 @@ OURS = authority()
 
 
 def shake(client: ssl.SSLContext, server: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Both ends after the handshake and one octet each way. Raises what one of them raises."""
+    """Return both ends after the handshake and one byte in each direction. Raises the errors of either end."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
         client.wrap_bio(to_client, to_server, server_side=False),

@@ -1,4 +1,4 @@
-"""Who is believed, and when: every way in which a certificate may lie."""
+"""Verification of certificates: whom to trust, when, and every kind of false certificate."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_a_stranger_who_signs_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_node_is_no_authority() -> None:
-    """Whoever has a certificate of ours cannot make another."""
+    """A node with a certificate of the authority cannot issue another one."""
     key = new_key()
     node = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90)
     forged = issued(Authority(node.x509, key), "1.56001")

@@ -1,4 +1,4 @@
-"""Keys of every kind for two institutions, made once, and the session keys between them."""
+"""Keys of every kind for two institutions, created once, and the session keys between them."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +23,7 @@ def key_of(kind: str, owner: str) -> PrivateKey:
 
 @dataclass
 class Pair:
-    """A sends to B."""
+    """Two institutions, of which A sends to B."""
 
     kind: str = "P256"
 

@@ -1,4 +1,4 @@
-"""One encoding: different facts, different octets; what comes through AMQP is what was bound."""
+"""The encoding: different facts give different bytes, and values are equal before and after AMQP."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""The chain of the ledger: everything that a link says, and every line, is in its hash."""
+"""The chain of the ledger: its hash covers everything in a link, and every line."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Wrapping and signing with keys of every kind that certificates have."""
+"""Wrapping and signing with keys of every kind that certificates use."""
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa

@@ -1,4 +1,4 @@
-"""Opened session keys: checked once, bound to everything, bounded."""
+"""Opened session keys: verified once, bound to all their data, limited in number."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_wrap_serves_no_other_pair_and_no_other_message(source: str, target: s
 
 
 def test_a_session_key_of_anybody_else_is_not_believed() -> None:
-    """Whoever knows the receiver's certificate can wrap; only the sender can sign."""
+    """Anyone who knows the receiver's certificate can wrap; only the sender can sign."""
     pair = Pair()
     forged = wrapped_for(SECRET, pair.b, A, pair.b.public_key(), B)
     with pytest.raises(SignatureWrong):
@@ -80,7 +80,7 @@ def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
 
 @pytest.mark.parametrize("secret", [SECRET, bytes(31)])
 def test_a_session_key_bears_its_name(secret: bytes) -> None:
-    """A sender who signs a name that is not the key's could make one ciphertext that opens under two keys."""
+    """A sender who signed a wrong session id could make one ciphertext that opens under two keys."""
     pair = Pair()
     scope = Scope(alg_of(pair.b), key_id(pair.b.public_key()), key_id(pair.a.public_key()), A, B)
     context_ = context(scope, b"another name 123")

@@ -1,4 +1,4 @@
-"""@Signature as text: what is no signature of a known form is refused before it is checked."""
+"""@Signature as text: an unknown form is refused before its signature is verified."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The file that proves a delivery: it convinces, and nothing that was changed in it does."""
+"""The file that proves a delivery: valid as written, invalid after any change."""
 
 from hashlib import sha256
 
@@ -77,7 +77,7 @@ def test_other_versions_are_refused(change: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("status", ["REJ", "VOID", "SETTLED", ""])
 def test_a_statement_that_something_else_happened_proves_no_delivery(status: str) -> None:
-    """Signed by the receiver, and true: it has refused the document."""
+    """A true statement, signed by the receiver: it has refused the document."""
     one = msgspec.structs.replace(proof_of(), status=status, place=0, count=1, path=[])
     signature = sign(Pair().b, tree_message(B, A, 1, leaf(one.statement)))
     with pytest.raises(ProofWrong, match="not recorded"):

@@ -1,4 +1,4 @@
-"""Many statements under one signature, each provable alone."""
+"""Many statements under one signature, of which each can be proved alone."""
 
 import pytest
 from hypothesis import given

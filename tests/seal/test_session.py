@@ -1,4 +1,4 @@
-"""Session keys at their sender: nonces, ends, what is bound, what is kept."""
+"""Session keys at their sender: nonces, lifetime, bound data, stored copies."""
 
 import hmac
 
@@ -64,7 +64,7 @@ def test_a_session_ends(limits: Limits) -> None:
 
 
 def test_a_snapshot_of_memory_that_lives_twice_repeats_no_nonce() -> None:
-    """Key and counter come twice; what is drawn for each message does not."""
+    """Key and counter repeat; the random part of each nonce does not."""
     one, other = Pair().session(), Pair().session()
     assert one.id == other.id
     assert one.seal(b"", b"", bytes([1] * 8))[:NONCE_LENGTH] != other.seal(b"", b"", bytes([2] * 8))[:NONCE_LENGTH]

@@ -1,4 +1,4 @@
-"""The text of @SessionKey: one text for one token, everything else refused."""
+"""The text of @SessionKey: one text per token, everything else is refused."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Bodies at rest: other processes with the master key read them, nobody else does, and none is moved or altered."""
+"""Bodies at rest: only processes with the master key read them, and none can be moved or altered."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Vouchers of older keys under a certificate: a damaged one vouches for nothing and harms no other."""
+"""Vouchers of older keys under a certificate: a damaged one is void and harms no other."""
 
 import re
 

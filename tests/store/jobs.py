@@ -1,6 +1,6 @@
 """Pieces of work for tests of both stores: a small engine without rules, driven by numbers that hypothesis draws.
 
-Each deed is a function of the unit alone, so the same deeds on two stores must leave the same rows behind.
+Each action is a function of the unit alone, so the same actions on two stores must leave the same rows.
 """
 
 import asyncio
@@ -54,11 +54,11 @@ NOW = 1_790_000_000_000
 
 @dataclass
 class Job:
-    """A piece of work made of a function; remembers what it was told, and can be awaited."""
+    """A piece of work made of a function; records its result, and can be awaited."""
 
     decide_: Callable[[Unit], Any] = lambda unit: None
     needs: Needs = field(default_factory=Needs)
-    told: list[Exception | None] = field(default_factory=list)
+    results: list[Exception | None] = field(default_factory=list)
     decided: int = 0
 
     def __post_init__(self) -> None:
@@ -69,11 +69,11 @@ class Job:
         self.decide_(unit)
 
     def committed(self) -> None:
-        self.told.append(None)
+        self.results.append(None)
         self.over.set()
 
     def failed(self, error: Exception) -> None:
-        self.told.append(error)
+        self.results.append(error)
         self.over.set()
 
 
@@ -82,7 +82,7 @@ def body_of(number: int) -> Stored:
 
 
 def own(number: int, variant: int = 0) -> Outbound:
-    """A fresh row of ours; ``variant`` decides its class, destination, key, token, expiry."""
+    """Return a new own row; ``variant`` decides its class, destination, key, token, expiry."""
     save_fwd = (SaveFwd.MUST, SaveFwd.MUST, SaveFwd.STORE, SaveFwd.DROP)[variant % 4]
     return Outbound(
         number,
@@ -128,7 +128,7 @@ def accept(unit: Unit, number: int, variant: int) -> None:
 
 
 def _step(change: Callable[[Unit, Outbound, int], None]) -> Callable[[Unit, int, int], None]:
-    """A change of a row that is there and not final."""
+    """Return a change of an existing row that is not final."""
 
     def deed(unit: Unit, number: int, variant: int) -> None:
         row = unit.outbound.get(number)
@@ -177,7 +177,7 @@ def clean(unit: Unit, number: int, variant: int) -> None:
 
 
 def relay(unit: Unit, number: int, variant: int) -> None:
-    """Insert a copy for another node, or let it go if it is there."""
+    """Insert a copy for another node, or delete it if it exists."""
     lk0 = LK0(*SOURCES[variant % 2].store, 9, number)
     known = unit.relayed.get(str(lk0))
     if known is not None:
@@ -239,7 +239,7 @@ def _pending(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arriva
 
 
 def settle(unit: Unit, number: int, variant: int) -> None:
-    """One of the small changes of a row of tb_0030."""
+    """Apply one of the small changes of a row of tb_0031."""
     row = unit.pending.get(number)
     if row is None:
         return
@@ -256,7 +256,7 @@ def settle(unit: Unit, number: int, variant: int) -> None:
 
 
 def give(unit: Unit, number: int, variant: int) -> None:
-    """Count a delivery: a unit of its own, for what is given has been committed before (PROTOCOL.md rule R6)."""
+    """Count a delivery, in a unit of its own: deliveries are committed before they are made (PROTOCOL.md rule R6)."""
     row = unit.pending.get(number)
     if row is not None:
         row.deliveries += 1
@@ -288,7 +288,7 @@ Deed = tuple[int, int, int]  # number of the deed, id of the row, variant
 
 
 def _all_needs() -> Needs:
-    """All keys that deeds may meet."""
+    """Return all keys that actions may touch."""
     numbers = {n + offset for n in IDS for offset in (0, 500, 1000)}
     lk0s = [LK0(*source.store, 9, n) for source in SOURCES for n in IDS]
     lk0s += [LK0(*source.store, source.inc, 100 - n) for source in SOURCES for n in IDS]
@@ -326,7 +326,7 @@ def job_of(deed: Deed) -> Job:
 
 
 def look() -> tuple[Job, list[Unit]]:
-    """A piece of work that sees all rows and changes none."""
+    """Return a piece of work that loads all rows and changes none."""
     needs = Needs(queries=set(QUERIES))
     needs.add(ALL_NEEDS)
     seen: list[Unit] = []

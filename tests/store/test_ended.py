@@ -1,4 +1,4 @@
-"""Rows whose unit is over give what never changes, and nothing else."""
+"""Rows whose unit is over give only the fields that never change."""
 
 from dataclasses import fields
 from typing import Any
@@ -29,7 +29,7 @@ def test_what_never_changes_can_be_read_and_the_rest_cannot(row: Any) -> None:
 
 
 def kept(store: MemoryStore, fault: Fault = Fault.NONE, refuse: bool = False) -> list[Any]:
-    """The row objects that work has seen, of all attempts at its unit."""
+    """Return the row objects that work has seen, of all attempts at its unit."""
     rows: list[Any] = []
 
     def decide(unit: Unit) -> None:

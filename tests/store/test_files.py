@@ -1,4 +1,4 @@
-"""What is written is whole, and nobody else may read it at any moment."""
+"""A written file is complete, and never readable by others."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Certificates, tokens, lives and definitions: what is used once is used once, what is revoked stays revoked."""
+"""Certificates, tokens, stores of nodes and definitions: tokens are used once, revocations are permanent."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

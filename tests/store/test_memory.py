@@ -1,4 +1,6 @@
-"""The store in memory keeps the contract of ``unit``: copies, whole units, work put off, faults, recovery, backups."""
+"""The store in memory fulfils the contract of ``unit``: copies, whole units, deferred work, faults, recovery,
+backups.
+"""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -52,23 +54,23 @@ STREAM, IN = OutStreamKey("1.b", 7), InStreamKey(Store(1, "c"), 9)
 
 
 class Job:
-    """Work made of a function; remembers what it was told."""
+    """Work made of a function; records its result."""
 
     def __init__(self, decide: Callable[[Unit], Any] = lambda unit: None, **needs: Any) -> None:
         self.needs = Needs(**needs)
         self._decide = decide
         self.decided = 0
-        self.told: list[Exception | None] = []
+        self.results: list[Exception | None] = []
 
     def decide(self, unit: Unit) -> None:
         self.decided += 1
         self._decide(unit)
 
     def committed(self) -> None:
-        self.told.append(None)
+        self.results.append(None)
 
     def failed(self, error: Exception) -> None:
-        self.told.append(error)
+        self.results.append(error)
 
 
 def own(object_id: int, sid: int | None = None, **facts: Any) -> Outbound:
@@ -167,10 +169,10 @@ def test_posted_order_is_kept_and_told_after_the_commit(store: MemoryStore) -> N
     assert (store.phase, seen) == ("commit", ["a", "b", "c"])
     store.commit()
     assert store.phase == "deliver"
-    assert [job.told for job in jobs] == [[], [], []]
+    assert [job.results for job in jobs] == [[], [], []]
     assert not store.idle
     store.deliver()
-    assert [job.told for job in jobs] == [[None], [None], [None]]
+    assert [job.results for job in jobs] == [[None], [None], [None]]
     assert store.phase == ""
     assert store.idle
 
@@ -216,16 +218,16 @@ def test_refused_work_is_left_out_and_the_rest_decided_again(store: MemoryStore)
         store.post(job)
     store.run()
     assert set(store.tables.outbound) == {1}
-    assert isinstance(bad.told[0], BadInput)
+    assert isinstance(bad.results[0], BadInput)
     assert (first.decided, bad.decided, last.decided) == (2, 1, 1)
-    assert first.told == last.told == [None]
+    assert first.results == last.results == [None]
 
 
 def test_a_broken_connection_writes_nothing(store: MemoryStore) -> None:
     job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
     store.run(Fault.ROLLED_BACK)
-    assert isinstance(job.told[0], StoreUnavailable)
+    assert isinstance(job.results[0], StoreUnavailable)
     assert not store.tables.outbound
 
 
@@ -233,7 +235,7 @@ def test_a_lost_answer_leaves_the_writer_in_doubt(store: MemoryStore) -> None:
     job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
     store.run(Fault.ANSWER_LOST)
-    assert isinstance(job.told[0], StoreUnavailable)
+    assert isinstance(job.results[0], StoreUnavailable)
     assert set(store.tables.outbound) == {1}
 
 
@@ -243,8 +245,8 @@ def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
     for job in jobs:
         store.post(job)
     store.run(Fault.ANSWER_LOST)
-    assert all(isinstance(job.told[0], StoreUnavailable) for job in jobs)
-    assert isinstance(do(store, lambda unit: None).told[0], StoreUnavailable)  # what is posted later fails, too
+    assert all(isinstance(job.results[0], StoreUnavailable) for job in jobs)
+    assert isinstance(do(store, lambda unit: None).results[0], StoreUnavailable)  # what is posted later fails, too
     assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
 
 
@@ -261,12 +263,12 @@ def test_after_the_store_was_taken_over_all_that_is_posted_hears_why(store: Memo
     job = Insisting()
     for later in (False, True):
         store.post(job, later=later)
-    assert (job.told, store.phase) == ([], "deliver")  # not in the turn that posted it
+    assert (job.results, store.phase) == ([], "deliver")  # not in the turn that posted it
     store.deliver()
-    assert [type(error) for error in job.told] == [StoreFenced, StoreFenced]
-    assert again.told == []
+    assert [type(error) for error in job.results] == [StoreFenced, StoreFenced]
+    assert again.results == []
     store.deliver()
-    assert [type(error) for error in again.told] == [StoreFenced, StoreFenced]
+    assert [type(error) for error in again.results] == [StoreFenced, StoreFenced]
     assert store.idle
 
 
@@ -296,20 +298,20 @@ def test_what_a_unit_leaves_of_work_that_is_due_is_due_in_the_next(store: Memory
         small.post(job, later=later)
     while small.phase:
         small.run()
-    assert [job.told for job in jobs] == [[None], [None], [None]]
+    assert [job.results for job in jobs] == [[None], [None], [None]]
 
 
 def test_a_decision_may_be_taken_twice(store: MemoryStore) -> None:
     job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
     store.run(Fault.REDONE)
-    assert (job.decided, job.told) == (2, [None])
+    assert (job.decided, job.results) == (2, [None])
 
 
 def test_a_writer_whose_store_was_taken_over_writes_nothing(store: MemoryStore) -> None:
     successor = MemoryStore(store.tables)
     job = do(store, lambda unit: unit.insert_outbound(own(1), BODY))
-    assert isinstance(job.told[0], StoreFenced)
+    assert isinstance(job.results[0], StoreFenced)
     put(successor, own(1))
     assert set(store.tables.outbound) == {1}
 
@@ -555,7 +557,7 @@ def test_a_backup_is_apart_from_what_follows(store: MemoryStore) -> None:
     assert store.tables.outbound[1].ss_status is SendStatus.SS_INIT
     assert store.tables.pending[1].deliveries == 0
     late = do(store, lambda unit: unit.insert_outbound(own(3), BODY))
-    assert isinstance(late.told[0], StoreFenced)
+    assert isinstance(late.results[0], StoreFenced)
     put(MemoryStore(store.tables), own(3))
     assert set(backup.outbound) == {1}
 

@@ -1,4 +1,4 @@
-"""The store in memory refuses what Postgres would refuse, whole."""
+"""The store in memory refuses what Postgres would refuse, for the whole unit."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Corrections in the store: a forgery gives way to what is proved, a receipt outweighs the platform's word."""
+"""Corrections in the store: a proved document replaces a forgery, a receipt overrides the hub's information."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ async def test_a_forgery_gives_its_place_to_what_is_proved_and_that_to_nothing(d
     async with opened(database) as store:
         for job in (Job(forged, NEEDS), Job(true, NEEDS), look, again):
             await do(store, job)
-        assert [type(error).__name__ for error in again.told] == ["RowRefused"]
+        assert [type(error).__name__ for error in again.results] == ["RowRefused"]
         assert (await store.read(lambda c: c.exec_driver_sql("SELECT bref, proved FROM tb_0030 ORDER BY 1").all())) == [
             (1, False), (2, True),
         ]  # fmt: skip
@@ -77,8 +77,8 @@ async def test_only_what_the_platform_may_have_told_alone_is_corrected(database:
     async with opened(database) as store:
         for job in (Job(accepted, NEEDS), right, wrong):
             await do(store, job)
-    assert right.told == [None]
-    assert wrong.told[0] is not None
+    assert right.results == [None]
+    assert wrong.results[0] is not None
     with psycopg.connect(database) as connection:
         ends = connection.execute("SELECT outcome FROM tb_0031 ORDER BY object_id").fetchall()
     assert ends == [(Outcome.DELIVERED,), (Outcome.CANCELLED,)]

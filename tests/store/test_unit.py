@@ -1,4 +1,4 @@
-"""Queries by track: what waits of one source and one priority, by itself."""
+"""Queries by track: rows of one source and one priority only."""
 
 from semq.store.memory import MemoryStore
 from semq.store.unit import Unsent, Waiting, WaitingTracks

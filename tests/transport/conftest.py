@@ -1,4 +1,4 @@
-"""Everything about sockets is tried on both event loops: asyncio's own and the one that nodes run on."""
+"""Sockets are tested on both event loops: asyncio's own and the one that nodes use."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,5 +10,5 @@ import uvloop
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loops of each test."""
+    """Return the loops of each test."""
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -1,4 +1,4 @@
-"""A dialled connection: blocking, loss, and what callers hear."""
+"""A dialled connection: blocking, loss, and what callers are told."""
 
 import asyncio
 

@@ -15,7 +15,7 @@ from tests.transport.pair import header, pair
 
 
 class Batches:
-    """Takes deliveries and can wait for them."""
+    """Collects deliveries and waits for them."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -35,7 +35,7 @@ class Batches:
 
 
 async def published(channel: ClientChannel, count: int) -> list[tuple[Any, bool]]:
-    """Publish so many with tokens and wait for all confirms."""
+    """Publish a number of messages with tokens and wait for all confirms."""
     heard: list[tuple[Any, bool]] = []
     done = asyncio.Event()
 

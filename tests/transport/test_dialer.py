@@ -1,4 +1,4 @@
-"""Dialling: who is let in, and what it says when there is no way."""
+"""Dialling: accepted and refused logins, and the errors without a connection."""
 
 import asyncio
 import socket
@@ -54,7 +54,7 @@ async def test_another_broker_is_named_before_the_login() -> None:
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
 async def test_somebody_else_listens(answer: bytes | None) -> None:
-    """None: a peer that says nothing at all."""
+    """Another server listens; None is a peer that sends nothing."""
     writers: list[asyncio.StreamWriter] = []
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

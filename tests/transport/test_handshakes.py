@@ -1,4 +1,4 @@
-"""TLS at the door: whoever does not come through the handshake is counted, timed and told of in the log."""
+"""TLS handshakes: a socket whose handshake fails is counted, limited in time, and logged."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ def client(folder: Path, by: Authority = OURS, **dates: object) -> ssl.SSLContex
 
 
 async def refused(both: Pair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
-    """Why a handshake failed, in the words of the listener."""
+    """Return the reason why a handshake failed, as logged by the listener."""
     with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
         await both.dial(tls=context)
     await until(lambda: both.server.listener.handshakes_failed)
@@ -98,7 +98,7 @@ async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) ->
 
 
 async def test_a_recorded_session_says_nothing_to_the_server(tmp_path: Path, server: ssl.SSLContext) -> None:
-    """Frames of an old link, replayed octet for octet, are not even a handshake."""
+    """Frames of an old link, replayed byte by byte, are not a handshake."""
     recorded = bytearray()
 
     async with pair(tls=server) as both:

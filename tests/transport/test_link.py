@@ -25,7 +25,7 @@ from tests.waiting import until
 
 
 async def talk(both: Pair, *pieces: bytes) -> bytes:
-    """Send octets and read until the server closes."""
+    """Send bytes and read until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
     for piece in pieces:
         writer.write(piece)
@@ -129,7 +129,7 @@ async def test_a_silent_peer_is_noticed_and_a_living_one_is_kept() -> None:
 
 
 class Mute:
-    """A turn that never comes."""
+    """A turn that never ends."""
 
     def mark(self, link: object) -> None:
         """Do nothing."""
@@ -160,8 +160,9 @@ async def test_a_slow_reader_costs_little_and_disturbs_nobody() -> None:
 
 
 async def test_a_flood_is_read_in_turns_with_the_others() -> None:
-    """The event loop of nodes would read 32 times in a row from whoever has more to say, and small requests are many
-    in one read."""
+    """The event loop of nodes would read 32 times in a row from a socket with more input, and one read may contain many
+    small requests.
+    """
     async with pair() as both:
         flooding, modest = [await asyncio.to_thread(lambda: RawClient(both.server.port).opened()) for _ in range(2)]
         heard: list[tuple[object, int]] = []
@@ -194,7 +195,7 @@ def local_port(link: Link) -> int:
 
 
 class Count:
-    """Counts and acknowledges."""
+    """Counts and acknowledges deliveries."""
 
     def __init__(self, channel: ClientChannel) -> None:
         self.channel = channel

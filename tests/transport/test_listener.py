@@ -1,4 +1,4 @@
-"""How many may come, from where, and how they end."""
+"""Limits on connections, in total and by address, and their end."""
 
 import asyncio
 import ssl
@@ -58,7 +58,7 @@ async def test_stopping_waits_for_whoever_answers_and_accepts_nobody() -> None:
 
 
 def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None") -> Path:
-    """A key and a certificate in one file, signed by the issuer or by itself."""
+    """Return a key and a certificate in one file, signed by the issuer or by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer = issuer[1] if issuer else key
@@ -83,7 +83,7 @@ def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.Ell
 
 
 def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """For the server and for a client, with one authority for both."""
+    """Return contexts for the server and for a client, with one authority for both."""
     authority = certificate(folder, "authority", None)
     octets = authority.read_bytes()
     key = serialization.load_pem_private_key(octets, None)

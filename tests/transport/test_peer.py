@@ -1,4 +1,4 @@
-"""Who is at the other end."""
+"""The description of a peer."""
 
 from typing import Any
 

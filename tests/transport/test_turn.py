@@ -1,4 +1,4 @@
-"""The end of a turn: hooks first, links once, nobody disturbs another."""
+"""The end of a turn: hooks first, links once, and no error affects another."""
 
 import asyncio
 import logging

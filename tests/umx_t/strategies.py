@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the values of floor 0: whatever these draw, the codecs carry there and back unchanged."""
+"""Hypothesis strategies for the values of floor 0, which the codecs must encode and decode without change."""
 
 from string import ascii_letters, digits
 from typing import Any

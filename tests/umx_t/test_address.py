@@ -1,4 +1,4 @@
-"""Addresses there and back, what people may leave out, and what is not an address."""
+"""Addresses: encoding and decoding, optional parts, and invalid text."""
 
 import pytest
 from hypothesis import given

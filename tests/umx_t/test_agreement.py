@@ -1,4 +1,4 @@
-"""Which documents terms are about."""
+"""The documents to which terms apply."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""AppKeys there and back; a slash belongs to the key alone; names are short and can be shown."""
+"""AppKeys: encoding and decoding; only the key may contain a slash; parts are short and printable."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The envelope's derived facts."""
+"""The derived properties of the envelope."""
 
 import pytest
 from hypothesis import given

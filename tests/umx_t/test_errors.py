@@ -1,4 +1,4 @@
-"""The errors of floor 0 say whose fault it is, with a code of their own range that nobody else uses."""
+"""The errors of floor 0: the side at fault, and unique codes in their own range."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The floor is the lowest unsettled number, in whatever order numbers are settled."""
+"""The floor is the lowest unsettled position, in whatever order positions are settled."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""How a grid is read: dots stay, bangs are impossible, and a misspelt word fails at import."""
+"""Reading of grids: dots keep the state, exclamation marks are impossible, and an unknown word fails at import."""
 
 from enum import Enum
 

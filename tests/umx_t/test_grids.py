@@ -1,4 +1,4 @@
-"""Walks over every cell of every grid: all is decided and reachable, nothing leaves a final state, statuses only rise.
+"""Visits to every cell of every grid: all are decided and reachable, nothing leaves a final state, statuses only rise.
 
 The exceptions are named one by one, with the rule of PROTOCOL.md that allows them.
 """

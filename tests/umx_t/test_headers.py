@@ -1,4 +1,6 @@
-"""Envelopes as AMQP properties and headers, there and back; submissions strictly, peers tolerantly; hostile headers."""
+"""Envelopes as AMQP properties and headers and back; strict reading of submissions, tolerant reading of peers; hostile
+headers.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Locators there and back, and hostile text."""
+"""Locators: encoding, decoding, and hostile text."""
 
 from collections.abc import Callable
 from typing import Any

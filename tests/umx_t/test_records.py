@@ -1,4 +1,4 @@
-"""Records there and back, tolerance towards newer peers, and hostile bytes: only BadRecord comes out."""
+"""Records: encoding, decoding, newer fields, and hostile bytes, which may raise BadRecord only."""
 
 from typing import Any
 
@@ -153,7 +153,7 @@ def test_too_many_floors_are_refused() -> None:
 
 
 def test_the_largest_packets_of_honest_nodes_are_taken() -> None:
-    """500 records of the widest names, numbers and reasons that a node writes, in every version."""
+    """500 records with the longest names, numbers and reasons that a node writes, in every version."""
     ident = "1." + "n" * 64 + ".999999999.999999999." + "7" * 16 + "." + "9" * 19
     most, reason = 2**63 - 1, ("SEMQ-1214", "\N{CJK UNIFIED IDEOGRAPH-62D2}" * 500)
     names: dict[str, Any] = {"src_semq_id": 999_999_999, "src_semq_db_id": 999_999_999, "src_ref_id": most,

@@ -1,4 +1,4 @@
-"""Intervals double up to a limit and are spread by a fifth."""
+"""Intervals double up to a limit and vary by a fifth."""
 
 from hypothesis import given
 from hypothesis import strategies as st

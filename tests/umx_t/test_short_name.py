@@ -1,4 +1,4 @@
-"""Short names: short, the same everywhere, and safe against slips of the pen."""
+"""Short names: short, equal everywhere, and robust against typing mistakes."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Status numbers are those of the database: disjoint between enums, and pinned, since they are never reused."""
+"""Status numbers as stored in the database: disjoint between enums, and fixed, since they are never reused."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Two nodes agree on the highest version that both speak, or say why they cannot."""
+"""Two nodes agree on the highest common version, or report why they cannot."""
 
 import pytest
 

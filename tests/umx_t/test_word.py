@@ -1,4 +1,4 @@
-"""Words and statuses as keys: found again, told apart, and hashed without a call of Python."""
+"""Words and statuses as dictionary keys: found, distinguished, and hashed without Python code."""
 
 import pickle
 

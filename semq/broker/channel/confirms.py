@@ -18,12 +18,12 @@ class Confirm(NamedTuple):
 class Confirms:
     """The numbers of one channel. All up to ``_done`` have an outcome; ``_ahead`` holds later ones with an outcome."""
 
-    __slots__ = ("_ahead", "_done", "_early", "_failed", "_given", "_told")
+    __slots__ = ("_ahead", "_confirmed_to", "_done", "_early", "_failed", "_given")
 
     def __init__(self) -> None:
         self._given = 0
         self._done = 0
-        self._told = 0
+        self._confirmed_to = 0
         self._ahead: set[int] = set()
         self._early: list[int] = []
         self._failed: list[int] = []
@@ -55,10 +55,10 @@ class Confirms:
     def take(self) -> list[Confirm]:
         """Return the frames to send now: refusals first, so that ``multiple`` cannot cover them."""
         frames = [Confirm(number, False, False) for number in self._failed]
-        news = self._done - self._told
-        if news > sum(self._told < number <= self._done for number in self._failed):
+        news = self._done - self._confirmed_to
+        if news > sum(self._confirmed_to < number <= self._done for number in self._failed):
             frames.append(Confirm(self._done, news > 1, True))
-        self._told = self._done
+        self._confirmed_to = self._done
         frames.extend(Confirm(number, False, True) for number in self._early if number > self._done)
         self._early, self._failed = [], []
         return frames

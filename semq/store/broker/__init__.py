@@ -1,1 +1,1 @@
-"""The durable half of the broker: the port (``operations``), its ``store`` and ``statements`` on Postgres."""
+"""The durable part of the broker: the port (``operations``), its ``store`` and ``statements`` on Postgres."""

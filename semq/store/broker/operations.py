@@ -1,10 +1,10 @@
-"""The port behind which a broker's durable half lives: row operations out, the state of the last life in.
+"""The port to the durable part of a broker: row operations out, the state before a restart in.
 
-The model hands over lists of operations in the order in which they must become true, with a callback for the moment
-when they are. Whoever implements ``MessageStore`` decides how many lists share one transaction; within one list all or
-nothing. Only what must survive is handed over: durable exchanges and queues, bindings between them, persistent
-messages on durable queues. Used by the server model (``semq.broker``); implemented by ``store`` here, and in memory
-by ``semq.broker.durable.memory_store``.
+The model passes lists of operations in the order in which they must take effect, with a callback for when they have
+been committed. An implementation of ``MessageStore`` decides how many lists share one transaction; each list is applied
+completely or not at all. Only what must survive is passed: durable exchanges and queues, bindings between them,
+persistent messages in durable queues. Used by the server model (``semq.broker``); implemented by ``store`` here, and in
+memory by ``semq.broker.durable.memory_store``.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 @dataclass(slots=True, frozen=True)
 class DeclareExchange:
-    """A durable exchange exists. ``arguments`` is an encoded AMQP field table, length included."""
+    """Add a durable exchange. ``arguments`` is an encoded AMQP field table, including its length."""
 
     vhost: str
     name: str
@@ -27,7 +27,7 @@ class DeclareExchange:
 
 @dataclass(slots=True, frozen=True)
 class DeleteExchange:
-    """A durable exchange is gone; the model sends an ``Unbind`` for each of its bindings before."""
+    """Delete a durable exchange; an ``Unbind`` for each of its bindings precedes it."""
 
     vhost: str
     name: str
@@ -35,7 +35,7 @@ class DeleteExchange:
 
 @dataclass(slots=True, frozen=True)
 class DeclareQueue:
-    """A durable queue exists. ``queue_id`` is unique in the store for ever, also after the queue is deleted."""
+    """Add a durable queue. ``queue_id`` is unique in the store for ever, even after the queue is deleted."""
 
     queue_id: int
     vhost: str
@@ -46,15 +46,18 @@ class DeclareQueue:
 
 @dataclass(slots=True, frozen=True)
 class DeleteQueue:
-    """A durable queue is gone; the model sends an ``Unbind`` for each of its bindings before, and ``DropMessages`` for
-    its messages after it, in slices. ``load`` drops those of queues that are gone."""
+    """Delete a durable queue. An ``Unbind`` for each of its bindings precedes it, and ``DropMessages`` for its messages
+    follow in slices. ``load`` deletes messages of queues that do not exist.
+    """
 
     queue_id: int
 
 
 @dataclass(slots=True, frozen=True)
 class Bind:
-    """A binding between two durable things. ``to_exchange`` tells a destination exchange from a destination queue."""
+    """Add a binding between durable objects. ``to_exchange`` states whether the destination is an exchange or a
+    queue.
+    """
 
     vhost: str
     source: str
@@ -66,7 +69,7 @@ class Bind:
 
 @dataclass(slots=True, frozen=True)
 class Unbind:
-    """That binding is gone; all fields identify it."""
+    """Delete a binding, identified by all fields."""
 
     vhost: str
     source: str
@@ -76,13 +79,13 @@ class Unbind:
     arguments: bytes
 
 
-@dataclass(slots=True)  # not frozen: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each message
 class AddMessage:
-    """A message lies in a queue. (``queue_id``, ``position``) is its key, and ``position`` its place in the queue.
+    """Add a message to a queue. (``queue_id``, ``position``) is its key, and ``position`` its place in the queue.
 
-    ``body_id`` is 0 if the body is in ``body``; else ``body`` is empty and the octets are in the chunks of that id,
+    ``body_id`` is 0 if the body is in ``body``; otherwise ``body`` is empty and the bytes are in the chunks of that id,
     which several messages may share. ``header`` is the payload of the content header frame as received, ``expires_at``
-    POSIX seconds or None, and ``delivery_count`` how often it was handed out before.
+    POSIX seconds or None, and ``delivery_count`` the number of earlier deliveries.
     """
 
     queue_id: int
@@ -97,30 +100,31 @@ class AddMessage:
     body_id: int = 0
 
 
-@dataclass(slots=True)  # not frozen: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each message
 class DropMessages:
-    """These messages are no longer in the queue: acknowledged, expired, dead-lettered, purged."""
+    """Remove messages from a queue: acknowledged, expired, dead-lettered or purged."""
 
     queue_id: int
     positions: Sequence[int]
 
 
-@dataclass(slots=True)  # not frozen: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each message
 class MarkDelivered:
-    """A message came back to its queue after ``delivery_count`` hand-overs; after a restart it is flagged
-    redelivered."""
+    """Set the number of deliveries of a message that returned to its queue; after a restart it is marked as
+    redelivered.
+    """
 
     queue_id: int
     position: int
     delivery_count: int
 
 
-@dataclass(slots=True)  # not frozen: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each message
 class MarkHandedOut:
-    """Every message of the queue up to ``position`` may have been handed out; after a restart they are flagged
-    redelivered. A lower position than one said before takes nothing back.
+    """Note that messages of the queue up to ``position`` may have been delivered; after a restart they are marked as
+    redelivered. A lower position than an earlier one has no effect.
 
-    One row per queue, not per message: the flag survives a crash without a write for each delivery.
+    There is one row per queue, not per message: the mark survives a crash without a write for each delivery.
     """
 
     queue_id: int
@@ -129,9 +133,9 @@ class MarkHandedOut:
 
 @dataclass(slots=True)
 class AddBodyChunk:
-    """The next octets of a large body; ``index`` counts from 0. Chunks come before any message that refers to them.
+    """Add the next bytes of a large body; ``index`` counts from 0. Chunks precede the messages that refer to them.
 
-    Bodies of transient messages come here too, to be out of memory.
+    Also used for bodies of transient messages that leave memory.
     """
 
     body_id: int
@@ -141,13 +145,14 @@ class AddBodyChunk:
 
 @dataclass(slots=True)
 class EndLife:
-    """The broker ends in order: nobody has a message that is not settled. Without it the next life flags all messages
-    as redelivered, because those that were handed out last may not have been marked."""
+    """Note an orderly end of the broker: no message is unsettled. Without it, all messages are marked as redelivered
+    after the restart, because the last deliveries may not have been recorded.
+    """
 
 
 @dataclass(slots=True)
 class DropBody:
-    """No message refers to this body any more."""
+    """Delete a body that no message refers to any more."""
 
     body_id: int
 
@@ -180,10 +185,10 @@ class StoredBacklog:
     def __init__(self) -> None:
         self.positions: array[int] = array("q")
         self.priorities = bytearray()
-        self.sizes: array[int] = array("q")  # octets of the bodies
+        self.sizes: array[int] = array("q")  # bytes of the bodies
 
     def add(self, position: int, priority: int, size: int) -> None:
-        """One more, behind the others."""
+        """Add a message after the others."""
         self.positions.append(position)
         self.priorities.append(priority)
         self.sizes.append(size)
@@ -191,21 +196,19 @@ class StoredBacklog:
 
 @dataclass(slots=True)
 class StoredState:
-    """All that survived, as the operations that would make it again; messages in order of queue and position. Of long
+    """Everything that survived, as the operations that create it; messages in order of queue and position. Of long
     queues only the first messages are in ``messages``, and the others in ``backlogs``.
 
-    ``next_queue_id`` and ``next_body_id`` are above every id that was ever given out; ``handed_out`` holds the highest
-    ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages already has what ``MarkDelivered`` said.
-    ``ended``: the last word of the last life was ``EndLife``.
+    ``next_queue_id`` and ``next_body_id`` are above every id that was ever used; ``handed_out`` has the highest
+    ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages includes ``MarkDelivered``. ``ended``: the last
+    operation was ``EndLife``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
     queues: list[DeclareQueue] = field(default_factory=list)
     bindings: list[Bind] = field(default_factory=list)
     messages: list[AddMessage] = field(default_factory=list)
-    backlogs: dict[int, StoredBacklog] = field(
-        default_factory=dict
-    )  # by queue; none has a body of its own in the store
+    backlogs: dict[int, StoredBacklog] = field(default_factory=dict)  # by queue; contains no messages with large bodies
     handed_out: dict[int, int] = field(default_factory=dict)
     next_queue_id: int = 1
     next_body_id: int = 1
@@ -213,24 +216,27 @@ class StoredState:
 
 
 class MessageStore(Protocol):
-    """Where the durable half of a broker is kept."""
+    """The store of the durable part of a broker."""
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
-        """Make ``ops`` true, in order and all or nothing, then call ``done(None)`` once, in the broker's thread.
+        """Apply ``ops`` in order, completely or not at all, then call ``done(None)`` once, in the broker's thread.
 
-        ``done(error)`` says that none of them is true nor ever will be. Lists are made true in the order of the calls.
-        The call itself never blocks and never calls ``done`` before it returns.
+        ``done(error)`` means that none of them has been applied or will be. Lists are applied in the order of the
+        calls. The call itself never blocks and never calls ``done`` before it returns.
         """
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: "RowsDone") -> None:
-        """Read these messages of a queue, which ``save`` has made true; call ``done(messages, None)`` or
-        ``done(None, error)`` later. Those that are not there are left out."""
+        """Read messages of a queue that ``save`` has stored; call ``done(messages, None)`` or ``done(None, error)``
+        later.
+
+        Missing messages are left out.
+        """
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
-        """Read one chunk that ``save`` has made true; call ``done(octets, None)`` or ``done(None, error)`` later."""
+        """Read one chunk that ``save`` has stored; call ``done(data, None)`` or ``done(None, error)`` later."""
 
     async def load(self) -> StoredState:
-        """What the last life of the broker left behind; called once, before the first ``save``.
+        """Return the state before the restart; called once, before the first ``save``.
 
-        Chunks of bodies that no message refers to are of no use any more: they are deleted here.
+        Chunks of bodies that no message refers to are deleted here.
         """

@@ -1,6 +1,7 @@
-"""The durable half of the broker as statements: its row operations, netted, in the transaction of a unit.
+"""Statements for the durable part of the broker: its row operations, combined, in the transaction of a unit.
 
-``store`` posts the operations and loads what they made; ``postgres.changes`` calls this."""
+``store`` posts the operations and loads the result; ``postgres.changes`` calls this module.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -27,7 +28,7 @@ from semq.store.postgres.binary import Param, boolean, int4, int8, int8s
 
 Batch = list[tuple[str, Sequence[Param]]]
 
-# Name | SQL. Declaring again what is there changes nothing but its arguments.
+# Name | SQL. Declaring an existing object changes only its arguments.
 BROKER: dict[str, str] = {
     "DeclareExchange": """
         INSERT INTO broker_exchange (vhost, name, type, auto_delete, internal, arguments) VALUES ($1, $2, $3, $4, $5,
@@ -37,9 +38,9 @@ BROKER: dict[str, str] = {
     "DeclareQueue": """
         INSERT INTO broker_queue (queue_id, vhost, name, auto_delete, arguments) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
-    # Ids of queues are never given out twice, also when the queue with the highest one is gone.
+    # Ids of queues are never used twice, even if the queue with the highest id has been deleted.
     "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
-    # Its messages go in slices, by DropMessages.
+    # Its messages are deleted in slices, by DropMessages.
     "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
     "EndLife": "UPDATE semq_meta SET broker_ended = true",
     "Bind": """
@@ -58,7 +59,7 @@ BROKER: dict[str, str] = {
 
 
 class Net:
-    """What a list of operations comes to: a message that came and went in one unit is never written."""
+    """The combined effect of a list of operations: a message that is added and dropped in one unit is never written."""
 
     def __init__(self, ops: Iterable[StoreOp]) -> None:
         self.declared: Batch = []
@@ -72,12 +73,12 @@ class Net:
             _APPLY[type(op)](self, op)
 
     def add(self, op: AddMessage) -> None:
-        """AddMessage. A mark that came before it spoke of no message, or of one that has gone since."""
+        """Apply AddMessage. An earlier mark at this position was for a message that no longer exists."""
         self.marked[op.queue_id].pop(op.position, None)
         self.added[op.queue_id][op.position] = op
 
     def drop(self, op: DropMessages) -> None:
-        """DropMessages."""
+        """Apply DropMessages."""
         added = self.added[op.queue_id]
         for position in op.positions:
             self.marked[op.queue_id].pop(position, None)
@@ -85,60 +86,60 @@ class Net:
                 self.dropped[op.queue_id].add(position)
 
     def mark(self, op: MarkDelivered) -> None:
-        """MarkDelivered."""
+        """Apply MarkDelivered."""
         self.marked[op.queue_id][op.position] = op.delivery_count
 
     def hand_out(self, op: MarkHandedOut) -> None:
-        """MarkHandedOut."""
+        """Apply MarkHandedOut."""
         self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))
 
     def add_chunk(self, op: AddBodyChunk) -> None:
-        """AddBodyChunk."""
+        """Apply AddBodyChunk."""
         self.chunks[op.body_id][op.index] = op.data
 
     def drop_body(self, op: DropBody) -> None:
-        """DropBody; of chunks that came in this very unit, and of those that came before."""
+        """Apply DropBody, to chunks of this unit and to stored ones."""
         self.chunks.pop(op.body_id, None)
         self.bodies_dropped.add(op.body_id)
 
     def delete_queue(self, op: DeleteQueue) -> None:
-        """DeleteQueue."""
+        """Apply DeleteQueue."""
         for kept in (self.added, self.dropped, self.marked, self.handed_out):
             kept.pop(op.queue_id, None)
         queue = [int8(op.queue_id)]
         self.declared += [("DeleteQueue", queue), ("drop_handed_out", queue)]
 
     def end_life(self, _op: EndLife) -> None:
-        """EndLife."""
+        """Apply EndLife."""
         self.declared.append(("EndLife", []))
 
     def declare_queue(self, op: DeclareQueue) -> None:
-        """DeclareQueue."""
+        """Apply DeclareQueue."""
         values = [int8(op.queue_id), op.vhost.encode(), op.name.encode(), boolean(op.auto_delete), bytes(op.arguments)]
         self.declared += [("DeclareQueue", values), ("count_queue", [int8(op.queue_id)])]
 
     def declare_exchange(self, op: DeclareExchange) -> None:
-        """DeclareExchange."""
+        """Apply DeclareExchange."""
         flags = (boolean(op.auto_delete), boolean(op.internal))
         values = [op.vhost.encode(), op.name.encode(), op.type.encode(), *flags, bytes(op.arguments)]
         self.declared.append(("DeclareExchange", values))
 
     def delete_exchange(self, op: DeleteExchange) -> None:
-        """DeleteExchange."""
+        """Apply DeleteExchange."""
         self.declared.append(("DeleteExchange", [op.vhost.encode(), op.name.encode()]))
 
     def bind(self, op: Bind) -> None:
-        """Bind."""
+        """Apply Bind."""
         texts = (op.vhost.encode(), op.source.encode(), op.destination.encode())
         rest = (boolean(op.to_exchange), op.routing_key.encode(), bytes(op.arguments))
         self.declared.append(("Bind", [_identity(op), *texts, *rest]))
 
     def unbind(self, op: Unbind) -> None:
-        """Unbind."""
+        """Apply Unbind."""
         self.declared.append(("Unbind", [_identity(op)]))
 
     def batch(self) -> Batch:
-        """All but the messages that come."""
+        """Return the statements for everything except new rows."""
         batch = list(self.declared)
         batch += [
             ("drop_messages", [int8(queue), int8s(positions)]) for queue, positions in self.dropped.items() if positions
@@ -155,7 +156,7 @@ class Net:
         return batch
 
     def rows(self) -> dict[str, list[Sequence[Any]]]:
-        """Rows that come, by table, as values in the order of the columns."""
+        """Return the new rows by table, as values in the order of the columns."""
         chunks: list[Sequence[Any]] = [
             (body_id, index, data) for body_id, chunks in self.chunks.items() for index, data in chunks.items()
         ]

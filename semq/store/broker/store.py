@@ -1,7 +1,7 @@
-"""The durable half of the broker on Postgres: the implementation of ``operations.MessageStore``.
+"""The durable part of the broker on Postgres: the implementation of ``operations.MessageStore``.
 
-Row operations are posted to the store like any other work, so that a publish of an application, its confirm and the
-events of the engine share units and commits. The statements are in ``statements``.
+Row operations are posted to the store like any other work, so a publish of an application, its confirm and the events
+of the engine share units and commits. The statements are in ``statements``.
 """
 
 import asyncio
@@ -36,36 +36,36 @@ T = TypeVar("T")
 NO_NEEDS = Needs()
 CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
 MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
-# What is left of deleted queues, when the last life ended before it was all gone.
+# Messages of deleted queues, if the broker ended before all of them were deleted.
 ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
 ENDED = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
-# The octets of a body stand in its content header behind class and weight (AMQP 0-9-1, 4.2.6.1).
+# The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
 COLUMNS = """
     SELECT queue_id, position, priority, body_id, ('x' || encode(substr(header, 5, 8), 'hex'))::bit(64)::bigint
     FROM broker_message ORDER BY queue_id, position"""
 EAGER = """
     SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
     ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
-EAGER_MAX = 10_000  # messages that are loaded at once
+EAGER_MAX = 10_000  # number of messages that are loaded at once
 EAGER_BYTES = 16 << 20
 FETCHED = 10_000  # rows of a cursor in memory
 
 
 class Store(Protocol):
-    """What is needed of ``postgres.PostgresStore``."""
+    """The part of ``postgres.PostgresStore`` that is used here."""
 
     def post(self, work: Work) -> None:
         """Queue a piece of work."""
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query on a connection of its own."""
+        """Run a query on a separate connection."""
 
 
 class BodyGone(SemqError):
-    """A part of a large body is not in the store any more."""
+    """A part of a large body is missing in the store."""
 
     code = "SEMQ-3022"
-    remedy = "Consume the message again; if it repeats, look for missing rows of broker_body."
+    remedy = "Consume the message again; if the error recurs, look for missing rows of broker_body."
 
 
 class BrokerWork:
@@ -79,15 +79,15 @@ class BrokerWork:
         self._done = done
 
     def decide(self, unit: Unit) -> None:
-        """Nothing to decide: the model has."""
+        """Add the operations; the model has decided already."""
         unit.broker.extend(self._ops)
 
     def committed(self) -> None:
-        """All of them are true."""
+        """Report that all operations have been applied."""
         self._done(None)
 
     def failed(self, error: Exception) -> None:
-        """None of them is true, or the store was lost and nobody knows."""
+        """Report that no operation was applied, or that the store was lost and the result is unknown."""
         self._done(error)
 
 
@@ -99,17 +99,17 @@ class PostgresMessageStore:
         self._reading: set[asyncio.Task[None]] = set()
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
-        """Make ``ops`` true with the next unit, then call ``done``."""
+        """Apply ``ops`` with the next unit, then call ``done``."""
         self._store.post(BrokerWork(ops, done))
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
-        """Read messages beside the writer; call ``done`` later."""
+        """Read messages on a connection other than the writer's; call ``done`` later."""
         self._later(self._read_messages(queue_id, list(positions), done))
 
     async def _read_messages(self, queue_id: int, positions: list[int], done: RowsDone) -> None:
         try:
             rows = await self._store.read(read_rows, queue_id, positions)
-        except Exception as error:  # whatever it is, somebody waits for the answer
+        except Exception as error:  # for any error: a caller waits for the answer
             if not isinstance(error, SemqError):
                 log.exception("Messages of a queue cannot be read.")
             done(None, error)
@@ -117,7 +117,7 @@ class PostgresMessageStore:
             done([AddMessage(*row) for row in rows], None)
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
-        """Read one chunk beside the writer; call ``done`` later."""
+        """Read one chunk on a connection other than the writer's; call ``done`` later."""
         self._later(self._read_body(body_id, index, done))
 
     def _later(self, reading: Coroutine[Any, Any, None]) -> None:
@@ -126,17 +126,17 @@ class PostgresMessageStore:
         task.add_done_callback(self._reading.discard)
 
     async def load(self) -> StoredState:
-        """Return what the last life of the broker left behind."""
+        """Return the state before the restart."""
         return await self._store.read(load)
 
     async def knows(self, vhost: str) -> bool:
-        """Whether anything is kept of this virtual host."""
+        """Return whether the store has anything of this virtual host."""
         return await self._store.read(knows, vhost)
 
     async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         try:
             data = await self._store.read(read_chunk, body_id, index)
-        except Exception as error:  # whatever it is, somebody waits for the answer
+        except Exception as error:  # for any error: a caller waits for the answer
             if not isinstance(error, SemqError):
                 log.exception("A part of a large body cannot be read.")
             done(None, error)
@@ -145,9 +145,9 @@ class PostgresMessageStore:
 
 
 def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
-    """One chunk of a large body. Raises BodyGone."""
-    # A body of 1 GiB is four thousand of these: one round trip each, no BEGIN and no ROLLBACK, and octets as octets
-    # (as text they would be hexadecimal, twice as long, made and read at great cost).
+    """Return one chunk of a large body. Raises BodyGone."""
+    # A body of 1 GiB has four thousand chunks: so one round trip each, without BEGIN and ROLLBACK, and in binary (as
+    # text the bytes would be hexadecimal, twice as long and expensive to convert).
     connection.execution_options(isolation_level="AUTOCOMMIT")
     row = _driver(connection).execute(CHUNK, (body_id, index), binary=True).fetchone()
     if row is None:
@@ -157,7 +157,7 @@ def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
 
 
 def read_rows(connection: Connection, queue_id: int, positions: list[int]) -> list[tuple[Any, ...]]:
-    """Messages of a queue, in order of position."""
+    """Return messages of a queue, in order of position."""
     connection.execution_options(isolation_level="AUTOCOMMIT")
     return _driver(connection).execute(MESSAGES, (queue_id, positions), binary=True).fetchall()
 
@@ -169,19 +169,19 @@ def _driver(connection: Connection) -> "psycopg.Connection[tuple[Any, ...]]":
 
 
 def knows(connection: Connection, vhost: str) -> bool:
-    """Whether anything is kept of a virtual host."""
+    """Return whether the store has anything of a virtual host."""
     kept = (tables.broker_exchange, tables.broker_queue, tables.broker_binding)
     return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in kept)
 
 
 def load(connection: Connection) -> StoredState:
-    """All that survived; bodies that no message refers to go."""
+    """Return the stored state, and delete bodies that no message refers to."""
     message, body = tables.broker_message, tables.broker_body
     with connection.begin():
         driver = _driver(connection)
         ended = driver.execute(ENDED).fetchone()
         driver.execute(ORPHANS)
-        # A message with a large body is rare, and a body has no other owner.
+        # Messages with large bodies are rare, and only messages refer to bodies.
         used = select(message.c.body_id).where(message.c.body_id != 0)
         connection.execute(delete(body).where(body.c.body_id.not_in(used)))
         highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
@@ -203,8 +203,11 @@ def load(connection: Connection) -> StoredState:
 def _columns(
     driver: "psycopg.Connection[tuple[Any, ...]]",
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
-    """What is known of all messages: of each queue those that stay in the store until their turn is near, and the last
-    position of those that are loaded now. Memory is bounded by the columns."""
+    """Return, per queue, the messages that stay in the store until their turn is near, and the last position of those
+    loaded now.
+
+    Memory is bounded by the columns read.
+    """
     backlogs: dict[int, StoredBacklog] = {}
     last: dict[int, int] = {}
     count = octets = 0
@@ -212,7 +215,7 @@ def _columns(
         cursor.itersize = FETCHED
         for queue_id, position, priority, body_id, size in cursor.execute(COLUMNS):
             if body_id:
-                last.setdefault(queue_id, 0)  # large bodies are in the store anyway
+                last.setdefault(queue_id, 0)  # large bodies stay in the store anyway
             elif queue_id not in backlogs and count < EAGER_MAX and octets < EAGER_BYTES:
                 last[queue_id], count, octets = position, count + 1, octets + size
             else:

@@ -1,5 +1,5 @@
-"""The Postgres that a node starts for itself when no database is configured.
+"""The Postgres server that a node runs itself if no database is configured.
 
-``server`` is the whole of it; ``programs`` finds the programs, ``cluster`` makes the data directory, ``process``
-looks at what runs on it, ``identity`` decides as which user it runs, ``errors`` has what can go wrong.
+``server`` is the interface; ``programs`` finds the programs, ``cluster`` makes the data directory, ``process`` inspects
+the processes that use it, ``identity`` selects the user that runs them, ``errors`` lists the errors.
 """

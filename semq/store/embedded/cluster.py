@@ -1,4 +1,4 @@
-"""Making the database cluster of an embedded Postgres, and the settings it runs with. Called by ``server``."""
+"""Creation of the database cluster of an embedded Postgres, and its settings. Called by ``server``."""
 
 import os
 import secrets
@@ -16,30 +16,30 @@ from semq.store.files import sync_folder, write_safely
 ROLE = DATABASE = "semq"
 INITDB_S_MAX = 300
 
-# The caller's own PG… variables are not for this server; messages are English, whatever the user speaks: we read them.
+# The caller's own PG… variables must not apply to this server; messages must be English, since the program reads them.
 ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PATH": os.defpath, "LC_ALL": "C"})
 
-# Given on the command line at each start, so that a new version of SEMQ brings its own values to old data.
+# Passed on the command line at each start, so that a new version of SEMQ applies its own values to existing data.
 SETTINGS: Mapping[str, str] = MappingProxyType({
-    # a COMMIT that was answered is on the disk (PROTOCOL.md section 14)
+    # a confirmed COMMIT is on the disk (PROTOCOL.md section 14)
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
     "data_sync_retry": "off",
-    # a small machine that does other things too
+    # for a small machine that has other tasks, too
     "shared_buffers": "96MB",
     "max_connections": "60",
     "max_wal_size": "1GB",
     "checkpoint_timeout": "15min",
-    "jit": "off",  # short statements only: compiling would cost more than it brings
-    # queues: rows live for seconds, so what they leave behind is swept often
+    "jit": "off",  # short statements only: compilation costs more than it saves
+    # queues: rows live for seconds, so vacuum runs often
     "autovacuum_naptime": "10s",
     "autovacuum_vacuum_cost_delay": "1ms",
     # reachable from this machine only
     "listen_addresses": "127.0.0.1",
     "unix_socket_permissions": "0700",
     "password_encryption": "scram-sha-256",
-    # a log for rare things, in one clock
+    # log only rare events, in UTC
     "log_checkpoints": "off",
     "log_line_prefix": "%m [%p] ",
     "log_timezone": "UTC",
@@ -48,9 +48,9 @@ SETTINGS: Mapping[str, str] = MappingProxyType({
 
 
 def make_cluster(data: Path, password_file: Path, programs: Programs, identity: Identity) -> None:
-    """Run initdb beside ``data`` and move the result there, so that a kill in between leaves nothing half made.
+    """Run initdb in a new folder and move the result to ``data``, so that a kill leaves nothing incomplete there.
 
-    Raises ServerFailed(log) with what initdb said.
+    Raises ServerFailed(log) with the output of initdb.
     """
     fresh = data.with_name("data.new")
     if fresh.exists():
@@ -69,17 +69,17 @@ def make_cluster(data: Path, password_file: Path, programs: Programs, identity: 
         "--locale=C.UTF-8",
         "--data-checksums",
     )
-    told = subprocess.run(
+    result = subprocess.run(
         argv, cwd="/", env=dict(ENVIRONMENT), capture_output=True, text=True, timeout=INITDB_S_MAX, check=False
     )
-    if told.returncode != 0:
-        raise ServerFailed("initdb could not make a database cluster.", log=last_lines(told.stdout + told.stderr))
+    if result.returncode != 0:
+        raise ServerFailed("initdb could not make a database cluster.", log=last_lines(result.stdout + result.stderr))
     fresh.rename(data)
     sync_folder(data.parent)
 
 
 def last_lines(text: str, count: int = 12) -> str:
-    """The end of a log, for an error that has to explain itself."""
+    """Return the end of a log, for an error message."""
     return "\n".join(text.strip().splitlines()[-count:])
 
 

@@ -1,7 +1,6 @@
-"""What can go wrong with a Postgres that SEMQ starts itself, and with the settings of any Postgres it is given.
+"""Errors of a Postgres server that SEMQ starts itself, and of the settings of any Postgres server.
 
-Raised by the other modules of this room and by ``postgres.durability``; caught by nobody below the nodes, which refuse
-to start.
+Raised by the other modules of this room and by ``postgres.durability``; they end the start of a node.
 """
 
 from semq.errors import Misconfigured, Unavailable
@@ -22,11 +21,11 @@ class ServerFailed(Unavailable):
 
 
 class DataVersionMismatch(Misconfigured):
-    """The data directory was made by another major version of Postgres than the ones found here."""
+    """The data directory was created by a major version of Postgres that is not installed here."""
 
     code = "SEMQ-3903"
     remedy = (
-        "Install that version of Postgres beside this one (any system package will do, it is found by itself), "
+        "Install that version of Postgres beside this one (any system package will do; SEMQ finds it), "
         "or dump the database with it and restore the dump into a node with a new data directory."
     )
 
@@ -39,7 +38,7 @@ class DataDirBusy(Misconfigured):
 
 
 class RootRefused(Misconfigured):
-    """Postgres refuses to run as root, and no other identity could be taken on this machine."""
+    """Postgres refuses to run as root, and no other user could be used on this machine."""
 
     code = "SEMQ-3905"
     remedy = "Run SEMQ as an ordinary user, or install util-linux (unshare, setpriv), or set database.url."
@@ -53,7 +52,7 @@ class DataDirForeign(Misconfigured):
 
 
 class NotDurable(Misconfigured):
-    """The database may forget what it has committed; SEMQ does not start on such a database."""
+    """The database may lose committed data; SEMQ does not start on such a database."""
 
     code = "SEMQ-3910"
     remedy = "Set fsync, full_page_writes and synchronous_commit to on and data_sync_retry to off, for this role too."
@@ -63,4 +62,4 @@ class ServerTooOld(Misconfigured):
     """The database server is older than Postgres 14."""
 
     code = "SEMQ-3911"
-    remedy = "Use Postgres 14 or newer, or leave database.url out: the node then starts its own."
+    remedy = "Use Postgres 14 or newer, or remove database.url: the node then starts its own."

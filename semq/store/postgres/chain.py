@@ -1,7 +1,7 @@
 """The chain of the ledger in the store: extended by the writer in each commit, and verified.
 
-One statement for a commit, whatever it wrote: the link that grows is one row, replaced in place. Lines are hashed as
-the rows that COPY carries, so that a check reads them from Postgres in the same form and nothing is encoded twice.
+A commit needs one statement, whatever it wrote: the growing link is one row, replaced in place. Lines are hashed in the
+form that COPY carries, so a check reads them from Postgres in the same form and nothing is encoded twice.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -36,28 +36,30 @@ ALL_LINES = f"COPY (SELECT {LINE} FROM semq_ledger ORDER BY number) TO STDOUT (F
 
 
 def day_name(number: int) -> str:
-    """A day as an ISO date, from days since the year 2000, where Postgres begins to count."""
+    """Return a day as an ISO date, from days since the year 2000, Postgres' epoch."""
     return (EPOCH + timedelta(number)).isoformat()
 
 
 class Chain:
-    """The end of the chain, as the writer of one life knows it. ``head`` moves when a commit is known to be durable."""
+    """The end of the chain, as known to the writer of this process. ``head`` moves after a commit is known to be
+    durable.
+    """
 
     def __init__(self, store_uuid: str, head: Link | None) -> None:
         self.store_uuid = store_uuid
         self.head = head
 
     def extended(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[Link]:
-        """The links that change or come with these lines, in order; the last of them is the next ``head``.
+        """Return the links that these lines change or add, in order; the last one is the next ``head``.
 
-        ``packed``: the same rows as COPY carries them.
+        ``packed``: the same rows in the form of COPY.
         """
         lines = ((values[0], values[1], octets) for values, octets in zip(rows, packed, strict=True))
         return extended(self.store_uuid, self.head, lines)
 
 
 def extended(store_uuid: str, head: Link | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[Link]:
-    """The links that change or come with these lines (number, moment, octets) after ``head``."""
+    """Return the links that these lines (number, time, bytes) change or add after ``head``."""
     links: list[Link] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
         name = day_name(day)
@@ -74,7 +76,7 @@ def extended(store_uuid: str, head: Link | None, lines: Iterable[tuple[int, int,
 
 
 def params(link: Link) -> list[Param]:
-    """A link as parameters of the statement ``chain``."""
+    """Return a link as parameters of the statement ``chain``."""
     day = (date.fromisoformat(link.day) - EPOCH).days
     return [
         int4(day), int8(link.place), int8(link.first), int8(link.last), int8(link.count), link.before, link.hash,
@@ -82,13 +84,13 @@ def params(link: Link) -> list[Param]:
 
 
 async def newest(connection: psycopg.AsyncConnection[Any]) -> Link | None:
-    """The end of the chain as it lies in the database."""
+    """Return the end of the chain from the database."""
     row = await (await connection.execute(NEWEST)).fetchone()
     return None if row is None else _link(row)
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Link | None:
-    """Chain a ledger that was begun before there was a chain: once, at the first start of this version."""
+    """Chain a ledger from before there was a chain: once, at the first start of this version."""
     head: Link | None = None
     links: dict[tuple[str, int], Link] = {}
     async with connection.transaction():
@@ -113,7 +115,7 @@ def _link(row: Sequence[Any]) -> Link:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a check found in order."""
+    """The result of a check without errors."""
 
     lines: int
     links: int
@@ -123,7 +125,7 @@ class Verified:
 
 
 def oldest(connection: psycopg.Connection[Any]) -> date | None:
-    """The first day whose lines are still kept."""
+    """Return the first day whose lines are still kept."""
     row = connection.execute(ledger_partitions.PARTITIONS.encode()).fetchone()
     return None if row is None else ledger_partitions.day_of(row[0])
 
@@ -135,16 +137,17 @@ def verify(
     head: Link | None = None,
     known: tuple[int, bytes] | None = None,
 ) -> Verified:
-    """Read the lines of these days and their links in one snapshot and compare.
+    """Read the lines of these days and their links in one snapshot, and compare them.
 
-    ``head``: the end of the chain as the running node knows it; the database must have come at least that far.
-    ``known``: number and hash of a line that an earlier check has printed; it must still be so. Raises LedgerChanged
-    with the day and the numbers of the lines between which the difference lies."""
+    ``head``: the end of the chain as known to the running node; the database must have at least that. ``known``: number
+    and hash of a line as printed by an earlier check; they must be unchanged. Raises LedgerChanged with the day and the
+    numbers of the lines between which the difference lies.
+    """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         ((store_uuid,),) = connection.execute("SELECT store_uuid::text FROM semq_meta").fetchall()
         links = [_link(row) for row in connection.execute(LINKS, (first, last))]
-        # Closed before anything else is asked: a COPY that is left half-read blocks its connection.
+        # Closed before the next statement: a half-read COPY blocks its connection.
         with closing(_lines(connection, first, last)) as lines:
             total = _compare(store_uuid, links, lines, known)
         _check_order(connection, links)
@@ -163,11 +166,11 @@ def _compare(
     line = next(lines, None)
     for link in links:
         if line is not None and line[0] < link.first:
-            raise LedgerChanged("A line stands in no link.", day=line[1], number=line[0])
+            raise LedgerChanged("A line belongs to no link.", day=line[1], number=line[0])
         found = begin(store_uuid, link.day, link.place, link.first, link.before)
         while line is not None and line[0] <= link.last:
             if line[1] != link.day:
-                raise LedgerChanged("A line stands in another day than its link.", day=line[1], number=line[0])
+                raise LedgerChanged("A line has another day than its link.", day=line[1], number=line[0])
             found = add(found, ((line[0], line[2]),))
             is_met = is_met or (line[0], found.hash) == known
             line = next(lines, None)
@@ -175,14 +178,14 @@ def _compare(
         if found != link:
             raise LedgerChanged(day=link.day, from_number=link.first, to_number=link.last)
     if line is not None:
-        raise LedgerChanged("A line stands in no link.", day=line[1], number=line[0])
+        raise LedgerChanged("A line belongs to no link.", day=line[1], number=line[0])
     if not is_met:
-        raise LedgerChanged("The chain does not lead through the hash that is known from before.", known=known)
+        raise LedgerChanged("The chain does not contain the known hash.", known=known)
     return total
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[Link]) -> None:
-    """Each link names the one before it; neighbours of another day are looked up."""
+    """Check that each link names the one before it; neighbours of other days are looked up."""
     previous: Link | None = None
     for link in links:
         if previous is None or previous.hash != link.before:
@@ -190,14 +193,14 @@ def _check_order(connection: psycopg.Connection[Any], links: Iterable[Link]) -> 
             found = None if row is None else _link(row)
             missing = found is None and link.before != START and previous is not None
             if missing or (found is not None and found.hash != link.before):
-                raise LedgerChanged("A piece of the ledger is missing.", day=link.day, before_number=link.first)
+                raise LedgerChanged("A part of the ledger is missing.", day=link.day, before_number=link.first)
         previous = link
 
 
 def _lines(
     connection: psycopg.Connection[Any], first: date, last: date
 ) -> Generator[tuple[int, str, bytes], None, None]:
-    """Number, day and octets of each line, in the order of the numbers."""
+    """Yield number, day and bytes of each line, in the order of the numbers."""
     query = sql.SQL(
         "COPY (SELECT {} FROM semq_ledger WHERE at >= {} AND at < {} ORDER BY number) TO STDOUT (FORMAT binary)"
     ).format(
@@ -212,7 +215,9 @@ def _lines(
 
 
 def _line(block: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Number, moment and octets of the line in a block of COPY; none in the end, and perhaps none in the head."""
+    """Yield number, time and bytes of the line in a block of COPY; none at the end, and possibly none at the
+    beginning.
+    """
     octets = block.removeprefix(COPY_HEAD)
     if octets not in (b"", COPY_END):
         _, _, number, _, at = FIRST_FIELDS(octets)

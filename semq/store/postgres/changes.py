@@ -1,9 +1,8 @@
-"""What a unit changes, as one batch of statements and, for many rows, as data for COPY. Called by ``writer`` for each
-unit.
+"""The changes of a unit as one batch of statements and, for many rows, as data for COPY. Called by ``writer``.
 
-The batch is built so that it may be followed by COMMIT in the same round trip: every expectation is checked by
-Postgres itself. Rows that go come first, then changes, then rows that come, so that a place freed in a unit can be
-taken in the same unit."""
+The batch may be followed by COMMIT in the same round trip, because Postgres itself checks every expectation. Deletions
+come first, then changes, then new rows, so that a place freed in a unit can be taken in the same unit.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -25,18 +24,18 @@ NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the orde
 
 LEDGER = "semq_ledger"
 _TABLES = [table.name for table in INSERTED]
-# A unit in which no field is filled but those that were loaded is only read.
+# A unit is read-only if all fields except the loaded ones are empty.
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
 STAGED = [name for name in Unit.__slots__ if name not in LOADED and name != "submissions_wait"]
 
 
 def is_read_only(unit: Unit) -> bool:
-    """Whether nothing has been staged."""
+    """Return whether nothing has been staged."""
     return unit.submissions_wait is None and not any(getattr(unit, name) for name in STAGED)
 
 
 def changes(unit: Unit) -> Batch:
-    """All but the rows that come in numbers: deletions, changes, counters, rare rows."""
+    """Return the statements for everything except new rows of large tables: deletions, changes, counters, rare rows."""
     batch: Batch = []
     _outbound_changes(unit, batch)
     _stream_changes(unit, batch)
@@ -48,7 +47,7 @@ def changes(unit: Unit) -> Batch:
 
 
 def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
-    """All that a unit writes: the batch, and the rows that come in numbers, by table."""
+    """Return everything that a unit writes: the batch, and the new rows by table."""
     batch, rows = changes(unit), new_rows(unit, line_numbers)
     if unit.broker:
         net = Net(unit.broker)
@@ -131,7 +130,7 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
     if unit.deleted_pending:
         gone = [int8s(unit.deleted_pending)]
         batch += [("delete_pending", gone), ("delete_pending_body", gone)]
-    # Rows that are new in this unit are inserted as they now are; what changed of those that go is not written.
+    # New rows of this unit are inserted with their present values; changes of deleted rows are not written.
     for name in ("platform_acked", "sender_acked", "given"):
         brefs = getattr(unit, name) - unit.new_pending.keys() - unit.deleted_pending
         if brefs:
@@ -156,8 +155,8 @@ def _submission_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("submission_became", [numbers, texts([str(lk0) for lk0 in unit.taken_submissions.values()])]))
     for number, refusal in unit.refused_submissions.items():
         code, words = refusal.reason
-        told = [code.encode(), words.encode(), str(refusal.lk0).encode(), moment(refusal.at)]
-        batch.append(("refused_submission", [int8(number), *told]))
+        values = [code.encode(), words.encode(), str(refusal.lk0).encode(), moment(refusal.at)]
+        batch.append(("refused_submission", [int8(number), *values]))
     for number, (code, words) in unit.waiting_submissions.items():
         batch.append(("submission_waits", [int8(number), code.encode(), words.encode()]))
     if unit.requeued_submissions:
@@ -176,7 +175,7 @@ def _submission_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("taken_done", [int8s(unit.taken_done)]))
 
 
-# Class | its values, packed, as parameters of the statement of its name.
+# Class | its packed values, as parameters of the statement with its name.
 _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
     KeptKey: lambda row: [row.id, row.peer.encode(), row.key_id.encode(), row.alg.encode(), row.text.encode()],
     KeptReceipts: lambda row: [int8(row.number), row.source.encode(), row.signature.encode(), row.leaves],
@@ -186,7 +185,7 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
 
 
 def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
-    """The rows that come in numbers, by table."""
+    """Return the new rows by table."""
     rows: NewRows = defaultdict(list)
     if unit.new_outbound:
         rows["tb_0031"] = [outbound_values(row) for row in unit.new_outbound.values()]
@@ -200,7 +199,7 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
         rows["tb_0030_body"] = [(bref, body.envelope, body.payload) for bref, body in unit.new_pending_bodies.items()]
     for slot, entry in unit.new_recorded.items():
         stream = unit.in_streams[slot.stream]
-        if slot.sid >= stream.floor:  # else forgotten in the same unit
+        if slot.sid >= stream.floor:  # otherwise deleted in the same unit
             rows["tb_0030_ledger"].append(recorded_values(stream.number, slot.sid, entry))
     if unit.ledger:
         rows[LEDGER] = [line_values(next(line_numbers), line) for line in unit.ledger]
@@ -208,19 +207,20 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
 
 
 def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:
-    """The new lines of the ledger as COPY carries them: for the chain, and for ``copies``."""
+    """Return the new lines of the ledger in the form of COPY, for the chain and for ``copies``."""
     return [packer.copy_row(LEDGER, values) for values in rows.get(LEDGER, ())]
 
 
 def inserts(rows: NewRows, packer: Packer) -> Batch:
-    """The rows, one statement each: the fewest round trips, right for a few rows."""
+    """Return the rows as one statement each: the fewest round trips, best for few rows."""
     return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
-    """The rows by COPY, one round trip a table, with COMMIT at the end: the least work a row, right for many.
+    """Return the rows for COPY, one round trip per table, with COMMIT at the end: the least work per row, best for
+    many.
 
-    ``lines``: those of the ledger, packed already for the chain.
+    ``lines``: the lines of the ledger, already packed for the chain.
     """
     filled = [table for table in _TABLES if rows.get(table)]
     data: list[Buffer] = [

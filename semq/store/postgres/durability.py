@@ -1,6 +1,6 @@
-"""What SEMQ demands of any Postgres before it trusts a COMMIT (PROTOCOL.md section 14).
+"""The settings that SEMQ requires of any Postgres before it relies on a COMMIT (PROTOCOL.md section 14).
 
-Called once at the start of a node on a connection of the node's own role, so that ``ALTER ROLE … SET`` counts too.
+Checked once at the start of a node on a connection of the node's own role, so that ``ALTER ROLE … SET`` is included.
 """
 
 from typing import Any
@@ -11,19 +11,19 @@ from semq.store.embedded.errors import NotDurable, ServerTooOld
 
 MIN_SERVER_VERSION = 14_00_00
 
-# setting | values with which an answered COMMIT survives a crash of the machine
+# setting | values with which a confirmed COMMIT survives a crash of the machine
 REQUIRED: dict[str, tuple[str, ...]] = {
     "fsync": ("on",),
     "full_page_writes": ("on",),
     "synchronous_commit": ("on", "remote_apply"),
-    "data_sync_retry": ("off",),  # on: a failed fsync is tried again, though the kernel has dropped the pages
+    "data_sync_retry": ("off",),  # "on" repeats a failed fsync, although the kernel has dropped the pages
 }
 
 
 def verify_settings(connection: psycopg.Connection[Any]) -> None:
-    """Refuse a server that may lose what it has committed.
+    """Refuse a server that may lose committed data.
 
-    Raises ServerTooOld(version) below Postgres 14 and NotDurable(setting=value, …) with every wrong setting at once.
+    Raises ServerTooOld(version) below Postgres 14, and NotDurable(setting=value, …) with all wrong settings.
     """
     version = connection.info.server_version
     if version < MIN_SERVER_VERSION:

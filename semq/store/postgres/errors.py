@@ -1,6 +1,6 @@
-"""What can go wrong between SEMQ and its Postgres. Codes 3000–3099.
+"""Errors between SEMQ and its Postgres. Codes 3000–3099.
 
-Raised by ``writer``, ``lease``, ``migration`` and ``recovery``; the engine sees them as the argument of
+Raised by ``writer``, ``lease``, ``migration`` and ``recovery``; the engine gets them as the argument of
 ``Work.failed``.
 """
 
@@ -8,33 +8,31 @@ from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 
 
 class StoreUnavailable(Unavailable):
-    """The store cannot be reached, or did not say whether it committed."""
+    """The store cannot be reached, or did not report whether it committed."""
 
     code = "SEMQ-3001"
-    remedy = "Look whether Postgres runs and has room; the node comes back by itself."
+    remedy = "Check that Postgres runs and has disk space; the node reconnects without a restart."
 
 
 class StoreFenced(StoreUnavailable):
-    """Another process has taken over this store; this one writes nothing more."""
+    """Another process has taken over this store; this process cannot write any more."""
 
     code = "SEMQ-3002"
-    remedy = (
-        "One process of a node serves; started again, this one stands by until the other ends (`standby` in the log)."
-    )
+    remedy = "Only one process of a node is active; a second one waits until the first ends (`standby` in the log)."
 
 
 class LeaseHeld(Unavailable):
-    """Another process owns this store at the moment."""
+    """Another process owns this store."""
 
     code = "SEMQ-3003"
-    remedy = "Wait until its lease has run out (15 s after it was killed), or stop it."
+    remedy = "Wait until its lease has expired (15 s after it was killed), or stop it."
 
 
 class StaleRow(SemqError):
-    """A row is not as it was when the decision was taken; nothing of this work was written."""
+    """A row has changed since the decision was made; nothing of this work was written."""
 
     code = "SEMQ-3004"
-    remedy = "Nothing is lost, the row is looked at again. If it repeats, stop what else writes to these tables."
+    remedy = "Nothing is lost; the node tries again. If it recurs, stop other programs that write to these tables."
 
 
 class RowRefused(BadInput):
@@ -45,28 +43,28 @@ class RowRefused(BadInput):
 
 
 class DecisionFailed(SemqError):
-    """A decision ended with an error that nobody foresaw; nothing of it was written."""
+    """A decision ended with an unexpected error; nothing of it was written."""
 
     code = "SEMQ-3006"
     remedy = "This is a defect of SEMQ: report the stack trace from the log."
 
 
 class SchemaTooOld(Misconfigured):
-    """The tables in the database are those of an older version of SEMQ, or are not there yet."""
+    """The tables in the database belong to an older version of SEMQ, or do not exist yet."""
 
     code = "SEMQ-3010"
     remedy = "Stop the node, run `semq db upgrade --config FILE`, then start the node."
 
 
 class SchemaTooNew(Misconfigured):
-    """The tables in the database are those of a newer version of SEMQ."""
+    """The tables in the database belong to a newer version of SEMQ."""
 
     code = "SEMQ-3011"
-    remedy = "Install that version of SEMQ; tables are never changed back."
+    remedy = "Install that version of SEMQ; tables cannot be downgraded."
 
 
 class SchemaBusy(Unavailable):
-    """Something works on the tables, so that they cannot be brought to this version now; nothing is half done."""
+    """The tables are in use, so they cannot be upgraded now; no step is incomplete."""
 
     code = "SEMQ-3012"
     remedy = (
@@ -76,10 +74,10 @@ class SchemaBusy(Unavailable):
 
 
 class RoleRefused(BadInput):
-    """The role cannot be made, or given these rights."""
+    """The role cannot be created, or cannot be given these rights."""
 
     code = "SEMQ-3023"
-    remedy = "Name a role of its own for each application: `semq db grant erp --send --receive` (SQL.md)."
+    remedy = "Use a separate role for each application: `semq db grant erp --send --receive` (SQL.md)."
 
 
 class SchemaOpen(BadInput):
@@ -90,7 +88,7 @@ class SchemaOpen(BadInput):
 
 
 class NotWaiting(BadInput):
-    """No such document is waiting: it has been finished, or was never there."""
+    """No such document is waiting: it has been finished, or never existed."""
 
     code = "SEMQ-3021"
-    remedy = "Roll the transaction back: its effect has been committed by another one."
+    remedy = "Roll the transaction back; another transaction has finished this document."

@@ -1,17 +1,16 @@
-"""What must be forgotten in time so that no table grows for ever, and the partitions of the ledger.
+"""Deletion of rows whose retention period has ended, and the partitions of the ledger.
 
-Called by a timer of the node every few hours, on a connection of its own; never on the data path. Rows of the queues
-are not touched here: those are cleaned by their acknowledgement states alone (row Q13). Deletes go in small bites, so
+Called by a timer of the node every few hours, on a separate connection; never on the data path. Rows of the queues are
+not deleted here: only their acknowledgement states decide about those (row Q13). Deletes are made in small batches, so
 that the writer never waits for one of them.
 
-| what                             | is kept                                                                      |
+| rows                             | kept                                                                         |
 |----------------------------------|------------------------------------------------------------------------------|
 | client tokens, taken submissions | ``token_days``                                                               |
-| names of refused submissions     | the same, once the submission is taken or removed                            |
 | idents of class 1 and 2          | the last 100,000 of each source, and ``seen_days`` (PROTOCOL.md section 3)   |
-| streams we receive               | until their incarnation is closed and they were idle for ``stream_days``     |
-| streams we send                  | while they have rows, or belong to one of the last incarnations              |
-| last positions of order keys     | while that message is not settled: a settled predecessor need not be named   |
+| received streams                 | until their incarnation is closed and they were idle for ``stream_days``     |
+| sent streams                     | while they have rows, or belong to one of the last incarnations              |
+| last positions of order keys     | until that message is settled: a settled predecessor need not be named       |
 | lines of the ledger              | ``ledger_days``; None keeps all                                              |
 | signed receipts, session keys    | as long as the lines that they prove                                         |
 """
@@ -31,7 +30,7 @@ SEEN_KEPT = 100_000
 INCARNATIONS_KEPT = 100
 FOR_EVER_DAYS = 365_000
 
-# Each statement deletes at most one bite; it is repeated until it finds less.
+# Each statement deletes at most one batch; it is repeated until it finds less.
 FORGET: dict[str, str] = {
     "tokens": """
         DELETE FROM tb_0031_token WHERE token IN (
@@ -84,8 +83,8 @@ FORGET: dict[str, str] = {
             FOR UPDATE SKIP LOCKED)""",
 }
 
-# In two steps: the writer may move a position between them, and then the row no longer fits. In one statement the row
-# would be judged in its new version by the old snapshot, which does not show the message that it now names.
+# In two steps: the writer may move a position between them, and then the row no longer matches. A single statement
+# would judge the new version of the row by the old snapshot, which does not show the message that it now names.
 SETTLED_KEYS = f"""
     SELECT dest, order_key, inc, sid FROM tb_0031_order o
     WHERE NOT EXISTS (
@@ -100,7 +99,7 @@ FORGET_KEYS = """
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """For how long what is kept, in days."""
+    """Retention periods, in days."""
 
     token_days: int = 7
     seen_days: int = 7
@@ -109,10 +108,12 @@ class Keep:
 
 
 async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
-    """Forget what is over, and make the partitions of the coming days; how many rows or partitions of each kind went.
+    """Delete what has expired, and make the partitions of the coming days; return the number of deleted rows or
+    partitions by kind.
 
-    ``today`` is the date in UTC. Safe beside a working store and beside another ``tidy``. Raises psycopg.Error, also
-    if a lock could not be had in time: the next turn tries again."""
+    ``today`` is the date in UTC. Safe beside a running store and beside another ``tidy``. Raises psycopg.Error, also if
+    a lock was not available in time: the next call tries again.
+    """
     values = {
         "bite": BITE,
         "seen_kept": SEEN_KEPT,

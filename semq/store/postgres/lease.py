@@ -1,10 +1,11 @@
-"""Who may write into this store: one process at a time, by an epoch that each taking-over raises (PROTOCOL.md section
+"""The right to write into a store: one process at a time, by an epoch that each takeover raises (PROTOCOL.md section
 10).
 
-The writer checks its epoch inside every transaction that writes (statements ``lease`` and ``renew`` of
-``statements``). Being taken over is decided by the epoch under a row lock, never by a clock: a process that slept
-for an hour either still has its epoch, and then nobody else has written, or it is fenced. The time on the database's
-clock only says when others may step in. Who is another is decided by ``owner``."""
+The writer checks its epoch in every transaction that writes (statements ``lease`` and ``renew`` of ``statements``). A
+takeover is decided by the epoch under a row lock, never by a clock: a process that was suspended for an hour either
+still has its epoch, and then no other process has written, or it is fenced. The time on the database's clock only
+decides when another process may take over. ``owner`` decides whether two processes count as the same.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,18 +31,19 @@ GIVE_BACK = "UPDATE store_lease SET until = clock_timestamp() WHERE epoch = %(ep
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write, from one taking-over to the next."""
+    """The right to write, until the next takeover."""
 
     owner: str
     epoch: int
 
 
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
-    """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) while another process owns it.
+    """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it.
 
-    The same process steps in at once, with a new connection after a lost one; so does one that holds the place of the
-    owner before it, which is gone then. Either way the row lock waits for a transaction of the former life that may
-    still be committing."""
+    The same process may do so at once, on a new connection after a lost one; so may a process that holds the place of
+    the former owner, which has ended then. In both cases the row lock waits for a transaction of the former owner that
+    may still be committing.
+    """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})
     row = await cursor.fetchone()
@@ -52,5 +54,5 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
 
 
 async def give_back(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
-    """Let others step in at once; called when a process stops in good order."""
+    """Allow an immediate takeover; called when a process stops in an orderly way."""
     await connection.execute(GIVE_BACK, {"epoch": lease.epoch})

@@ -1,8 +1,9 @@
-"""The partitions of semq_ledger, one a day (UTC): made ahead, dropped when their time is over.
+"""The partitions of semq_ledger, one per day (UTC): created ahead, dropped when their retention period has ended.
 
 Called by ``postgres`` at the start and by ``housekeeping`` every few hours. Lines are written by ``changes`` and read
-by ``views.messages``. A line for a day that has no partition goes to ``semq_ledger_other``, so that an insert
-never fails; when the day's partition is made, its lines move there."""
+by ``views.messages``. A line for a day without a partition is stored in ``semq_ledger_other``, so that an insert never
+fails; when the day's partition is created, its lines are moved there.
+"""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -20,31 +21,33 @@ PARTITIONS = """
 
 
 def partition_of(day: date) -> str:
-    """The name of a day's partition."""
+    """Return the name of a day's partition."""
     return f"semq_ledger_{day:%Y%m%d}"
 
 
 def day_of(partition: str) -> date:
-    """The day of a partition, from its name."""
+    """Return the day of a partition, from its name."""
     return datetime.strptime(partition.rpartition("_")[2], "%Y%m%d").replace(tzinfo=UTC).date()
 
 
 async def partitions(connection: psycopg.AsyncConnection[Any]) -> list[str]:
-    """The days' partitions that exist, oldest first."""
+    """Return the existing partitions, oldest first."""
     return [row[0] for row in await (await connection.execute(PARTITIONS)).fetchall()]
 
 
 async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days: int = AHEAD_DAYS) -> list[str]:
-    """Make the partitions from yesterday on that are missing; the names of those that were made."""
+    """Create the missing partitions, beginning with yesterday; return their names."""
     there = set(await partitions(connection))
     missing = [day for day in (today + timedelta(n) for n in range(-1, days + 1)) if partition_of(day) not in there]
     return [await _make(connection, day) for day in missing]
 
 
 async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date) -> list[str]:
-    """Drop the partitions of the days before, and their lines that never had one; the names of those that went.
+    """Drop the partitions of earlier days, and their lines in the other partition; return the names of dropped
+    partitions.
 
-    Their links stay: later ones name them."""
+    Links of the chain are kept, because later ones name them.
+    """
     gone = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in gone:
         await _unhurried(connection, sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
@@ -54,12 +57,12 @@ async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date
 
 
 async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
-    """One partition. ATTACH rather than CREATE … PARTITION OF: it lets the writer go on meanwhile."""
+    """Create one partition. ATTACH instead of CREATE … PARTITION OF does not block the writer."""
     name = partition_of(day)
     first, next_ = (datetime(d.year, d.month, d.day, tzinfo=UTC) for d in (day, day + timedelta(1)))
     steps = (
         "CREATE TABLE {name} (LIKE semq_ledger INCLUDING ALL)",
-        # Lines of this day that came before their partition; ATTACH refuses while any are left.
+        # Move lines of this day that were written before; ATTACH refuses while any are left.
         """WITH moved AS (DELETE FROM {other} WHERE at >= {first} AND at < {next} RETURNING *)
         INSERT INTO {name} SELECT * FROM moved""",
         "ALTER TABLE semq_ledger ATTACH PARTITION {name} FOR VALUES FROM ({first}) TO ({next})",
@@ -75,7 +78,9 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
 
 
 async def _unhurried(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
-    """Run statements in one transaction that gives up rather than make others wait behind it for a lock."""
+    """Run statements in one transaction that gives up if a lock is not available, rather than make others wait behind
+    it.
+    """
     async with connection.transaction():
         await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT_MS)))
         for step in steps:

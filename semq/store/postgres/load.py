@@ -1,8 +1,8 @@
-"""What a unit must see, as one batch of statements, and what came back, as a ``Unit``. Called by ``writer`` for each
-unit.
+"""The rows that a unit must see: the batch of statements, and the result as a ``Unit``. Called by ``writer``.
 
-Only statements that the needs require are sent. One row is one object in the whole unit, however it was found, so
-that a piece of work sees what an earlier one changed."""
+Only statements that the needs require are sent. One row is one object in the whole unit, however it was found, so that
+a piece of work sees the changes of an earlier one.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ Put = Callable[[Unit, Rows], None]
 
 
 class Load:
-    """One load: the batch to send, and how to read each of its results."""
+    """One load: the batch to send, and the reader of each result."""
 
     def __init__(self, needs: Needs) -> None:
         self.batch: list[Ask] = []
@@ -74,7 +74,7 @@ class Load:
         self._puts.append(put)
 
     def unit(self, wire: Wire, results: Sequence[PGresult]) -> Unit:
-        """The unit that the results describe."""
+        """Return the unit that the results describe."""
         unit = Unit()
         for put, result in zip(self._puts, results, strict=True):
             put(unit, wire.rows(result))
@@ -82,7 +82,7 @@ class Load:
 
 
 # ------------------------------------------------------------------------------------------------------------- by key
-# Queries come after keys, and rows that both name are one object: ``outbound_found`` and ``pending_found`` see to it.
+# Queries are read after keys; ``outbound_found`` and ``pending_found`` make one object of a row that both name.
 
 
 def _outbound(keys: list[int]) -> tuple[Ask, Put]:
@@ -165,7 +165,7 @@ def _bodies(keys: list[int]) -> tuple[Ask, Put]:
     return ("bodies", [int8s(keys)]), put
 
 
-# Set of ``Needs`` | how it is asked for. Rows by object_id stand before rows by ident, so that both are one object.
+# Set of ``Needs`` | its statement. Rows by object_id precede rows by ident, so that a row in both is one object.
 _PLANS: dict[str, Callable[[list[Any]], tuple[Ask, Put]]] = {
     "outbound": _outbound,
     "relayed": _relayed,
@@ -210,11 +210,13 @@ _ANY_SIZE = int8(1 << 62)
 
 
 def _track(query: Unsent) -> list[Param]:
-    """The source and priority of rows that are not the many: own ones of priority 0, which have no index for it."""
+    """Return source and priority as parameters, but none for own rows of priority 0, which the index does not
+    include.
+    """
     return [query.source.encode(), int2(query.priority)] if query.source or query.priority else []
 
 
-# Query | its parameters | how its rows are read.
+# Query | its parameters | reader of its rows.
 _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], list[Any]]]] = {
     Unsent: (lambda q: [q.dest.encode(), int8(q.after), int8(q.limit), int8(q.max_bytes), *_track(q)], _read_unsent),
     Waiting: (

@@ -1,8 +1,8 @@
-"""Bodies at rest: locked where the writer writes them, unlocked where it, or a person, reads them.
+"""Bodies at rest: encrypted when the writer writes them, decrypted when it, or a person, reads them.
 
-Optional: without a master key everything stays as it is. With one, payloads in tb_0031_body and tb_0030_body are
-encrypted, each for its own row; envelopes, the queues of the broker and what applications submit by SQL are not. A body
-that was written before is read as it is, and goes with its message. The inbox in SQL then shows ciphertext.
+Optional: without a master key nothing is encrypted. With one, payloads in tb_0031_body and tb_0030_body are encrypted,
+each for its own row; envelopes, the queues of the broker and submissions by SQL are not. A body that was written
+earlier is read unencrypted until its message is cleaned up. The inbox in SQL then shows ciphertext.
 """
 
 import logging
@@ -19,18 +19,18 @@ from semq.store.unit import Unit
 
 log = logging.getLogger(__name__)
 TABLES = ("tb_0031_body", "tb_0030_body")
-DAMAGED = Stored(b"", b"")  # no envelope is empty
+DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
 CHECK, CHECKED = b"semq vault", b"semq_meta"
 
 
 class Locking:
-    """What lies between the writer and the bodies."""
+    """Encryption and decryption between the writer and the bodies."""
 
     def __init__(self, vault: Vault | None) -> None:
         self.vault = vault
 
     def unlock(self, table: str, key: int, payload: bytes) -> bytes:
-        """The payload of a row. Raises VaultLocked if it was moved or altered."""
+        """Return the payload of a row. Raises VaultLocked if it was moved or altered."""
         if self.vault is None or not self.vault.is_locked(payload):
             return payload
         try:
@@ -39,7 +39,9 @@ class Locking:
             raise VaultLocked(table=table, key=key) from error
 
     def unlock_unit(self, unit: Unit) -> None:
-        """All bodies that a unit has loaded. What does not open comes as DAMAGED: who wants it has to see to that."""
+        """Decrypt all bodies that a unit has loaded. A body that cannot be decrypted becomes DAMAGED, which its users
+        must check.
+        """
         if self.vault is not None:
             for table, bodies in zip(TABLES, (unit.bodies, unit.pending_bodies), strict=True):
                 for key, body in bodies.items():
@@ -50,7 +52,7 @@ class Locking:
                         bodies[key] = DAMAGED
 
     def lock(self, batch: Batch, rows: NewRows) -> Batch:
-        """All bodies that a unit writes; ``rows`` are changed in place."""
+        """Encrypt all bodies that a unit writes; ``rows`` are changed in place."""
         if self.vault is None:
             return batch
         for table in TABLES:
@@ -76,11 +78,11 @@ def _context(table: str, key: bytes) -> bytes:
 
 
 async def agree(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
-    """Whether the master key is the one that was in use; the first one is noted. Raises VaultLocked."""
+    """Check that the master key is the one in use; the first key is recorded. Raises VaultLocked."""
     row = await (await connection.execute("SELECT vault FROM semq_meta")).fetchone()
     noted = None if row is None or row[0] is None else bytes(row[0])
     if noted is not None and vault is None:
-        raise VaultLocked("Bodies of this store are encrypted, and no master key is given.")
+        raise VaultLocked("Bodies of this store are encrypted, but no master key is configured.")
     if vault is not None and noted is None:
         await connection.execute("UPDATE semq_meta SET vault = %s", (vault.lock(CHECK, CHECKED),))
     elif vault is not None and noted is not None:

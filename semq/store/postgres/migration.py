@@ -1,7 +1,8 @@
-"""Bringing the tables of a database to this version of SEMQ, and refusing to work on others.
+"""Upgrade of the tables of a database to this version of SEMQ, and refusal of other versions.
 
-``upgrade`` is called by ``semq db upgrade`` and by nodes that start their own Postgres; ``check`` by every node
-before it opens its store. The revisions lie in the package ``migrations``."""
+``upgrade`` is called by ``semq db upgrade`` and by nodes that start their own Postgres; ``check`` by every node before
+it opens its store. The revisions are in the package ``migrations``.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -20,9 +21,10 @@ from sqlalchemy.pool import NullPool
 import migrations
 from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, SchemaTooOld, StoreUnavailable
 
-VERSION_TABLE = "semq_version"  # not Alembic's own name: the database may be that of an application with Alembic
-LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, whoever starts it
-# Below the deadlock_timeout of Postgres (1 s): if an upgrade and a node wait for each other, the upgrade gives way.
+VERSION_TABLE = "semq_version"  # not Alembic's default: an application with Alembic may use the same database
+LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
+# Below the deadlock_timeout of Postgres (1 s): if an upgrade and a node block each other, the upgrade is the one that
+# retries.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
 USERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
@@ -33,17 +35,19 @@ USERS = """
 
 
 def engine_of(url: str) -> Engine:
-    """A SQLAlchemy engine for a libpq URL, with all that libpq understands (sockets, several hosts, service files)."""
+    """Return a SQLAlchemy engine for a libpq URL, with everything that libpq supports (sockets, several hosts, service
+    files).
+    """
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
 
 
 def upgrade(url: str) -> str:
-    """Bring the tables to this version, each revision in a transaction of its own; return the revision they have now.
+    """Upgrade the tables to this version, each revision in a transaction of its own; return their revision.
 
-    One process at a time. What was done before an error stays, and a repeat goes on behind it.
+    Only one process does so at a time. What was done before an error is kept, and a repeated call continues after it.
 
-    Raises SchemaTooNew if a newer version was here before, SchemaBusy if something works on the tables,
-    StoreUnavailable if the database cannot be reached.
+    Raises SchemaTooNew if the tables belong to a newer version, SchemaBusy if they are in use, StoreUnavailable if the
+    database cannot be reached.
     """
     with _connected(url) as connection:
         with connection.begin():
@@ -56,7 +60,7 @@ def upgrade(url: str) -> str:
 
 
 def _apply(connection: Connection, revision: str) -> None:
-    """Make one revision as soon as its locks are free. Raises SchemaBusy."""
+    """Apply one revision as soon as its locks are free. Raises SchemaBusy."""
     used_by = ""
     for _ in range(TRIES):
         try:
@@ -75,8 +79,7 @@ def _apply(connection: Connection, revision: str) -> None:
 
 
 def check(url: str) -> None:
-    """Go on only if the tables are exactly those of this version. Raises SchemaTooOld, SchemaTooNew,
-    StoreUnavailable."""
+    """Check that the tables are exactly those of this version. Raises SchemaTooOld, SchemaTooNew, StoreUnavailable."""
     found = current(url)
     _refuse_newer(found)
     if found != head():
@@ -84,13 +87,13 @@ def check(url: str) -> None:
 
 
 def current(url: str) -> str | None:
-    """The revision of the tables in the database; None if there are none. Raises StoreUnavailable."""
+    """Return the revision of the tables in the database, or None without tables. Raises StoreUnavailable."""
     with _connected(url) as connection:
         return _revision(connection)
 
 
 def head() -> str:
-    """The revision that this version of SEMQ works with."""
+    """Return the revision that this version of SEMQ requires."""
     revision = _scripts().get_current_head()
     assert revision is not None, "the revisions are part of the package"
     return revision
@@ -98,7 +101,7 @@ def head() -> str:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
-    """A connection; StoreUnavailable if there is none, or it is lost while it is used."""
+    """Yield a connection. Raises StoreUnavailable if there is none, or if it is lost while in use."""
     try:
         with closing(engine_of(url).connect()) as connection:
             yield connection

@@ -1,14 +1,14 @@
-"""Who owns a store: a process, by a name that no other process has, and the place whose lock proves that it is gone.
+"""The owner of a store: a process, with a unique name, and the locked place that proves whether it has ended.
 
 Two processes of one node are two owners: the second waits for the lease of the first (``lease``). It need not wait for
-one that was killed on the same machine: whoever holds the lock that the other held knows from the kernel that the other
-is gone, whatever its process number was. Made by the nodes; a store takes an ``Owner`` and looks no further.
+one that was killed on the same machine: the kernel has released that owner's lock, so a process that gets this lock
+knows that the other has ended. Made by the nodes; a store uses an ``Owner`` only.
 
-| the process before held                 | the next one in the same place | elsewhere, or on another machine        |
+| lock of the earlier process             | next process in the same place | elsewhere, or on another machine        |
 |-----------------------------------------|--------------------------------|-----------------------------------------|
-| the lock of its data directory          | steps in at once               | waits until the lease has run out       |
+| the lock of its data directory          | takes over at once             | waits until the lease has expired       |
 | none: the directory cannot be locked    | waits                          | waits                                   |
-| the lock of its embedded database       | steps in at once               | cannot be: there it is another database |
+| the lock of its embedded database       | takes over at once             | impossible: there it is another database |
 """
 
 import fcntl
@@ -19,15 +19,15 @@ from typing import IO
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LOCK = "owner.lock"
-EMBEDDED = "embedded"  # nobody opens an embedded database without the lock of its directory (``embedded``)
+EMBEDDED = "embedded"  # an embedded database is only opened with the lock of its directory held
 NOWHERE = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One process: ``node`` and ``host`` for people, ``process`` drawn at random, ``place`` what it holds locked.
+    """One process: ``node`` and ``host`` for people, ``process`` drawn at random, ``place`` the name of its lock.
 
-    No word has a blank in it; as text they stand in ``store_lease.owner``, in this order.
+    No field contains a blank; the text in ``store_lease.owner`` has them in this order.
     """
 
     node: str
@@ -40,18 +40,18 @@ class Owner:
 
 
 class PlaceLock:
-    """The lock of a node's data directory. The kernel lets it go when the process ends, by whatever cause."""
+    """The lock of a node's data directory. The kernel releases it when the process ends, for any reason."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / LOCK
         self._held: IO[str] | None = None
 
     def take(self) -> str:
-        """The name of the place if this process holds it, now or since an earlier call; NOWHERE if another process
-        does, or if nothing can be locked there.
+        """Return the name of the place if this process holds its lock; NOWHERE if another process does or if locking
+        fails.
 
-        The name is what the kernel knows the lock by: this start of the machine, file system, file. A copy of the
-        directory is another place, and so is the same directory after the machine was started again.
+        The name identifies the lock in the kernel: boot of the machine, file system, file. A copy of the directory is
+        another place, and so is the same directory after a reboot.
         """
         if self._held is None:
             self._held = self._locked()
@@ -65,7 +65,7 @@ class PlaceLock:
         return f"{boot}/{facts.st_dev}/{facts.st_ino}"
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -75,7 +75,7 @@ class PlaceLock:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             stream = self._file.open("a")
         except OSError:
-            return None  # a directory that cannot be written to: the lease alone decides
+            return None  # the directory cannot be written to, so the lease alone decides
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

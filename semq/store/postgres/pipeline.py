@@ -1,9 +1,10 @@
-"""One Postgres connection, driven straight through libpq's pipeline mode on the event loop. Used by ``writer`` alone.
+"""One Postgres connection, driven directly through libpq's pipeline mode on the event loop. Used by ``writer`` only.
 
-Why not a cursor: a unit is some twenty small statements, and going through cursors costs several times more than
-Postgres needs for them. Here a whole batch leaves in one write and comes back in one read. All statements are
-prepared when the connection is opened, so a schema that does not fit is found at the start, not on the hot path. What
-a batch means is left to ``load`` and ``changes``."""
+Cursors are not used because a unit has about twenty small statements, and cursors cost several times more than Postgres
+needs for them. Here a whole batch is sent in one write and answered in one read. All statements are prepared when the
+connection is opened, so an incompatible schema is found at the start, not on the hot path. ``load`` and ``changes``
+make the batches.
+"""
 
 import asyncio
 from collections import deque
@@ -23,11 +24,10 @@ from semq.store.postgres.statements import INSERTED
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
 Rows = list[tuple[Any, ...]]
 LAST_WORDS = (b"FATAL", b"PANIC")
-PIECE = 128 * 1024  # octets of COPY data that libpq gets at a time
+PIECE = 128 * 1024  # bytes of COPY data passed to libpq at a time
 
-# The plans of these statements are always the same: reach each row by its index. Tables here grow from nothing to
-# millions of rows within minutes, and a plan made for the empty table would read all of it until statistics come
-# round.
+# The plans of these statements must always reach each row by its index. Tables grow from nothing to millions of rows
+# within minutes, and a plan made for the empty table would read all of it until statistics are updated.
 OPTIONS = (
     "-c plan_cache_mode=force_generic_plan -c jit=off "
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
@@ -36,8 +36,9 @@ OPTIONS = (
 
 
 class Refusal(Exception):
-    """Postgres refused a statement; the transaction is void, the connection lives. ``writer`` makes typed errors of
-    it."""
+    """Postgres refused a statement: the transaction is rolled back, the connection is usable. ``writer`` makes typed
+    errors of it.
+    """
 
     def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "") -> None:
         self.sqlstate = sqlstate
@@ -58,14 +59,14 @@ def _refusal(result: PGresult) -> Refusal:
 
 
 class _Exchange:
-    """A batch on its way: what has come back of it."""
+    """A batch in progress, and its results so far."""
 
     __slots__ = ("copies", "error", "feeding", "future", "results")
 
     def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:
         self.future = future
-        self.copies = copies  # not None: simple protocol, one piece of data for each COPY in turn
-        self.feeding: memoryview | None = None  # what is still to be sent of the COPY that is under way
+        self.copies = copies  # if not None: simple protocol, one piece of data for each COPY in order
+        self.feeding: memoryview | None = None  # data of the current COPY that remains to be sent
         self.results: list[PGresult] = []
         self.error: PGresult | None = None
 
@@ -97,14 +98,15 @@ class Wire:
         self._loop.add_reader(self._fd, self._readable)
 
     async def prepare(self, statements: Mapping[str, str]) -> None:
-        """Prepare statements under their names. Raises Refusal if one does not fit the schema."""
+        """Prepare statements under their names. Raises Refusal if one does not match the schema."""
         for name, sql in statements.items():
             self._pg.send_prepare(name.encode(), sql.encode())
         await self._sync()
 
     def send(self, batch: Batch) -> "asyncio.Future[list[PGresult]]":
-        """Send a batch of prepared statements; the results, one a statement. Raises Refusal with the first that
-        failed."""
+        """Send a batch of prepared statements; return one result per statement. Raises the Refusal of the first that
+        failed.
+        """
         try:
             for name, params in batch:
                 self._pg.send_query_prepared(name.encode(), params, [1] * len(params), 1)
@@ -113,15 +115,16 @@ class Wire:
             return self._broken(error)
 
     def send_forgetting(self, batch: Batch) -> None:
-        """Send a batch whose results nobody waits for; a broken connection is noticed all the same."""
+        """Send a batch without waiting for its results; a broken connection is still detected."""
         self.send(batch).add_done_callback(_forget)
 
     def copy(self, sql: str, data: Sequence[Buffer]) -> "asyncio.Future[list[PGresult]]":
-        """Run several statements of which some are ``COPY … FROM STDIN``, each fed with the next piece of ``data``.
+        """Run several statements, some of which are ``COPY … FROM STDIN``, each with the next piece of ``data``.
 
-        There is no COPY in libpq's pipeline mode; the simple protocol takes one round trip for each COPY and no other.
+        libpq's pipeline mode has no COPY; the simple protocol takes one round trip for each COPY and none for other
+        statements.
         """
-        assert not self._exchanges, "COPY starts when all before it has come back"
+        assert not self._exchanges, "COPY starts when all earlier results have arrived"
         try:
             self._pg.exit_pipeline_mode()
             self._pg.send_query(sql.encode())
@@ -130,20 +133,20 @@ class Wire:
             return self._broken(error)
 
     def rows(self, result: PGresult) -> Rows:
-        """The rows of a result, as tuples."""
+        """Return the rows of a result as tuples."""
         if result.ntuples == 0:
             return []
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
     def drop(self, fault: SemqError) -> None:
-        """Close the connection; what is under way fails with ``fault``."""
+        """Close the connection; batches in progress fail with ``fault``."""
         if not self.closed:
             self._release(fault)
             self._pg.finish()
 
     def break_off(self, why: str) -> None:
-        """The server is known to be gone, whatever the socket says: all fails, and ``lost`` is called."""
+        """Treat the server as lost, regardless of the socket: everything fails, and ``lost`` is called."""
         self._lose(psycopg.OperationalError(why))
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -171,7 +174,7 @@ class Wire:
             self._flush()
             if self._exchanges and self._exchanges[0].feeding is not None:
                 self._feed(self._exchanges[0])
-                self._pump()  # the answer to a COPY that was refused early may have been read already
+                self._pump()  # the result of a COPY that was refused early may have been read already
         except Exception as error:  # noqa: BLE001  # see _fail
             self._fail(error)
 
@@ -185,11 +188,11 @@ class Wire:
             self._fail(error)
 
     def _pump(self) -> None:
-        ended = False  # libpq ends each statement with one None; two in a row mean that there is nothing yet
+        ended = False  # libpq ends each statement with one None; two in a row mean that no result is available
         while self._exchanges and not self._pg.is_busy():
             exchange = self._exchanges[0]
             if exchange.feeding is not None:
-                return  # libpq would only say COPY_IN again
+                return  # libpq would only return COPY_IN again
             result = self._pg.get_result()
             if result is None:
                 if exchange.copies is not None:
@@ -207,19 +210,20 @@ class Wire:
         if status == ExecStatus.PIPELINE_SYNC:
             self._finish(exchange)
         elif status == ExecStatus.COPY_IN:
-            assert exchange.copies, "as many pieces of data as COPYs"
+            assert exchange.copies, "there must be as many pieces of data as COPYs"
             exchange.feeding = exchange.copies.popleft()
             self._feed(exchange)
         elif status == ExecStatus.FATAL_ERROR:
             if result.error_field(DiagnosticField.SEVERITY_NONLOCALIZED) in LAST_WORDS:
-                # The session is over. A backend whose server has died may hang in its exit, and never close the socket.
+                # The session has ended. A backend whose server has crashed may hang in its exit without closing the
+                # socket.
                 raise psycopg.OperationalError(_refusal(result).text)
             exchange.error = exchange.error or result
         elif status != ExecStatus.PIPELINE_ABORTED:
             exchange.results.append(result)
 
     def _feed(self, exchange: _Exchange) -> None:
-        """Send the data of a COPY piece by piece: libpq moves all that it could not send yet with each attempt."""
+        """Send the data of a COPY in pieces, because libpq copies all unsent data on each attempt."""
         data = exchange.feeding
         while data is not None and not self._writing:
             if data:
@@ -240,9 +244,9 @@ class Wire:
             exchange.future.set_exception(_refusal(exchange.error))
 
     def _fail(self, error: Exception) -> None:
-        """Whatever went wrong, answers can no longer be told apart: only a new connection is certain again."""
+        """Give the connection up after any error: results can no longer be matched to batches."""
         if not isinstance(error, psycopg.Error):
-            self._loop.call_exception_handler({"message": "a Postgres connection is given up", "exception": error})
+            self._loop.call_exception_handler({"message": "a Postgres connection is abandoned", "exception": error})
         self._lose(error)
 
     def _lose(self, error: Exception) -> None:
@@ -252,7 +256,7 @@ class Wire:
             self._lost(fault)
 
     def _broken(self, error: Exception) -> "asyncio.Future[list[PGresult]]":
-        """The connection turned out to be broken when something was sent: what its answer would have been."""
+        """Handle a connection that broke while sending; return a future with the error."""
         self._lose(error)
         answer: asyncio.Future[list[PGresult]] = self._loop.create_future()
         answer.set_exception(StoreUnavailable(fault=str(error).strip()))
@@ -266,8 +270,9 @@ class Wire:
             future = self._exchanges.popleft().future
             if not future.done():
                 future.set_exception(fault)
-                _forget(future)  # whoever sent it may not wait any more
+                _forget(future)  # the sender may not be waiting any more
 
 
 def _forget(future: "asyncio.Future[list[PGresult]]") -> None:
-    future.exception()  # looked at, so that asyncio does not complain; the wire itself reports what breaks
+    # marks the exception as retrieved, so that asyncio does not log it; the wire itself reports errors
+    future.exception()

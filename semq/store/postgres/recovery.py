@@ -1,8 +1,8 @@
-"""What a process must know of its store before it works: one transaction at the start of every life (PROTOCOL.md rule
-S14).
+"""Recovery: the state that a process reads from its store at its start, in one transaction (PROTOCOL.md rule S14).
 
 Takes the store over, counts the boot, commits a new incarnation before anything is accepted under it (rule R5), and
-reads what earlier lives left behind. Called by ``writer`` at the start and after each lost connection."""
+reads what earlier processes left. Called by ``writer`` at the start and after each lost connection.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,8 +22,8 @@ MET = """
     ON CONFLICT (single) DO UPDATE SET boot = m.boot + 1 RETURNING store_uuid, boot"""
 INCARNATION = "INSERT INTO semq_incarnation (inc, boot) VALUES (%s, %s)"
 
-# The unsettled positions of our streams, in the order of the index on them, without those that follow the one before:
-# what is left are the edges, where settled ones lie between. A long backlog has few.
+# The unsettled positions of own streams, in the order of their index, without those that directly follow another one:
+# only the edges next to settled positions remain. A long backlog has few.
 EDGES = f"""
     SELECT u.dest, u.inc, u.before, u.sid, u.is_last, s.next_sid
     FROM (
@@ -40,8 +40,8 @@ SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
     f"UPDATE tb_0030 SET source = {SOURCE} WHERE source = ''",
 )
-# The same of a refused message of class 1 or 2: it has a second row, whose ident ends with a mark, and no reason. The
-# table is read once; housekeeping bounds it. The first row of each pair is found by its key.
+# The same for a refused message of class 1 or 2: in that version it has a second row, whose ident ends with a mark, and
+# no reason. The table is read once; housekeeping limits its size. The first row of each pair is found by its key.
 REFUSALS = f"""
     WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
@@ -60,11 +60,12 @@ PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_DONE}"
 async def recover(
     connection: psycopg.AsyncConnection[Any], owner: Owner, incarnation: int, new_uuid: UUID
 ) -> tuple[Lease, Recovered]:
-    """Open the store for a new life of the process, in one transaction that is committed when this returns.
+    """Open the store for a new process, in one transaction that is committed when this returns.
 
-    ``incarnation`` and ``new_uuid`` are fresh; the UUID counts only for a store that has none. Memory is bounded by
-    the number of streams and their windows, and by the rows that wait for cleanup. Raises LeaseHeld while another
-    process owns the store."""
+    ``incarnation`` and ``new_uuid`` are new; the UUID is used only for a store that has none. Memory is bounded by the
+    number of streams and their windows, and by the rows that wait for cleanup. Raises LeaseHeld while another process
+    owns the store.
+    """
     async with connection.transaction():
         await connection.execute("SET LOCAL enable_seqscan = on")  # these few statements do read whole tables
         lease = await leases.take(connection, owner)
@@ -88,12 +89,12 @@ async def recover(
 
 async def _one(connection: psycopg.AsyncConnection[Any], sql: str, params: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     row = await (await connection.execute(sql, params)).fetchone()
-    assert row is not None, "an aggregate and an upsert always return a row"
+    assert row is not None, "an aggregate or an upsert must return a row"
     return tuple(row)
 
 
 async def _stream(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIterator[tuple[Any, ...]]:
-    """Rows by a cursor at the server, so that a long backlog is never in memory as a whole."""
+    """Yield rows by a cursor on the server, so that a long backlog is never complete in memory."""
     async with connection.cursor("recover") as cursor:
         cursor.itersize = 5000
         await cursor.execute(sql)
@@ -102,7 +103,9 @@ async def _stream(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIt
 
 
 async def _streams(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[StreamState]:
-    """Each stream with unsettled rows: its floor is the lowest of them, and what is missing above it is settled."""
+    """Yield each stream with unsettled rows: its floor is the lowest of them; missing positions above it are
+    settled.
+    """
     state: StreamState | None = None
     async for dest, inc, before, sid, is_last, next_sid in _stream(connection, EDGES):
         if before is None or state is None:

@@ -1,7 +1,7 @@
-"""Roles for applications that use the database of a node: the calls of SQL.md and nothing else.
+"""Roles for applications that use the database of a node, limited to the calls of SQL.md.
 
-A role gets the right to execute some functions, which run with the rights of the owner of the tables; it sees no table
-itself. ``read`` is for people and tools that watch: queues and ledger without payloads. Used by ``semq db grant``.
+A role may execute some functions, which run with the rights of the owner of the tables; it cannot read a table itself.
+``read`` is for people and monitoring tools: queues and ledger without payloads. Used by ``semq db grant``.
 """
 
 import re
@@ -20,9 +20,9 @@ from semq.store.submission_tables import tb_0031_submit
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _STATUS = ("EXECUTE ON FUNCTION {s}.semq_status(bigint)", "EXECUTE ON FUNCTION {s}.semq_status(text)")
-# All but payload and headers.
+# All except payload and headers.
 SUBMIT_COLUMNS = ", ".join(c.name for c in tb_0031_submit.columns if c.name not in ("payload", "headers"))
-# Right | what it is made of; {s} is the schema of the tables.
+# Right | its privileges; {s} is the schema of the tables.
 RIGHTS: dict[str, tuple[str, ...]] = {
     "send": ("EXECUTE ON FUNCTION {s}.semq_send", *_STATUS),
     "receive": (
@@ -39,9 +39,9 @@ RIGHTS: dict[str, tuple[str, ...]] = {
 
 
 def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
-    """Make a role, or give an existing one these rights; whether it was made, then with this password.
+    """Create a role, or give an existing one these rights; return whether it was created, then with this password.
 
-    A role that is made has a schema of its own for its tables. Raises RoleRefused, StoreUnavailable.
+    A created role has its own schema for its tables. Raises RoleRefused, SchemaOpen, StoreUnavailable.
     """
     with _connect(url, role) as connection:
         schema = _schema(connection)
@@ -66,18 +66,18 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
 
 
 def revoke(url: str, role: str, rights: Sequence[str]) -> None:
-    """Take rights from a role; the role and its own tables stay. Raises RoleRefused, StoreUnavailable."""
+    """Revoke rights of a role; the role and its own tables are kept. Raises RoleRefused, StoreUnavailable."""
     with _connect(url, role) as connection:
         schema = _schema(connection)
         if _standing(connection, role) is None:
             raise RoleRefused("There is no such role.", role=role)
         kept = [right for right in held(connection, role) if right not in rights]
         _each(connection, "REVOKE {} FROM {}", role, rights, schema)
-        _each(connection, "GRANT {} TO {}", role, kept, schema)  # what two rights have in common
+        _each(connection, "GRANT {} TO {}", role, kept, schema)  # restores privileges that belong to two rights
 
 
 def held(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
-    """The rights that a role has."""
+    """Return the rights of a role."""
     marks = {"send": "semq_send", "receive": "semq_receive"}
     found = [
         right
@@ -92,13 +92,13 @@ def held(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
 
 
 def rights_of(url: str, role: str) -> list[str]:
-    """The rights that a role has now. Raises RoleRefused, StoreUnavailable."""
+    """Return the present rights of a role. Raises RoleRefused, StoreUnavailable."""
     with _connect(url, role) as connection:
         return held(connection, role)
 
 
 def new_password() -> str:
-    """A password for a role."""
+    """Return a new password for a role."""
     return secrets.token_urlsafe(24)
 
 
@@ -109,15 +109,15 @@ def logins(url: str) -> list[str]:
 
 
 def keep_password(data_dir: Path, role: str, password: str) -> None:
-    """Keep the password of a role that was made, for the owner of the node alone."""
+    """Keep the password of a created role, readable by the owner of the node only."""
     write_safely(_file(data_dir, role), f"{password}\n".encode(), 0o600)
 
 
 def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
-    """The URL with which an application logs in as a role, for SQLAlchemy and for libpq.
+    """Return the URL with which an application logs in as a role, for SQLAlchemy and for libpq.
 
-    Without a password where that is not known here. The own server of a node is named by its TCP port: its socket is
-    for the node's user alone. Raises RoleRefused.
+    Without a password if it is not known here. For a node's embedded server it has the TCP port, because only the
+    node's user may use the socket. Raises RoleRefused.
     """
     check_name(role)
     facts = conninfo.conninfo_to_dict(url)
@@ -143,9 +143,9 @@ def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
 
 
 def check_name(role: str) -> None:
-    """Refuse what is no plain name of a role. Raises RoleRefused."""
+    """Refuse anything but a plain role name. Raises RoleRefused."""
     if NAME.fullmatch(role) is None or role.startswith("pg_"):
-        raise RoleRefused("Write the name of a role with small letters, digits and underscores.", role=role[:80])
+        raise RoleRefused("A role name must consist of lower-case letters, digits and underscores.", role=role[:80])
 
 
 def _file(data_dir: Path, role: str) -> Path:
@@ -170,15 +170,15 @@ def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
         " WHERE c.oid = to_regclass('tb_0031')"
     ).fetchone()
     if row is None:
-        raise RoleRefused("The tables of the node are not there yet; run `semq db upgrade`.")
+        raise RoleRefused("The tables of the node do not exist yet; run `semq db upgrade`.")
     return sql.Identifier(str(row[0]))
 
 
 def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> str | None:
     """Return the schema of the tables if this role may create objects in it; by default, if every role may.
 
-    The calls of applications run with the rights of the owner of the tables. Who may create functions or operators
-    where they look for theirs can have them run his own, with these rights.
+    The calls of applications run with the rights of the owner of the tables. A role that may create functions or
+    operators in the schema where these calls look them up could have its own code run with these rights.
     """
     row = connection.execute(
         "SELECT n.nspname FROM pg_namespace n"
@@ -195,7 +195,7 @@ def _refuse_open(connection: "psycopg.Connection[Any]", role: str) -> None:
 
 
 def closing(schema: str, role: str = "public") -> str:
-    """Return what to do about a schema in which a role may create objects."""
+    """Return the remedy for a schema in which a role may create objects."""
     return (
         f"As the owner of the database: REVOKE CREATE ON SCHEMA {schema} FROM {role}; (`semq db url` prints the owner's"
         " address). Other programs that make tables there need a schema of their own."
@@ -203,7 +203,7 @@ def closing(schema: str, role: str = "public") -> str:
 
 
 def _standing(connection: "psycopg.Connection[Any]", role: str) -> str | None:
-    """What a role is; None if there is none. Raises RoleRefused for one that may do everything anyway."""
+    """Return the role if it exists, otherwise None. Raises RoleRefused for a role that may do everything anyway."""
     row = connection.execute(
         "SELECT r.rolsuper OR pg_has_role(r.oid, c.relowner, 'USAGE')"
         " FROM pg_roles r, pg_class c WHERE r.rolname = %s AND c.oid = to_regclass('tb_0031')",
@@ -212,7 +212,7 @@ def _standing(connection: "psycopg.Connection[Any]", role: str) -> str | None:
     if row is None:
         return None
     if row[0]:
-        raise RoleRefused("This role owns the tables or may do everything: name another one.", role=role)
+        raise RoleRefused("This role owns the tables or is a superuser; use another one.", role=role)
     return role
 
 

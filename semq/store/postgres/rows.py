@@ -1,8 +1,8 @@
-"""Rows of the contract as rows of Postgres, and back: one pair of functions a table, columns in the order of
+"""Conversion of the contract's rows to rows of Postgres and back: one pair of functions per table, columns as in
 ``tables``.
 
-Called by ``load`` and ``changes`` for each row of each unit; the values are packed by
-``binary``."""
+Called by ``load`` and ``changes`` for each row of each unit; ``binary`` packs the values.
+"""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ NOWHERE = NO_REASON = (None, None)
 
 
 def read_lk0(text: str) -> LK0:
-    """A source locator that we wrote ourselves, so its form need not be checked again."""
+    """Return a source locator that SEMQ wrote itself, so that its form need not be checked again."""
     type_, id_, semq_id, semq_db_id, inc, object_id = text.split(".")
     return LK0(int(type_), id_, int(semq_id), int(semq_db_id), int(inc, 16), int(object_id))
 
@@ -46,7 +46,7 @@ def _moment(ms: int) -> int | None:
 
 
 def outbound_values(row: Outbound) -> Values:
-    """A row of tb_0031."""
+    """Return a row of tb_0031."""
     lk0, target, prev, custodian = row.lk0, row.target, row.prev, row.custodian
     return (
         row.object_id,
@@ -82,9 +82,9 @@ def outbound_values(row: Outbound) -> Values:
 
 
 def pack_changes(row: Outbound) -> tuple[Param, ...]:
-    """What may change of a row of tb_0031, packed, in the order of ``postgres_sql.CHANGES``.
+    """Return the changeable values of a row of tb_0031, packed, in the order of ``statements.CHANGES``.
 
-    Rows for which it is equal are changed by one statement; so nothing here is each document's own.
+    Rows with equal values are changed by one statement, so nothing here may be specific to one document.
     """
     outcome, reason = row.outcome, row.reason
     return (
@@ -102,7 +102,7 @@ def pack_changes(row: Outbound) -> tuple[Param, ...]:
 
 
 def outbound_of(values: Values) -> Outbound:
-    """A row of tb_0031 as loaded."""
+    """Return a row of tb_0031 as loaded."""
     (
         object_id, direction, lk0, _inc, sid, dest, user, save_fwd, ack2, ss_status, att, prev_inc, prev_sid, order_key,
         domain, type_, subtype, key, token, custodian, void, lost, has_payload, held, parked, outcome, code, words,
@@ -140,7 +140,7 @@ def outbound_of(values: Values) -> Outbound:
 
 
 def pending_values(row: Pending) -> Values:
-    """A row of tb_0030."""
+    """Return a row of tb_0030."""
     lk0, lk1, target = row.lk0, row.lk1, row.target
     return (
         row.bref,
@@ -173,7 +173,7 @@ def pending_values(row: Pending) -> Values:
 
 
 def pending_of(values: Values) -> Pending:
-    """A row of tb_0030 as loaded."""
+    """Return a row of tb_0030 as loaded."""
     (
         bref, lk0, _store, _inc, _object_id, sid, target, user, save_fwd, ack2, status, lk1, p_ack, s_ack, app_status,
         deliveries, prev_inc, prev_sid, order_key, domain, type_, subtype, key, code, words, digest, size, received_at,
@@ -207,24 +207,24 @@ def pending_of(values: Values) -> Pending:
 
 
 def recorded_values(stream: int, sid: int, entry: Recorded) -> Values:
-    """A row of tb_0030_ledger."""
+    """Return a row of tb_0030_ledger."""
     return (stream, sid, entry.status, entry.digest, *(entry.reason or NO_REASON), entry.proved)
 
 
 def recorded_of(values: Values) -> Recorded:
-    """A row of tb_0030_ledger as loaded, without its key."""
+    """Return a row of tb_0030_ledger as loaded, without its key."""
     status, digest, code, words, proved = values
     return Recorded(ARRIVAL[status], digest, _reason(code, words), proved)
 
 
 def seen_of(values: Values) -> Recorded:
-    """A row of tb_0030_seen as loaded, without its key."""
+    """Return a row of tb_0030_seen as loaded, without its key."""
     status, code, words = values
     return Recorded(ARRIVAL[status], reason=_reason(code, words))
 
 
 def line_values(number: int, line: LedgerLine) -> Values:
-    """A row of semq_ledger."""
+    """Return a row of semq_ledger."""
     return (
         number,
         microseconds(line.at),

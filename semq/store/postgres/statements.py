@@ -1,12 +1,12 @@
-"""The statements of the writer, each under its name: what a unit may load, and what it may write.
+"""The statements of the writer, by name: what a unit may load, and what it may write.
 
-A table of SQL, prepared by ``pipeline`` when the connection is opened; the parameters are packed by
-``load`` and ``changes``. Column names come from ``tables``. Only syntax that Postgres 14 has.
+A table of SQL, prepared by ``pipeline`` when the connection is opened; ``load`` and ``changes`` pack the parameters.
+Column names come from ``tables``. Only syntax that Postgres 14 supports.
 """
 
 from sqlalchemy import Table
 
-from semq.store import proof_tables as proof_tables  # their tables are part of the schema
+from semq.store import proof_tables as proof_tables  # so that their tables are part of the schema
 from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store.broker.statements import BROKER
@@ -15,9 +15,9 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 INIT, RELAYED, OWN = int(SendStatus.SS_INIT), int(Direction.RELAYED), int(Direction.OWN)
 NEW, OWED, NOTED = int(AppStatus.NEW), int(AckStatus.AS_INIT), int(AckStatus.AS_ACK)
-STALE, FENCED = "SQ001", "SQ002"  # our own SQLSTATEs, raised by semq_expect
+STALE, FENCED = "SQ001", "SQ002"  # SQLSTATEs of SEMQ, raised by semq_expect
 
-# Rows come by COPY or by INSERT, packed once for both; the order of the columns is that of the schema.
+# New rows are written by COPY or by INSERT, packed in the same way; the order of the columns is that of the schema.
 INSERTED: tuple[Table, ...] = (
     tables.tb_0031,
     tables.tb_0031_body,
@@ -31,7 +31,7 @@ INSERTED: tuple[Table, ...] = (
 
 
 def names(table: Table, prefix: str = "") -> str:
-    """The columns of a table, as a list for SQL."""
+    """Return the columns of a table as a list for SQL."""
     return ", ".join(f'{prefix}"{column.name}"' for column in table.columns)
 
 
@@ -41,15 +41,16 @@ def _insert(table: Table, rest: str = "") -> str:
 
 
 def copy_in(table: str) -> str:
-    """Rows into a table by binary COPY."""
+    """Return the statement for a binary COPY into a table."""
     return f"COPY {table} ({names(tables.metadata.tables[table])}) FROM STDIN (FORMAT binary)"
 
 
 OUT = names(tables.tb_0031)
 PEND = names(tables.tb_0030)
 
-# No plan may depend on how large Postgres believes a table to be: queues are empty one minute and hold millions the
-# next. Rows by one key come by ``= ANY``; where two sets meet, LATERAL with OFFSET 0 keeps the order of the join.
+# No plan may depend on the size that Postgres assumes for a table: queues may be empty one minute and hold millions of
+# rows the next. Rows are found by ``= ANY`` on one key; where two sets are joined, LATERAL with OFFSET 0 fixes the
+# order of the join.
 LOAD: dict[str, str] = {
     "outbound": f"SELECT {OUT} FROM tb_0031 WHERE object_id = ANY($1::bigint[])",
     "relayed": f"SELECT {OUT} FROM tb_0031 WHERE direction = {RELAYED} AND lk0 = ANY($1::text[])",
@@ -64,7 +65,7 @@ LOAD: dict[str, str] = {
         CROSS JOIN LATERAL (
             SELECT * FROM tb_0031_order t WHERE t.dest = k.dest AND t.order_key = k.order_key OFFSET 0
         ) o""",
-    # The number of the key, not the key, comes back: nothing has to be read or hashed again.
+    # Returns the index of the key instead of the key, which would have to be read and hashed again.
     "in_streams": """
         SELECT k.place, s.number, s.floor, s.closed
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
@@ -81,8 +82,9 @@ LOAD: dict[str, str] = {
 
 
 def _with_bodies(table: str, key: str, rows: str) -> str:
-    """Rows with their bodies, up to the row that reaches the bytes of the last parameter; bodies beyond are never
-    read."""
+    """Return a query for rows with their bodies, up to the row that reaches the bytes of the last parameter; later
+    bodies are not read.
+    """
     columns = names(tables.metadata.tables[table])
     return f"""
         SELECT {columns}, envelope, payload
@@ -96,7 +98,8 @@ def _with_bodies(table: str, key: str, rows: str) -> str:
         ORDER BY {key}"""
 
 
-# Of one source and priority, as ranges: with equalities the order would be that of the primary key too, over all rows.
+# For one source and priority, as ranges: with equalities the planner could use the primary key for the order, and read
+# all rows.
 LAST = 2**63 - 1
 QUERY: dict[str, str] = {
     "Unsent": _with_bodies(
@@ -126,7 +129,7 @@ QUERY: dict[str, str] = {
                 AND (source, priority, bref) < ($5::text, $6::smallint, {LAST})
             ORDER BY source, priority, bref LIMIT $3::bigint""",
     ),
-    # From each pair to the next one by the index: what it costs grows with their number, not with the rows.
+    # Steps from each pair to the next one by the index: the cost depends on their number, not on the number of rows.
     "WaitingTracks": """
         WITH RECURSIVE track AS (
             (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)
@@ -197,12 +200,14 @@ QUERY: dict[str, str] = {
 
 
 def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
-    """A change that must meet so many rows, or the transaction ends: the COMMIT that follows in the same batch too."""
+    """Return a change that must affect this number of rows; otherwise the transaction ends, including the COMMIT that
+    follows in the batch.
+    """
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
-# What may change of a row of tb_0031; all else is settled at accept. Rows that change alike share one UPDATE; only the
-# custodian is each row's own.
+# The changeable columns of tb_0031; all others are fixed at accept. Rows with equal changes share one UPDATE; only the
+# custodian is individual.
 CHANGES = (
     ("ss_status", "smallint"),
     ("att", "int"),
@@ -215,14 +220,15 @@ CHANGES = (
     ("reason_code", "text"),
     ("reason_text", "text"),
 )
-CHANGES_FROM = 4  # the parameters before: object ids, custodians, the status before
+CHANGES_FROM = 4  # after the parameters for object ids, custodians and the earlier status
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 
 def _may_end(place: int) -> str:
-    """Outcomes are final, but for the receiver's word against that of the platform alone (PROTOCOL.md S5c).
+    """Return a condition that the outcome may be set (PROTOCOL.md S5c).
 
-    ``place``: the parameter with the outcome that the row has now.
+    Outcomes are final, except that the receiver may correct those based on the hub's information alone. ``place`` is
+    the number of the parameter with the new outcome.
     """
     corrected = ", ".join(f"{one:d}" for one in sorted(CORRECTED))
     return (
@@ -235,13 +241,13 @@ WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
     "commit": "COMMIT",
     "rollback": "ROLLBACK",
-    # Shared lock: whoever takes the store over waits for this transaction, and this one sees that it came too late.
+    # A shared lock: a takeover waits for this transaction, or this one sees that it came too late.
     "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM (SELECT FROM store_lease WHERE epoch = $1 FOR SHARE) l",
     "renew": _expect(
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),
-    # No join with unnest: while the table is believed to be empty, Postgres would begin with the table. No custodians
-    # ($2 is NULL) cost no search.
+    # No join with unnest: while Postgres assumes that the table is empty, it would begin with the table. Without
+    # custodians ($2 is NULL) there is no search.
     "change_outbound": _expect(
         f"""UPDATE tb_0031
             SET custodian = ($2::text[])[array_position($1::bigint[], object_id)],
@@ -262,7 +268,7 @@ WRITE: dict[str, str] = {
     ),
     "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
     "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
-    # A number that would go back, and give a position out twice, meets no row.
+    # A number that would decrease, and so assign a position twice, affects no row.
     "save_out_streams": _expect(
         """INSERT INTO tb_0031_stream AS s (dest, inc, next_sid)
             SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[])
@@ -273,7 +279,7 @@ WRITE: dict[str, str] = {
         INSERT INTO tb_0031_order (dest, order_key, inc, sid)
         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
         ON CONFLICT (dest, order_key) DO UPDATE SET inc = excluded.inc, sid = excluded.sid""",
-    # Before the floor itself is raised: only what lies between the old floor and the new is looked at.
+    # Before the floor itself is raised: only the range between the old and the new floor is read.
     "forget": """
         DELETE FROM tb_0030_ledger
         WHERE stream = $1::bigint AND sid >= (SELECT floor FROM tb_0030_stream WHERE number = $1::bigint)
@@ -283,7 +289,7 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
-    # A forgery gives its place to the document whose origin is proved, which is inserted behind.
+    # A forged entry is replaced by that of the document whose origin is proved, which is inserted afterwards.
     "give_way": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": """
         INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)
@@ -327,7 +333,7 @@ WRITE: dict[str, str] = {
         UPDATE tb_0031_submit SET wait_code = $2::text, wait_text = $3::text, waits_since = coalesce(waits_since, now())
         WHERE number = $1::bigint AND reason_code IS NULL""",
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
-    # The link that grows is replaced in place, as long as it is as this writer has left it; others are new.
+    # The growing link is replaced in place if it is unchanged since this writer's last commit; others are new.
     "chain": _expect(
         """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
             VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)

@@ -1,15 +1,14 @@
-"""The store of a node on Postgres: opened at the start and after each loss, read beside the writer, closed in good
-order.
+"""The store of a node on Postgres: opened at the start and after each loss, closed in an orderly way.
 
     store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=node.store_lost)
     recovered = await store.start()      # takes the store over, counts the boot, commits a new incarnation
     store.post(work)                     # from the engine that was built on ``recovered``
-    ...                                  # lost(error) is called once: the engine on it is over
+    ...                                  # lost(error) is called once: its engine must be discarded
     recovered = await store.restart()    # waits with growing pauses until the database is back, for a new engine
-    await store.stop()                   # finishes what was posted
+    await store.stop()                   # finishes the posted work
 
-Each start is a new life: a new incarnation, a new epoch of the lease, a new writer. Used by the nodes; the engine sees
-``unit.WorkStore`` alone.
+Each start begins a new incarnation, a new epoch of the lease, and a new writer. Read-only queries use separate
+connections. Used by the nodes; the engine uses ``unit.WorkStore`` only.
 """
 
 import asyncio
@@ -43,8 +42,8 @@ from semq.store.postgres.writer import Counters, Writer
 from semq.store.unit import Recovered, Work
 
 CONNECT_S = 10
-READINGS_S = 10.0  # so long ``stop`` waits for queries that are under way
-# A server that is gone without a word is noticed within some 15 seconds.
+READINGS_S = 10.0  # seconds that ``stop`` waits for queries in progress
+# A server that disappears without closing the connection is noticed after about 15 seconds.
 KEEPALIVE: dict[str, Any] = {
     "connect_timeout": CONNECT_S,
     "keepalives": 1,
@@ -54,9 +53,9 @@ KEEPALIVE: dict[str, Any] = {
     "tcp_user_timeout": 15_000,
 }
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
-# What a query raises when the server, its connection or a free place in the pool is not there.
+# Errors of a query if the server, its connection or a free connection of the pool is unavailable.
 AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
-CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # NOTIFY wakes early, nothing depends on it
+CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # NOTIFY is only a hint to look early
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,10 +64,11 @@ T = TypeVar("T")
 class PostgresStore:
     """A store in a Postgres database, for one process at a time. Implements ``unit.WorkStore``.
 
-    ``owner`` is this process (``semq.store.postgres.owner``); it may be set anew before a ``start``, if it holds more
-    than then. ``lost`` is called once for each life that ends without ``stop``, with StoreUnavailable or StoreFenced;
-    ``notified`` with the channel when an application submitted or finished something through SQL, or another process
-    of the hub revoked a certificate or put definitions in force."""
+    ``owner`` is this process (``semq.store.postgres.owner``); it may be replaced before a ``start``, for instance if it
+    holds a lock by then. ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or
+    StoreFenced; ``notified`` with the channel when an application submitted or finished something through SQL, or
+    another process of the hub revoked a certificate or put definitions in force.
+    """
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class PostgresStore:
         self._clock = clock
         self._on_lost = lost
         self._notified = notified
-        self.told: Callable[[], None] = lambda: None  #: called behind each unit, when its work has heard of its end
+        self.after_unit: Callable[[], None] = lambda: None  #: called after each unit, when its work has been notified
         self._wire: Wire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
@@ -99,7 +99,7 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- the contract
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; posted order is kept. Fails with StoreUnavailable while there is no open life."""
+        """Queue a piece of work; the order is kept. It fails with StoreUnavailable while the store is not open."""
         if self._writer is None:
             asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
         else:
@@ -107,16 +107,17 @@ class PostgresStore:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for their unit; a measure for back-pressure."""
+        """The number of pieces of work that wait for their unit; a measure for back-pressure."""
         return 0 if self._writer is None else self._writer.waiting
 
-    # ------------------------------------------------------------------------------------------------- its lives
+    # ------------------------------------------------------------------------------------------------- start and end
 
     async def start(self) -> Recovered:
-        """Open the store for a new life of the process.
+        """Open the store for a new process.
 
         Raises NotDurable and ServerTooOld (``durability``), SchemaTooOld and SchemaTooNew (``migration``): refuse to
-        start. Raises StoreUnavailable or LeaseHeld: try again."""
+        start. Raises StoreUnavailable or LeaseHeld: try again.
+        """
         self._close()
         try:
             return await self._open()
@@ -124,13 +125,12 @@ class PostgresStore:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
     def break_off(self, why: str) -> None:
-        """End this life: the server is known to be gone. A connection to what it left behind may be silent for ever."""
+        """Abandon the connection because the server is known to be lost: it might stay silent for ever."""
         if self._wire is not None:
             self._wire.break_off(why)
 
     async def restart(self) -> Recovered:
-        """``start``, again and again with growing pauses, while the database is away or another process owns the
-        store."""
+        """Call ``start`` with growing pauses while the database is unavailable or another process owns the store."""
         pause_s = PAUSE_S_FIRST
         while True:
             try:
@@ -140,7 +140,7 @@ class PostgresStore:
                 pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     async def stop(self) -> None:
-        """Commit what has been posted, give the lease back, close. What is posted from now on fails."""
+        """Commit what has been posted, give the lease back, and close. Work posted from now on fails."""
         if self._writer is not None:
             await self._writer.stop()
         lease_, self._lease = self._lease, None
@@ -153,13 +153,13 @@ class PostgresStore:
             await self._give_back(lease_)
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read-only query (``views``) in a thread, on a connection of its own. Raises StoreUnavailable."""
+        """Run a read-only query (``views``) in a thread, on a separate connection. Raises StoreUnavailable."""
 
         def run() -> T:
             with self._engine.connect() as connection:
                 return query(connection, *args, **kwargs)
 
-        # Who asks may stop waiting; the thread goes on, and ``stop`` waits for it before it closes the connections.
+        # If the caller stops waiting, the thread continues, and ``stop`` waits for it before it closes the connections.
         reading = asyncio.get_running_loop().run_in_executor(None, run)
         self._readings.add(reading)
         reading.add_done_callback(self._read)
@@ -179,7 +179,7 @@ class PostgresStore:
             )
             with suppress(
                 psycopg.errors.LockNotAvailable
-            ):  # a long report is running: lines wait in the default partition
+            ):  # blocked by a long report: lines are stored in the default partition meanwhile
                 await ledger_partitions.make_ahead(connection, self._clock.wall().date())
             for channel in CHANNELS:
                 await connection.execute(f"LISTEN {channel}")
@@ -199,16 +199,16 @@ class PostgresStore:
         self._wire = wire
         numbers = count(recovered.first_id)
         self._writer = Writer(
-            wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, lambda: self.told()
+            wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, lambda: self.after_unit()
         )
 
     def _read(self, reading: "asyncio.Future[Any]") -> None:
         self._readings.discard(reading)
         if not reading.cancelled():
-            reading.exception()  # looked at: whoever asked may not wait any more
+            reading.exception()  # marks the exception as retrieved: the caller may not be waiting any more
 
     def _inspect(self) -> None:
-        """What must be true of the database before anything is trusted to it."""
+        """Check the requirements on the database."""
         check(self.url)
         with psycopg.connect(self.url, connect_timeout=CONNECT_S) as connection:
             verify_settings(connection)
@@ -241,7 +241,7 @@ class PostgresStore:
             async with await self._connect() as connection:
                 await lease.give_back(connection, held)
         except psycopg.Error:
-            pass  # it runs out by itself
+            pass  # it expires by itself
 
     def _reader(self) -> psycopg.Connection[Any]:
         return psycopg.connect(**{**KEEPALIVE, **conninfo_to_dict(self.url), "application_name": "semq-reader"})

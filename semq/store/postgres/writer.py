@@ -1,17 +1,16 @@
-"""The writer of a store: gathers all posted work into one transaction, commits it, then tells each piece (group
+"""The writer of a store: collects posted work into one transaction, commits it, then notifies each piece (group
 commit).
 
-A node opens it, hands it to its engine as ``WorkStore``, and opens it anew when it was lost. While one unit commits,
-the next is gathered by itself: units are small when little is going on and grow under load. Work that nobody waits for
-(``later``) shares the next unit that somebody waits for, or gets one of its own after ``LATER_S``. What a unit reads
-and writes is made by ``load`` and ``changes``; the connection is ``pipeline``; opening and closing
-are in ``postgres``.
+A node opens it, passes it to its engine as ``WorkStore``, and opens a new one after a loss. While one unit commits, the
+next is collected, so units are small under low load and grow under high load. Work without a waiting caller (``later``)
+shares the next unit of other work, or gets its own after ``LATER_S``. ``load`` and ``changes`` make what a unit reads
+and writes; ``pipeline`` is the connection; ``store`` opens and closes.
 
-| what happens                        | what becomes of the work                                                     |
+| event                               | consequence for the work                                                     |
 |-------------------------------------|------------------------------------------------------------------------------|
-| ``decide`` raises                   | that piece alone has failed; the unit is decided again without it            |
+| ``decide`` raises                   | only that piece fails; the unit is decided again without it                  |
 | Postgres refuses a row, or is stale | each piece gets a unit of its own, so that one bad piece harms no other      |
-| connection lost, COMMIT unanswered  | all of it, and all that waits, has failed; ``lost`` is called once           |
+| connection lost, COMMIT unanswered  | all of it, and all waiting work, fails; ``lost`` is called once              |
 | another process took the store over | the same, with StoreFenced                                                   |
 """
 
@@ -46,27 +45,27 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 ROWS_MAX = 2000  # new rows of tb_0031 and tb_0030 in one unit
-BYTES_MAX = 16 * 1024 * 1024  # of payload in one unit
+BYTES_MAX = 16 * 1024 * 1024  # bytes of payload in one unit
 WORKS_MAX = 1000
-LATER_S = 0.04  # so long may work wait that nobody waits for
-KEYS_MAX = 4000  # that the work of one unit names: what it may have to load and look at
-TURN_S = 0.01  # how long deciding and telling may hold the event loop before others have a turn
-COPY_FROM = 10  # so many new rows pay for the round trips of COPY
-BULKY = 256 * 1024  # octets of one body
+LATER_S = 0.04  # longest wait of work without a waiting caller
+KEYS_MAX = 4000  # keys that the work of one unit needs, which limits what it loads
+TURN_S = 0.01  # longest time that deciding and notifying may block the event loop
+COPY_FROM = 10  # number of new rows that justifies the round trips of COPY
+BULKY = 256 * 1024  # bytes of one body
 BODIES = (
     ("tb_0031_body", 2),
     ("tb_0030_body", 2),
     ("broker_body", 2),
     ("broker_message", 8),
-)  # table, place in its row
+)  # table, index of the body in its row
 
-# Classes of SQLSTATE for which one piece of work is to blame, or chance: data, constraints, deadlocks, locks, our own.
+# Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, locks, SEMQ's own.
 ONE_TO_BLAME = ("22", "23", "40", "55", "SQ")
 
 
 @dataclass(slots=True)
 class Counters:
-    """What the writer has done since it was made; seconds are of waiting and working together."""
+    """Counters of the writer since it was created; seconds include both waiting and working."""
 
     units: int = 0
     read_only: int = 0
@@ -82,7 +81,7 @@ class Counters:
 
 
 class Writer:
-    """One life of a store: from an open connection with its lease until it is stopped or lost."""
+    """One period of a store: from an open connection with its lease until it is stopped or lost."""
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class Writer:
         chain: Chain,
         locking: Locking,
         lost: Callable[[SemqError], None],
-        told: Callable[[], None] = lambda: None,
+        after_unit: Callable[[], None] = lambda: None,
     ) -> None:
         self._wire = wire
         self._lease = lease
@@ -103,14 +102,14 @@ class Writer:
         self._chain = chain
         self._locking = locking
         self._lost = lost
-        self._told = told
+        self._after_unit = after_unit
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
-        self._alone = 0  # so many pieces get a unit each, after one of them was refused
+        self._alone = 0  # number of pieces that get a unit each, after one of them was refused
         self._renew_at = time.monotonic() + RENEW_S
         self._wake = asyncio.Event()
-        self._is_due = False  # something in the queue is to be done now, so all before it is
-        self._later: asyncio.TimerHandle | None = None  # from when on the rest is
+        self._is_due = False  # some queued work is urgent, so all work before it is done now
+        self._later: asyncio.TimerHandle | None = None  # timer for the rest
         self._in_transaction = False
         self._stopping = False
         self._fault: SemqError | None = None
@@ -118,14 +117,14 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work have not begun."""
+        """The number of pieces of work that have not begun."""
         return len(self._queue)
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; posted order is kept. After a loss it fails, on the next turn of the loop."""
+        """Queue a piece of work; the order is kept. After a loss it fails, in the next turn of the loop."""
         if self._fault is not None or self._stopping:
             error = self._fault or StoreUnavailable("The store is being closed.")
-            asyncio.get_running_loop().call_soon(_tell_failed, work, error)
+            asyncio.get_running_loop().call_soon(_notify_failed, work, error)
             return
         self._queue.append(work)
         if not later or len(self._queue) >= WORKS_MAX:
@@ -134,7 +133,7 @@ class Writer:
             self._later = asyncio.get_running_loop().call_later(LATER_S, self._due)
 
     def _due(self) -> None:
-        """What is queued is done now; where nothing is queued, the next work gets a timer of its own."""
+        """Do all queued work now; if there is none, the next work gets its own timer."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -143,13 +142,13 @@ class Writer:
             self._wake.set()
 
     async def stop(self) -> None:
-        """Finish what is queued, then end; the connection stays open."""
+        """Finish the queued work, then end; the connection stays open."""
         self._stopping = True
         self._wake.set()
         await self._task
 
     def lose(self, fault: SemqError) -> None:
-        """End at once: nothing more is written, all work fails. Called once by whatever breaks first."""
+        """End at once: nothing more is written, and all work fails. Only the first call has an effect."""
         if self._fault is None:
             self._fault = fault
             self._wake.set()
@@ -160,7 +159,7 @@ class Writer:
         try:
             await self._work_off()
         except Exception as error:
-            log.exception("The writer of the store ended with an unforeseen error.")
+            log.exception("The writer of the store ended with an unexpected error.")
             self.lose(StoreUnavailable(fault=repr(error)))
         if self._fault is not None:
             self._fail_all(self._fault)
@@ -178,7 +177,7 @@ class Writer:
                 await self._rest()
 
     async def _rest(self) -> None:
-        """Wait for work, or until the lease is to be renewed."""
+        """Wait for work, or until the lease must be renewed."""
         self._wake.clear()
         timer = asyncio.get_running_loop().call_at(
             asyncio.get_running_loop().time() + self._renew_at - time.monotonic(), self._wake.set
@@ -222,7 +221,7 @@ class Writer:
             self.lose(error)
 
     async def _decided(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Load and decide, without the pieces that refuse; the rest goes back to the head of the queue."""
+        """Load and decide without the pieces that refuse; the rest returns to the head of the queue."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
@@ -234,13 +233,13 @@ class Writer:
                 return unit, works
             bad, before, after = works[done], works[:done], works[done + 1 :]
             self._counters.failed += 1
-            # What was decided before the bad piece is committed as it stands, what follows comes next: each piece is
+            # What was decided before the bad piece is committed as it is, and what follows comes next: so each piece is
             # decided at most twice, however many refuse.
             if before:
                 self._put_back(after)
                 after = []
             self._under_way = works = before or after
-            _tell_failed(bad, error)
+            _notify_failed(bad, error)
             if not works:
                 self._rollback()
                 return unit, works
@@ -258,7 +257,9 @@ class Writer:
         return unit
 
     async def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
-        """Let each decide, in order; how many did, and why the next one did not (no reason: the unit is full)."""
+        """Let each piece decide, in order; return how many did, and why the next one did not (None: the unit is
+        full).
+        """
         size, turns = _Size(), _Turns()
         for number, work in enumerate(works):
             if turns.is_over():
@@ -266,10 +267,10 @@ class Writer:
             try:
                 work.decide(unit)
             except SemqError as error:
-                # Without the frames it came through: they refer to the works, and our caller's to the error.
+                # Without its traceback, whose frames refer to the works, while the caller's frame refers to the error.
                 return number, error.with_traceback(None)
             except Exception as error:
-                log.exception("A decision ended with an unforeseen error.")
+                log.exception("A decision ended with an unexpected error.")
                 return number, DecisionFailed(fault=repr(error))
             if size.is_full(unit):
                 return number + 1, None
@@ -288,8 +289,8 @@ class Writer:
             self._wire.send_forgetting([("commit", ())])  # nothing depends on it
             self._in_transaction = False
             counters.read_only += 1
-        told = time.perf_counter()
-        counters.write_s += told - started
+        written_at = time.perf_counter()
+        counters.write_s += written_at - started
         counters.units += 1
         counters.works += len(works)
         counters.largest = max(counters.largest, len(works))
@@ -298,12 +299,12 @@ class Writer:
         for work in works:
             if turns.is_over():
                 await asyncio.sleep(0)
-            _tell_committed(work)
-        self._told()
-        counters.tell_s += time.perf_counter() - told
+            _notify_committed(work)
+        self._after_unit()
+        counters.tell_s += time.perf_counter() - written_at
 
     async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
-        """Write and commit. Raises Refusal if nothing was written, StoreUnavailable if that is not known."""
+        """Write and commit. Raises Refusal if nothing was written, StoreUnavailable if the result is unknown."""
         packer, many = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += many
         if many < COPY_FROM and not _is_bulky(rows):
@@ -316,7 +317,7 @@ class Writer:
             results = await self._wire.copy(*data)
         self._in_transaction = False
         if results[-1].command_status != b"COMMIT":
-            raise StoreUnavailable("Postgres rolled back where it should have committed.")
+            raise StoreUnavailable("Postgres rolled back instead of committing.")
 
     def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
         batch, rows = _packing(written, unit, self._line_numbers)
@@ -351,7 +352,9 @@ class Writer:
     # -------------------------------------------------------------------------------------------------- what fails
 
     def _refused(self, works: Sequence[Work], refusal: Refusal) -> None:
-        """Nothing was written. One piece is to blame: alone, it fails; among others, each gets a unit of its own."""
+        """Handle a refused unit, of which nothing was written: a single piece fails; of several, each gets its own
+        unit.
+        """
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
@@ -365,7 +368,7 @@ class Writer:
                 self._alone = max(self._alone, len(works))
             for work in works if len(works) == 1 else ():
                 self._counters.failed += 1
-                _tell_failed(work, _typed(refusal))
+                _notify_failed(work, _typed(refusal))
 
     def _fail_all(self, fault: SemqError) -> None:
         works = [*self._under_way, *self._queue]
@@ -373,11 +376,11 @@ class Writer:
         self._queue.clear()
         self._counters.failed += len(works)
         for work in works:
-            _tell_failed(work, fault)
+            _notify_failed(work, fault)
 
 
 class _Turns:
-    """Cuts long synchronous work into turns, so that sockets and timers of others are not kept waiting."""
+    """Division of long synchronous work into turns, so that other sockets and timers are served."""
 
     __slots__ = ("_until",)
 
@@ -385,7 +388,7 @@ class _Turns:
         self._until = time.perf_counter() + TURN_S
 
     def is_over(self) -> bool:
-        """Whether the turn has lasted long enough; the next one begins."""
+        """Return whether the turn has lasted long enough; if so, begin the next one."""
         now = time.perf_counter()
         if now < self._until:
             return False
@@ -394,7 +397,7 @@ class _Turns:
 
 
 class _Size:
-    """How much a unit writes, watched while it grows: one look at two dictionaries for each piece of work."""
+    """The amount that a unit writes, updated after each piece of work at the cost of two look-ups."""
 
     __slots__ = ("_bodies", "_broker", "_octets", "_pending")
 
@@ -402,7 +405,7 @@ class _Size:
         self._bodies = self._pending = self._octets = self._broker = 0
 
     def is_full(self, unit: Unit) -> bool:
-        """Whether the unit should be written before more is decided."""
+        """Return whether the unit should be written before more is decided."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),
@@ -419,15 +422,15 @@ class _Size:
 
 
 def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Make statements of values; what cannot be one is refused as Postgres would have refused it. Raises Refusal."""
+    """Pack values into statements. Raises Refusal for an invalid value, as Postgres would have."""
     try:
         return pack(*args, **kwargs)
     except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:
-        raise Refusal("22000", f"This is no value for Postgres: {error!r}") from error
+        raise Refusal("22000", f"Postgres cannot store this value: {error!r}") from error
 
 
 def _is_bulky(rows: NewRows) -> bool:
-    """Whether a few rows hold so much that they should go piece by piece: by COPY."""
+    """Return whether a few rows are so large that they should be sent in pieces, by COPY."""
     return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 
@@ -437,16 +440,16 @@ def _typed(refusal: Refusal) -> SemqError:
     return RowRefused(sqlstate=refusal.sqlstate, fault=refusal.text, table=refusal.table, constraint=refusal.constraint)
 
 
-def _tell_committed(work: Work) -> None:
+def _notify_committed(work: Work) -> None:
     try:
         work.committed()
     except Exception:
-        # It is durable whatever the listener does; the others must still hear of theirs.
-        log.exception("What follows a commit ended with an error.")
+        # The commit is durable in any case, and the other work must still be notified.
+        log.exception("An action after a commit ended with an error.")
 
 
-def _tell_failed(work: Work, error: Exception) -> None:
+def _notify_failed(work: Work, error: Exception) -> None:
     try:
         work.failed(error)
     except Exception:
-        log.exception("What follows a failure ended with an error.")
+        log.exception("An action after a failure ended with an error.")

@@ -1,1 +1,3 @@
-"""Read-only queries for people and tools: messages, names; what failed, is held at the hub or came by SQL."""
+"""Read-only queries for people and tools: messages, names; what has failed, is held at the hub or was submitted
+by SQL.
+"""

@@ -1,7 +1,7 @@
-"""Looking at what keeps failing: documents that were parked, own ones and submissions that were refused. Read-only.
+"""View of failed documents: parked ones, refused ones of this node, and refused submissions. Read-only.
 
-A row says where a message stands; what went wrong stands in the ledger, in the last line that parked or refused it.
-Used by the operations ``failed.*`` of a local node (``local_node.operations.failed``).
+A row has the state of a message; the error is in the ledger, in the last line that parked or refused it. Used by the
+operations ``failed.*`` of a local node (``local_node.operations.failed``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from semq.store.views.messages import RETURNED, Filter, list_messages
 from semq.store.views.names import find_messages
 from semq.store.views.submissions import REFUSED
 
-# side | column | what it says | code of the reason that it needs
+# side | column | its value | required code of the reason
 FAILED = (
     ("inbound", "app_status", "PARKED", ""),
     ("outbound", "outcome", "REJECTED", ""),
@@ -25,9 +25,9 @@ FAILED = (
 
 
 def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[dict[str, Any]]:
-    """What has failed, the newest first, each with ``error`` and ``failed_at``.
+    """Return what has failed, the newest first, each with ``error`` and ``failed_at``.
 
-    ``name``: only what this LK0, record id or AppKey may mean; ``wanted.state`` is of no account.
+    ``name``: only messages that this LK0, record id or AppKey may denote; ``wanted.state`` is ignored.
     """
     if name:
         rows = [row for row in find_messages(connection, name, wanted.limit) if _has_failed(row)]
@@ -41,8 +41,8 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
         rows = list({(row["side"], row["id"]): row for row in rows}.values())
         rows = sorted((row for row in rows if _has_failed(row)), key=lambda row: row["at"], reverse=True)
     rows = rows[: wanted.limit]
-    told = _last_words(connection, [row["lk0"] for row in rows])
-    return [row | told.get((row["side"], row["lk0"]), {"error": "", "failed_at": None}) for row in rows]
+    errors = _last_errors(connection, [row["lk0"] for row in rows])
+    return [row | errors.get((row["side"], row["lk0"]), {"error": "", "failed_at": None}) for row in rows]
 
 
 def _has_failed(row: Mapping[str, Any]) -> bool:
@@ -53,8 +53,8 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
     )
 
 
-def _last_words(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
-    """What the ledger says last of each: side and LK0 to the error and its time."""
+def _last_errors(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the last error of each message in the ledger: side and LK0 to the error and its time."""
     c = semq_ledger.c
     sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
     events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}

@@ -1,7 +1,7 @@
-"""Looking at what a hub holds: copies by filter, how many they are, and their numbers a batch at a time. Read-only.
+"""View of the copies that a hub holds: by filter, their number, and their row numbers in batches. Read-only.
 
-Used by the operations ``held.*`` of a platform node (``platform_node.operations.held``). A batch is found by the number
-of the row that the batch before ended with, so that work on millions of rows needs the memory of one batch.
+Used by the operations ``held.*`` of a hub (``platform_node.operations.held``). A batch begins after the last row number
+of the previous one, so that work on millions of rows needs the memory of one batch.
 """
 
 from collections.abc import Iterator
@@ -18,35 +18,36 @@ from semq.umx_t.headers import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c
-IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)  # what cannot be read is held before it is sent
+# a row that cannot be read is held before it is sent, so it does not match
+IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldFilter:
-    """Which copies are meant; what is None does not matter."""
+    """The selection of copies; None matches everything."""
 
     target: str | None = None  #: institution
     source: str | None = None  #: institution
-    before_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None  #: stored before
+    before_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None  #: stored before this time
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
-    parked: bool | None = None  #: whether the target has never recorded it, often as it was sent
+    parked: bool | None = None  #: whether the target has never recorded it despite many attempts
     after: int = 0  #: number of a row, exclusive
     limit: int = 500
 
 
 def list_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
-    """Copies, in the order in which they were stored."""
+    """Return the copies in the order in which they were stored."""
     return [outbound_facts(row) for row in connection.execute(_chosen(select(tb_0031), wanted))]
 
 
 def held_numbers(connection: Connection, wanted: HeldFilter) -> list[int]:
-    """The numbers of the next copies."""
+    """Return the row numbers of the next copies."""
     return list(connection.execute(_chosen(select(C.object_id), wanted)).scalars())
 
 
 def count_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
-    """By source and target: copies, bytes, and how many of them are special for whoever wants to refuse them."""
+    """Return, by source and target, the number of copies, their bytes, and counts that matter for a refusal."""
     source = (func.split_part(C.lk0, ".", 1) + "." + func.split_part(C.lk0, ".", 2)).label("source")
     query = (
         select(

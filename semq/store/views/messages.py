@@ -1,9 +1,9 @@
-"""Looking: read-only queries for people and tools. Nothing here locks, changes or consumes.
+"""View of messages for people and tools: read-only queries, which neither lock nor change anything.
 
-Each function takes a connection of the reader (``PostgresStore.read``) and gives plain dictionaries whose keys are a
-contract with the command line and the console: names of columns, statuses by name, times in ms since 1970 UTC.
-Queues are cleaned when messages are done; the ledger is not, so that a trace tells of messages that are long gone.
-Which messages a name may mean is found by ``names``.
+Each function takes a connection of the reader (``PostgresStore.read``) and returns plain dictionaries. Their keys are a
+contract with the command line and the console: names of columns, statuses by name, times in ms since 1970 UTC. Queues
+are cleaned when messages are done, but the ledger is kept, so a trace also shows messages that were cleaned long ago.
+``names`` finds the messages that a name may denote.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,26 +33,26 @@ NAMES: dict[str, Any] = {
     "app_status": AppStatus,
     "status": Arrival,
 }
-RETURNED = "SEMQ-1214"  # ``semq.engine.errors.Returned``: rows that end for it wait for a person
-TRACE_MAX = 10_000  # lines of one trace
+RETURNED = "SEMQ-1214"  # ``semq.engine.errors.Returned``: rows that end with it wait for an operator
+TRACE_MAX = 10_000  # number of lines in one trace
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which messages to list; what is None does not matter."""
+    """The selection of messages to list; None matches everything."""
 
-    side: str = "all"  #: outbound, inbound or all; submitted: submissions of SQL alone
+    side: str = "all"  #: outbound, inbound or all; submitted: only submissions by SQL
     state: str | None = None  #: name of a status or an outcome
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
-    code: str | None = None  #: of its reason
+    code: str | None = None  #: of the reason
     since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None
     limit: int = 50
 
 
 def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    """Rows of tb_0031 and tb_0030, and submissions that were refused or wait, the newest first."""
+    """Return rows of tb_0031 and tb_0030, and submissions that are refused or waiting, the newest first."""
     rows: list[dict[str, Any]] = []
     if wanted.side in ("all", "outbound"):
         query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
@@ -67,26 +67,25 @@ def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]
 
 
 def waiting_for(connection: Connection, user: str, at_most: int) -> int:
-    """How many received documents of one user of the node the application has not finished; counts no further than
-    ``at_most``."""
+    """Return how many received documents of one user the application has not finished, at most ``at_most``."""
     some = select(IN.bref).where(IN.target_user == user, IN.app_status == AppStatus.NEW, IN.status == Arrival.RECV)
     return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
-    """Every line of this node's ledger about one message, in the order of time."""
+    """Return every line of this node's ledger about one message, in order of time."""
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
 
 
 def certificates(connection: Connection) -> dict[str, list[str]]:
-    """What the directory last said: certificates by node, PEM."""
+    """Return the certificates by node, in PEM, as last sent by the directory."""
     return {row.node: list(row.pems) for row in connection.execute(select(semq_certificate))}
 
 
 def receipts(connection: Connection, number: int) -> KeptReceipts | None:
-    """What a partner signed once for many receipts."""
+    """Return a partner's signature over many receipts."""
     c = semq_receipts.c
     query = select(c.number, c.source, c.signature, c.leaves).where(c.number == number)
     row = connection.execute(query).one_or_none()
@@ -94,14 +93,14 @@ def receipts(connection: Connection, number: int) -> KeptReceipts | None:
 
 
 def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
-    """A session key of ours, wrapped for ourselves."""
+    """Return a session key of this node, wrapped for itself."""
     c = semq_session_key.c
     row = connection.execute(select(c.id, c.peer, c.key_id, c.alg, c.kept).where(c.id == id_)).one_or_none()
     return None if row is None else KeptKey(bytes(row.id), row.peer, row.key_id, row.alg, row.kept)
 
 
 def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
-    """The payload beside a row, or None if the row has none any more."""
+    """Return the payload of a row, or None if it has been deleted."""
     if "submission" in facts:
         return submissions.body(connection, facts["submission"])
     if facts["side"] == "inbound":
@@ -113,7 +112,7 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
 
 
 def queue_counts(connection: Connection) -> dict[str, Any]:
-    """How many rows stand where: tb_0031 by status or outcome, tb_0030 by state, the dedup ledger as a whole."""
+    """Return numbers of rows: tb_0031 by status or outcome, tb_0030 by state, and the whole dedup ledger."""
     standing = func.coalesce(OUT.outcome, OUT.ss_status)
     sent = connection.execute(select(standing, func.count()).group_by(standing))
     received = connection.execute(select(IN.app_status, func.count()).group_by(IN.app_status))
@@ -126,7 +125,7 @@ def queue_counts(connection: Connection) -> dict[str, Any]:
 
 
 def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
-    """What waits for each partner: rows, bytes, and since when."""
+    """Return what is waiting for each partner: rows, bytes, and the oldest time."""
     query = (
         select(OUT.dest, func.count(), func.sum(OUT.size), func.min(OUT.accepted_at))
         .where(OUT.outcome.is_(None))
@@ -140,7 +139,7 @@ def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
 
 
 def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
-    """At a hub: how many copies it holds, by source and target."""
+    """Return, at a hub, the number of held copies by source and target."""
     source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
     query = select(source, OUT.dest, func.count()).where(OUT.direction == Direction.RELAYED).group_by(source, OUT.dest)
     return {(node, dest): count for node, dest, count in connection.execute(query)}
@@ -149,9 +148,9 @@ def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
 def stuck_candidates(
     connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
 ) -> list[dict[str, Any]]:
-    """Rows that may be stuck: old ones, and those that only a person can move. Why they are is decided elsewhere.
+    """Return rows that may be stuck: old ones, and those that only an operator can move. The caller finds the reasons.
 
-    At most ``limit`` of either queue, beyond the numbers ``after`` in tb_0031 and tb_0030.
+    At most ``limit`` from each queue, with numbers above ``after`` in tb_0031 and tb_0030.
     """
     late = func.to_timestamp(before_ms / 1000)
     out = or_(
@@ -179,13 +178,13 @@ def stuck_candidates(
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Submissions that may be stuck: refused ones, and those that wait."""
+    """Return submissions that may be stuck: refused ones, and waiting ones."""
     rows = submissions.listed(connection, limit, refused=True)
     return rows + submissions.listed(connection, limit, refused=False)
 
 
 def outbound_facts(row: Row[Any]) -> dict[str, Any]:
-    """A row of tb_0031 for people."""
+    """Return a row of tb_0031 for people."""
     facts = _facts(row, "outbound")
     facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
     facts["source"] = ".".join(row.lk0.split(".")[:2])
@@ -193,7 +192,7 @@ def outbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def inbound_facts(row: Row[Any]) -> dict[str, Any]:
-    """A row of tb_0030 for people."""
+    """Return a row of tb_0030 for people."""
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
     facts["origin"] = "proved" if row.proved else "not proved"
@@ -246,7 +245,7 @@ def _key_conditions(wanted: Filter, c: Any) -> Iterable[ColumnElement[bool]]:
 
 
 def _has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
-    """A status by its name; one that the table does not know fits no row."""
+    """Return a condition for a status by its name; an unknown name matches no row."""
     fits = [c[column] == kind[name.upper()] for column, kind in columns.items() if name.upper() in kind.__members__]
     return or_(False, *fits)
 
@@ -313,37 +312,37 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-# Events that say what was heard: of their details, the name of the news adds nothing.
+# Events for which the name of the received news, if it is the detail, adds no information.
 SAY_THE_NEWS = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
 NEWS = frozenset(heard.name for heard in Heard)
-# What each line of the ledger says, for people.
+# Descriptions of ledger events, for people.
 WORDS: dict[Event, str] = {
     Event.ACCEPTED: "accepted from an application",
     Event.SENT: "sent",
     Event.FORWARDED: "forwarded to the target, which is online",
-    Event.STORED: "stored by the platform, which now has custody",
+    Event.STORED: "stored by the hub, which now has custody",
     Event.DELIVERED: "the receiver has it",
-    Event.REJECTED: "refused by the receiver or the platform",
+    Event.REJECTED: "refused by the receiver or the hub",
     Event.CANCELLED: "ended by its void marker",
-    Event.LOST: "lost with a platform store",
-    Event.UNKNOWN: "its end cannot be known",
+    Event.LOST: "lost with a store of the hub",
+    Event.UNKNOWN: "its outcome cannot be known",
     Event.DROPPED: "discarded, the target is offline",
     Event.AGAIN: "to be sent again",
-    Event.INQUIRED: "asked about",
-    Event.ANSWERED: "an inquiry was answered",
-    Event.VOIDED: "to be cancelled",
-    Event.RELEASED: "the platform's copy is no longer needed",
+    Event.INQUIRED: "inquiry sent",
+    Event.ANSWERED: "inquiry answered",
+    Event.VOIDED: "cancellation requested",
+    Event.RELEASED: "the hub's copy is no longer needed",
     Event.REFUSED: "refused",
     Event.RECEIVED: "received and recorded",
-    Event.DUPLICATE: "another copy came, and was dropped",
-    Event.PLATFORM_ACKED: "the platform has noted our acknowledgement",
-    Event.SENDER_ACKED: "the sender has noted our acknowledgement",
+    Event.DUPLICATE: "another copy arrived and was discarded",
+    Event.PLATFORM_ACKED: "the hub has noted the acknowledgement",
+    Event.SENDER_ACKED: "the sender has noted the acknowledgement",
     Event.GIVEN: "given to the application",
-    Event.DONE: "the application has it for good",
+    Event.DONE: "acknowledged by the application",
     Event.PARKED: "set aside for a person",
-    Event.MISMATCH: "the same message came with other bytes: an alarm",
-    Event.VIOLATION: "a peer sent what cannot be true; refused",
-    Event.OPERATOR: "a person acted, or a rule in one's stead",
+    Event.MISMATCH: "the same message arrived with other bytes: an alarm",
+    Event.VIOLATION: "a peer sent something impossible; refused",
+    Event.OPERATOR: "action of an operator, or of a rule on an operator's behalf",
 }
 # The same of a void marker, which is not the document once more.
 MARKER_WORDS: dict[Event, str] = {

@@ -1,9 +1,9 @@
-"""Which messages a name may mean: short name, full LK0, ``sql-NUMBER``, the number of a row, or an AppKey. Read-only.
+"""Search for the messages that a name may denote: short name, LK0, ``sql-NUMBER``, row number, or AppKey. Read-only.
 
 Used by every operation that takes a name. Each kind is found by an index: a short name and an LK0 in the queues by the
-record id, in the ledger by its first line; a submission by its number; an AppKey in the ledger, and at a hub among its
-copies. A submission that was refused and tried again keeps its old names, which lead to what it has become. Several
-messages may have one name: of those with one AppKey people mean the newest, of everything else
+record id, in the ledger by the message's first line; a submission by its number; an AppKey in the ledger, and at a hub
+among its copies. A submission that was refused and tried again keeps its old names, which denote the message that it
+became. Several messages may have one name: for an AppKey the newest is meant; in other cases
 ``semq.service.message_names`` asks for a longer name.
 """
 
@@ -22,13 +22,13 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.short_name import ShortName, read_short_name
 from semq.umx_t.status import Direction
 
-ORIGINS_MAX = 10_000  # messages of one record id, of different origins, that are looked through
+ORIGINS_MAX = 10_000  # messages with one record id and different origins that are searched
 OLDEST_MAX = 10_000  # rows of a queue that may be older than the ledger, and are looked through for a key
 NUMBER_DIGITS_MAX = 18
 
 
 def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
-    """The rows that a name may mean, the newest first."""
+    """Return the rows that a name may denote, the newest first."""
     lk0s = _known(connection, name, limit)
     conditions = [_are_messages(lk0s)] if lk0s else []
     if name.isascii() and name.isdigit() and len(name) <= NUMBER_DIGITS_MAX:
@@ -41,21 +41,23 @@ def find_messages(connection: Connection, name: str, limit: int = 20) -> list[di
 
 
 def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
-    """The LK0 of messages that the ledger knows by any of their names, also those that were cleaned long ago; the
-    newest first. Of a submission that was refused and has become a document, the document's."""
+    """Return the LK0s of messages in the ledger with any of their names, including cleaned ones; the newest first.
+
+    For a refused submission that later became a message, it is the message's LK0.
+    """
     known = _known(connection, name, limit)
     c = semq_ledger.c
-    told = set(connection.execute(select(c.lk0).where(c.lk0.in_(known)).distinct()).scalars()) if known else set()
-    return [lk0 for lk0 in known if lk0 in told]
+    in_ledger = set(connection.execute(select(c.lk0).where(c.lk0.in_(known)).distinct()).scalars()) if known else set()
+    return [lk0 for lk0 in known if lk0 in in_ledger]
 
 
 def is_key(name: str) -> bool:
-    """Whether a name may be an AppKey: it is neither an LK0 nor the number of a submission."""
+    """Return whether a name may be an AppKey: it is neither an LK0 nor the number of a submission."""
     return not _is_lk0(name) and submissions.number_of(name) is None
 
 
 def _known(connection: Connection, name: str, limit: int) -> list[str]:
-    """The LK0 of what may be meant, those with a short name before those with a key, the newest first."""
+    """Return the LK0s that a name may denote: those with a short name before those with a key, the newest first."""
     number = submissions.number_of(name)
     if number is not None:
         return submissions.became(connection, number)
@@ -70,7 +72,10 @@ def _known(connection: Connection, name: str, limit: int) -> list[str]:
 
 
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
-    """The LK0 of messages and refused submissions with this AppKey, the newest first: each has an index of its own."""
+    """Return the LK0s of messages and refused submissions with this AppKey, the newest first.
+
+    Each of the two kinds has its own index.
+    """
     c, at = semq_ledger.c, func.max(semq_ledger.c.at)
     found: dict[str, Any] = {}
     for begins in (c.event.in_([Event.ACCEPTED, Event.RECEIVED]), c.event == Event.REFUSED):
@@ -84,7 +89,7 @@ def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
 
 
 def _called(connection: Connection, short: ShortName) -> list[str]:
-    """The LK0 of messages with this short name: by the ledger, and by rows that are older than what it has kept."""
+    """Return the LK0s of messages with this short name, from the ledger and from rows older than its retention."""
     asked = {"number": str(short.object_id), "most": ORIGINS_MAX}
     found: set[str] = set()
     for lines in (FIRST_HEARD, REFUSAL):
@@ -97,16 +102,16 @@ def _called(connection: Connection, short: ShortName) -> list[str]:
 
 
 def _refused(connection: Connection, number: str) -> list[str]:
-    """The LK0 of refusals of submissions with this record id."""
+    """Return the LK0s of refusals of submissions with this record id."""
     line = text(f"SELECT DISTINCT lk0 FROM semq_ledger WHERE {RECORD_ID} = :number AND {REFUSAL} LIMIT :most")
     return list(connection.execute(line, {"number": number, "most": ORIGINS_MAX}).scalars())
 
 
-Conditions = tuple[ColumnElement[bool], ColumnElement[bool]]  # of tb_0031 and of tb_0030
+Conditions = tuple[ColumnElement[bool], ColumnElement[bool]]  # for tb_0031 and for tb_0030
 
 
 def _are_messages(lk0s: Sequence[str]) -> Conditions:
-    """Rows of these messages, by indexes: an own row and a received one by the record id, a copy by its LK0."""
+    """Return conditions for rows of these messages, by indexes: own and received rows by record id, copies by LK0."""
     numbers = [int(lk0.rpartition(".")[2]) for lk0 in lk0s]
     own = and_(OUT.direction == Direction.OWN, OUT.object_id.in_(numbers), OUT.lk0.in_(lk0s))
     relayed = and_(OUT.direction == Direction.RELAYED, OUT.lk0.in_(lk0s))
@@ -124,7 +129,7 @@ def _rows(connection: Connection, conditions: Iterable[Conditions], limit: int) 
 
 
 def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[dict[str, Any]]:
-    """Rows with a key of which the ledger has forgotten the beginning: they are among the oldest of their queue."""
+    """Return rows with a key whose first ledger lines have been deleted: they are among the oldest of their queue."""
     out = select(tb_0031).order_by(OUT.object_id).limit(OLDEST_MAX).subquery()
     inbound = select(tb_0030).order_by(IN.bref).limit(OLDEST_MAX).subquery()
     sent = connection.execute(select(out).where(_has_key(name, out.c)).limit(limit))
@@ -133,7 +138,7 @@ def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[dict
 
 
 def _has_key(name: str, c: Any) -> ColumnElement[bool]:
-    """An AppKey, whole or its last part, which may have slashes, too."""
+    """Return a condition for an AppKey, complete or its last part, which may contain slashes."""
     by_key, parts = c.app_key == name, name.split("/", 3)
     if len(parts) == 4:
         first = and_(c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])

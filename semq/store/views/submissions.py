@@ -1,9 +1,7 @@
-"""Looking at what applications handed over through SQL and the node has not accepted: refused, or waiting. Read-only.
+"""View of submissions through SQL that the node has not accepted: refused, or waiting. Read-only.
 
-Rows are shown as ``messages`` shows those of tb_0031, with ``submission``, their number in tb_0031_submit, and
-``state`` as ``semq_status`` says it. A refused one is named by the locator of its refusal, one that waits by
-``sql-NUMBER``. One that was tried again keeps its old names (tb_0031_renamed). Called by ``messages``, ``names`` and
-``failed``.
+Rows have the same form as those of tb_0031 in ``messages``, with ``submission``, their number in tb_0031_submit. A
+refused one is named by the LK0 of its refusal, a waiting one by ``sql-NUMBER``. Called by ``messages`` and ``failed``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,15 +25,17 @@ key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "
 
 
 def number_of(name: str) -> int | None:
-    """The number in ``sql-NUMBER``; None for another name."""
+    """Return the number in ``sql-NUMBER``; None for another name."""
     digits = name.removeprefix(PREFIX)
     is_number = name.startswith(PREFIX) and digits.isascii() and digits.isdigit() and len(digits) < 19
     return int(digits) if is_number else None
 
 
 def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Those that a name may mean, newest first: ``sql-NUMBER``, AppKey as in ``names``, or one of these locators, of
-    which they have or had one."""
+    """Return those that a name may denote, newest first: ``sql-NUMBER``, AppKey as in ``names``, or one of these LK0s.
+
+    An earlier LK0 of a submission counts, too.
+    """
     number = number_of(name)
     if number is not None:
         return _shown(connection, C.number == number, limit)
@@ -48,19 +48,19 @@ def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) ->
 
 
 def became(connection: Connection, number: int) -> list[str]:
-    """The LK0 of what a submission has become, or of its refusal; none while it waits."""
+    """Return the LK0 of the message that a submission became, or of its refusal; none while it waits."""
     taken = connection.execute(select(TAKEN.lk0).where(TAKEN.number == number)).scalar()
     refused = connection.execute(select(C.lk0).where(C.number == number, IS_REFUSED)).scalar()
     return [lk0 for lk0 in (taken, refused) if lk0]
 
 
 def led_to(connection: Connection, lk0: str) -> list[str]:
-    """What the name of a refusal leads to since the submission was tried again; any other name to itself."""
+    """Return what the LK0 of a refusal denotes after the submission was tried again; any other LK0 denotes itself."""
     return [new for number in _renamed(connection, [lk0]) for new in became(connection, number)] or [lk0]
 
 
 def names_before(connection: Connection, name: str) -> list[str]:
-    """The names of refusals that a submission or document had before this one, the oldest first."""
+    """Return the LK0s of earlier refusals of a submission or message, the oldest first."""
     number = number_of(name)
     if number is None:
         number = connection.execute(select(TAKEN.number).where(TAKEN.lk0 == name).limit(1)).scalar()
@@ -73,7 +73,7 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is known of a submission that waits, in the form of lines of the ledger, which has none of it."""
+    """Return the history of a waiting submission in the form of ledger lines; the ledger itself has none of it."""
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over by SQL", "detail": ""}]
@@ -88,7 +88,7 @@ def listed(
     type_: str | None = None, key_: str | None = None, code: str | None = None, since_ms: int | None = None,
     before_ms: int | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Those that fit, the newest first. ``refused``: only these, or only those that wait; ``before_ms``: submitted."""
+    """Return those that match, newest first. ``refused``: refused or waiting ones only; ``before_ms``: submitted."""
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
         conditions.append(IS_REFUSED if refused else ~IS_REFUSED)
@@ -109,7 +109,7 @@ def listed(
 
 
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
-    """How many were refused, and how many wait; counts no further than ``at_most``."""
+    """Return the numbers of refused and of waiting ones, each counted up to ``at_most``."""
 
     def count(condition: ColumnElement[bool]) -> int:
         some = select(C.number).where(condition).limit(at_most).subquery()
@@ -119,21 +119,24 @@ def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
 
 
 def body(connection: Connection, number: int) -> bytes | None:
-    """The payload that was handed over."""
+    """Return the submitted payload."""
     payload = connection.execute(select(C.payload).where(C.number == number)).scalar()
     return None if payload is None else bytes(payload)
 
 
 def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
-    """The numbers of submissions that were refused under these names and tried again."""
+    """Return the numbers of submissions that were refused under these LK0s and tried again."""
     if not lk0s:
         return []
     return list(connection.execute(select(RENAMED.number).where(RENAMED.lk0.in_(lk0s))).scalars())
 
 
 def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[int]:
-    """The numbers of those that fit, looked for before they are put in order: else Postgres walks down the numbers
-    until enough fit, and passes over the index."""
+    """Return the numbers of the newest matching submissions.
+
+    MATERIALIZED makes Postgres find them by the index before it sorts; otherwise it goes through the numbers in order
+    until enough match.
+    """
     fit = select(C.number).where(condition).cte("fit").prefix_with("MATERIALIZED")
     return list(connection.execute(select(fit.c.number).order_by(fit.c.number.desc()).limit(limit)).scalars())
 
@@ -200,7 +203,7 @@ def _facts(row: Any) -> dict[str, Any]:
 
 
 def _reason(row: Any) -> list[str] | None:
-    """Why it was refused, or why it waits: its own reason, or that of the one before it, as ``semq_status`` has it."""
+    """Return why it was refused or waits: its own reason, or that of the one before it, as in ``semq_status``."""
     if row.reason_code is not None:
         return [row.reason_code, row.reason_text]
     if row.wait_code is not None:

@@ -1,4 +1,4 @@
-"""What a channel gives back, keeps and counts when something ends that stood on it."""
+"""What a channel returns, keeps and counts when a consumer, a transaction or the channel itself ends."""
 
 import asyncio
 from collections.abc import Callable

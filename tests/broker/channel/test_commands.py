@@ -1,4 +1,4 @@
-"""Definitions over real sockets: pika declares, binds, purges, deletes, and hears the right refusals."""
+"""Definitions over real sockets: pika declares, binds, purges, deletes, and gets the right errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Act = Callable[[BlockingChannel], Any]
 
 
 def refusal(connection: pika.BlockingConnection, act: Act) -> tuple[int, str]:
-    """Code and text of what closes the channel or connection."""
+    """Return code and text of the error that closes the channel or connection."""
     with pytest.raises((ChannelClosedByBroker, ConnectionClosedByBroker)) as caught:
         act(connection.channel())
     return caught.value.reply_code, caught.value.reply_text

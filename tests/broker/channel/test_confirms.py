@@ -1,4 +1,4 @@
-"""Confirms: every number is spoken for exactly once, whatever the order of outcomes and of writing."""
+"""Confirms: every number is confirmed exactly once, whatever the order of outcomes and of writing."""
 
 from hypothesis import given
 from hypothesis import strategies as st

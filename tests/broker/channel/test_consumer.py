@@ -1,4 +1,4 @@
-"""What a service sees of a consumer; the rest is tried through clients in test_consuming."""
+"""The consumer as a service sees it; the rest is tested through clients in test_consumption."""
 
 from semq.amqp import methods as m
 from semq.amqp.events import Delivered

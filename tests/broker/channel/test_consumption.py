@@ -1,4 +1,4 @@
-"""Taking messages out over real sockets: consume, prefetch, get, settle, recover, priorities, cancel."""
+"""Consuming over real sockets: consume, prefetch, get, settle, recover, priorities, cancel."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
 
 
 class Taker:
-    """Consumes and takes notes of (body, redelivered, times before)."""
+    """Consumes and records (body, redelivered, earlier deliveries)."""
 
     def __init__(self, channel: BlockingChannel, queue: str, **settings: object) -> None:
         self.channel = channel
@@ -39,13 +39,13 @@ class Taker:
         self.tags.append(method.delivery_tag)  # type: ignore[attr-defined]
 
     def until(self, count: int) -> "Taker":
-        """Wait until so many have come."""
+        """Wait until a number of messages has arrived."""
         while len(self.got) < count:
             self.channel.connection.process_data_events(time_limit=5)
         return self
 
     def settled(self) -> "Taker":
-        """Let everything that is on its way arrive."""
+        """Wait until everything in transit has arrived."""
         self.channel.queue_declare("amq.rabbitmq.reply-to")  # an answer stands behind all deliveries before it
         self.channel.connection.process_data_events(time_limit=0)
         return self

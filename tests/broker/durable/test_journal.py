@@ -1,4 +1,4 @@
-"""What is gathered in a turn is one list for the store, and everybody hears when it is true."""
+"""The operations of a turn are one list for the store, and every waiter is notified of its commit."""
 
 from collections.abc import Callable
 
@@ -92,7 +92,7 @@ BINDING = ("/", "e", "q", False, "k", b"")
 
 
 def without_a_store(model: Model, *ops: StoreOp, failure: BaseException | None = None) -> None:
-    """A turn that fails."""
+    """Run a turn whose list fails."""
     model.store.failure = failure or Unavailable()
     for op in ops:
         model.journal.add(op)

@@ -1,4 +1,4 @@
-"""A second life on the same store."""
+"""Restarts on the same store."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ async def test_durable_definitions_and_persistent_messages_survive_and_others_do
 
 
 class Owner:
-    """Stands for a connection."""
+    """Represents a connection."""
 
     def __init__(self) -> None:
         self.exclusive_queues: dict[Queue, None] = {}

@@ -1,4 +1,4 @@
-"""What happened without a store is written when it is back: the next life begins as if it had never been away."""
+"""Changes made without a store are written when it is available again: a restart shows no difference."""
 
 import logging
 
@@ -35,7 +35,7 @@ STEPS = st.lists(
 
 
 class Life:
-    """A queue with a dead-letter queue, and what a client has of it."""
+    """A queue with a dead-letter queue, and the messages that a client holds."""
 
     def __init__(self) -> None:
         self.model = Model()
@@ -77,13 +77,13 @@ class Life:
         self.queue.purge()
 
     def again(self) -> None:
-        """The dead-letter queue is deleted, with what is out of it, and declared anew."""
+        """Delete the dead-letter queue with its unacknowledged messages, and declare it again."""
         self.out = [(queue, entry) for queue, entry in self.out if queue is not self.dead]
         self.model.vhost.remove_queue(self.dead)
         self.declare()
 
     def believed(self) -> dict[str, list[tuple[bytes, bool]]]:
-        """What each queue holds, in order, and whether it may have been handed out."""
+        """Return the content of each queue, in order, and whether messages may have been delivered."""
         return {queue.name: sorted(_told(queue, self.out)) for queue in (self.queue, self.dead)}
 
 

@@ -1,4 +1,4 @@
-"""Large bodies: in and out by chunks, shared, returned, dead-lettered, and gone when nobody needs them."""
+"""Large bodies: received and sent in chunks, shared, returned, dead-lettered, and deleted when unused."""
 
 import asyncio
 from typing import Any
@@ -224,7 +224,7 @@ async def test_refusals_come_before_the_body() -> None:
 
 
 class Door(ServiceExchange):
-    """Takes what comes."""
+    """Accepts everything."""
 
     def __init__(self) -> None:
         super().__init__("door", "x-door", body_max=2 * CHUNK)
@@ -252,7 +252,7 @@ async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be(
 
 
 class SmallDoor(Door):
-    """Takes less than what goes to the store on its way."""
+    """Accepts smaller bodies than those that are streamed to the store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,7 +278,7 @@ async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() ->
 
 
 class SmallDrain(SmallDoor):
-    """The same, and it hears of what is larger."""
+    """The same, and larger ones are reported to it."""
 
     drains = True
 
@@ -297,7 +297,7 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
 
 
 class Drain(Door):
-    """Hears of everything; what is larger than a client may send, and than it takes, without its body."""
+    """Everything is reported to it; bodies larger than a client may send, or than it accepts, without their content."""
 
     drains = True
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: priorities, rounds, and those who have no room cost nothing."""
+"""The turns of consumers: priorities, rounds, and no cost for consumers without room."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,7 +96,7 @@ def test_a_priority_that_nobody_has_any_more_leaves_no_trace() -> None:
 
 
 class ConsumersComeAndGo(RuleBasedStateMachine):
-    """A ring against a list that is searched whenever something is asked."""
+    """A ring compared with a list that is searched on every request."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the x-death header says, and when a message is dropped instead of going round."""
+"""The x-death header, and messages that are dropped instead of circulating."""
 
 from datetime import UTC, datetime
 from typing import Any

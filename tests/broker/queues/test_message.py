@@ -1,4 +1,4 @@
-"""What a message takes from its header, and what it refuses."""
+"""The properties that a message reads from its header, and those that it refuses."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""A long queue out of memory and back: order, priorities, expiry, limits, dead letters, failures, the next life."""
+"""Messages of a long queue leave memory and return: order, priorities, expiry, limits, dead letters, failures,
+restart.
+"""
 
 from array import array
 from typing import Any
@@ -26,7 +28,7 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(count: int, mode: int = PERSISTENT, **arguments: Any) -> tuple[Model, Queue]:
-    """A queue with a window of five and ``count`` numbered messages."""
+    """Return a queue with a window of five and ``count`` numbered messages."""
     model = Model(window=5)
     queue = model.queue("q", durable=True, **arguments)
     for number in range(count):
@@ -36,7 +38,7 @@ def filled(count: int, mode: int = PERSISTENT, **arguments: Any) -> tuple[Model,
 
 
 def drained(model: Model, queue: Queue, room: int = 3) -> list[int]:
-    """All bodies, as a consumer gets them that acknowledges at once."""
+    """Return all bodies in the order in which a consumer that acknowledges at once gets them."""
     consumer = Notes(room)
     queue.subscribe(consumer, False)
     queue.pump()
@@ -161,7 +163,7 @@ def test_a_page_stays_in_memory_while_the_store_is_away() -> None:
 
 
 class Away(Unavailable):
-    """A store that cannot be reached."""
+    """A store that is unavailable."""
 
     code = "SEMQ-3999"
 

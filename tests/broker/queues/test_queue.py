@@ -1,4 +1,4 @@
-"""One queue, against a plain list; and each of its arguments."""
+"""One queue, compared with a plain list; and each of its arguments."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +29,7 @@ class Row:
 
 
 class AgainstAList(RuleBasedStateMachine):
-    """Publishes, gets, consumes, settles and lets time pass; a sorted list says what must come out."""
+    """Publishes, gets, consumes, settles and lets time pass; a sorted list predicts the result."""
 
     @initialize(limit=st.none() | st.integers(0, 4), ttl=st.none() | st.integers(0, 5000), durable=st.booleans())
     def begin(self, limit: int | None, ttl: int | None, durable: bool) -> None:
@@ -45,14 +45,14 @@ class AgainstAList(RuleBasedStateMachine):
         self.position = 0
 
     def expire(self) -> None:
-        """The dead leave from the head only."""
+        """Expired messages leave from the head only."""
         self.waiting.sort(key=lambda row: row.position)
         now = self.model.clock.now
         while self.waiting and self.waiting[0].expires_at is not None and self.waiting[0].expires_at <= now:
             del self.waiting[0]
 
     def settle_down(self) -> None:
-        """What the rules of a queue do by themselves: hand out, then keep the limit."""
+        """Apply what a queue does without a request: deliver, then observe the limit."""
         self.waiting.sort(key=lambda row: row.position)
         while self.waiting and self.consumer is not None and self.room > 0:
             self.expire()
@@ -91,7 +91,7 @@ class AgainstAList(RuleBasedStateMachine):
     @precondition(lambda self: self.consumer is not None)
     @rule(disposition=st.sampled_from([REQUEUE, ACK]))
     def leave(self, disposition: Disposition) -> None:
-        """The consumer goes away and what it had is settled or comes back."""
+        """Remove the consumer; its deliveries are settled or returned."""
         assert self.consumer is not None
         self.queue.unsubscribe(self.consumer)
         self.queue.settle(self.consumer, self.consumer.out, disposition)

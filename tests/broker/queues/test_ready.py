@@ -1,4 +1,4 @@
-"""What waits in a queue, against a plain sorted list."""
+"""The waiting messages of a queue, compared with a plain sorted list."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ class AgainstAList(RuleBasedStateMachine):
 
     @rule(priority=st.integers(0, 3))
     def push_late(self, priority: int) -> None:
-        """Two messages whose order in the queue is not the order in which they come (prepared, then committed)."""
+        """Push two messages in another order than that of their positions (prepared, then committed)."""
         first, second = self.made(priority), self.made(priority)
         self.ready.push(second)
         self.ready.push(first)

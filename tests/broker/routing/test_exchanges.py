@@ -1,4 +1,4 @@
-"""Each type of exchange: what it matches as bindings come and go."""
+"""Each type of exchange: its matches as bindings are added and removed."""
 
 from typing import Any
 

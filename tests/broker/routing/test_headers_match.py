@@ -1,4 +1,4 @@
-"""x-match in all its values."""
+"""All values of x-match."""
 
 from typing import Any
 

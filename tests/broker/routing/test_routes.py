@@ -1,4 +1,4 @@
-"""From exchange to exchange: alternates, chains, circles."""
+"""Routing between exchanges: alternates, chains, cycles."""
 
 from tests.broker.pure import Model, bodies
 

@@ -1,4 +1,4 @@
-"""Topic patterns against a plain recursive matcher, and many of them."""
+"""Topic patterns compared with a plain recursive matcher, and large numbers of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ PATTERNS = st.lists(st.one_of(WORDS, st.sampled_from(["*", "#"])), min_size=1, m
 
 
 def plain(pattern: list[str], words: list[str]) -> bool:
-    """The rule of AMQP 0-9-1, 3.1.3.3, word by word."""
+    """Match by the rule of AMQP 0-9-1, 3.1.3.3, word by word."""
     if not pattern:
         return not words
     if pattern[0] == "#":
@@ -24,7 +24,7 @@ def plain(pattern: list[str], words: list[str]) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Zero or more words: an empty key has none."""
+    """Return zero or more words: an empty key has none."""
     return text.split(".") if text else []
 
 
@@ -56,7 +56,7 @@ def test_the_example_of_the_specification() -> None:
 
 
 class Counted(TopicIndex[int]):
-    """Counts how many nodes a look-up visits: one look into ``words`` each, except at the end of the key."""
+    """Counts how many nodes a look-up visits: one look-up in ``words`` each, except at the end of the key."""
 
     visits = 0
 

@@ -1,4 +1,4 @@
-"""What a broker keeps on Postgres is what it keeps in memory, whatever it does and however often it starts anew."""
+"""A broker's state on Postgres equals its state in memory, after any operations and any number of restarts."""
 
 import asyncio
 from typing import Any
@@ -54,7 +54,9 @@ ops = st.one_of(
 
 
 def declarations(used: set[int], op: StoreOp) -> list[StoreOp]:
-    """An operation, after the queue that it speaks of; the broker never adds the same message or chunk twice."""
+    """Return an operation, after the queue that it belongs to; the broker never adds the same message or chunk
+    twice.
+    """
     queue = getattr(op, "queue_id", None)
     if queue is None or queue in used or isinstance(op, DeleteQueue):
         used.discard(queue or 0)
@@ -78,7 +80,7 @@ def comparable(state: StoredState) -> dict[str, Any]:
 
 
 def possible(memory: MemoryStore, op: StoreOp) -> bool:
-    """What a broker's model may say: a key is never given out twice."""
+    """Keep the operations that a broker can produce: a key is never used twice."""
     if isinstance(op, AddMessage):
         return (op.queue_id, op.position) not in memory.messages
     if isinstance(op, AddBodyChunk):
@@ -222,7 +224,7 @@ async def test_a_store_that_is_away_says_so(database: str) -> None:
 
 
 class Defective:
-    """A store whose reads fail in a way that nobody foresaw."""
+    """A store whose reads fail with an unexpected error."""
 
     def post(self, work: Any) -> None:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The server that a node starts for itself: made, stopped, killed, adopted, refused. Real servers throughout."""
+"""The server that a node runs itself: created, stopped, killed, adopted, refused. Real servers throughout."""
 
 import os
 import shutil
@@ -151,7 +151,7 @@ def test_a_lost_password_is_an_error_and_not_a_wait(server: EmbeddedPostgres) ->
     password = server.home / "password"
     kept = password.read_text()
     password.write_text("another\n")
-    with pytest.raises(ServerFailed, match="lets nobody in"):
+    with pytest.raises(ServerFailed, match="Postgres refuses the connection"):
         server.start()
     password.write_text(kept)
     write(server.start(), 1)
@@ -227,7 +227,7 @@ def test_older_programs_are_passed_over(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def choices_here() -> list[Identity]:
-    """The identities that this process can take on this machine; an ordinary user is only himself."""
+    """Return the identities available to this process on this machine; an ordinary user has only his own."""
     postgres = find_programs().postgres
     if os.geteuid() != 0:
         return [find_identity(postgres)]

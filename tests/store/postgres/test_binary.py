@@ -1,4 +1,4 @@
-"""What is packed by hand is what Postgres reads: each format against a real server, there and back."""
+"""Values packed by hand, compared with what a real Postgres server reads, in both directions."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,7 +51,7 @@ def connection(postgres: Any) -> Any:
 
 
 def told(connection: Any, type_: str, packed: bytes | None) -> Any:
-    """What Postgres understood, read back by psycopg."""
+    """Return the value that Postgres received, read back by psycopg."""
     result = connection.pgconn.exec_params(f"SELECT $1::{type_}".encode(), [packed], param_formats=[1], result_format=1)
     assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message()
     transformer = psycopg.adapt.Transformer(connection)

@@ -1,4 +1,4 @@
-"""The chain of the ledger: every commit extends it, and whatever is done to the ledger behind the node's back shows."""
+"""The chain of the ledger: every commit extends it, and every manipulation of the ledger is detected."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def line(name: str, at: datetime = NOON) -> LedgerLine:
 
 
 async def write(store: PostgresStore, *units: Sequence[LedgerLine]) -> None:
-    """One commit for each."""
+    """Write the lines, one commit for each."""
     for lines in units:
 
         def decide(unit: Unit, lines: Sequence[LedgerLine] = lines) -> None:
@@ -39,7 +39,7 @@ async def write(store: PostgresStore, *units: Sequence[LedgerLine]) -> None:
         store.post(job)
         async with asyncio.timeout(60):
             await job.over.wait()
-        assert job.told == [None]
+        assert job.results == [None]
 
 
 def check(database: str, head: Link | None = None, first: date = FIRST, last: date = LAST) -> Verified:
@@ -48,7 +48,9 @@ def check(database: str, head: Link | None = None, first: date = FIRST, last: da
 
 
 async def filled(database: str) -> Link:
-    """Some commits, over midnight and back, by two lives of a store; the end of the chain as the last one knows it."""
+    """Make some commits, over midnight and back, by two processes; return the end of the chain as known to the last
+    one.
+    """
     async with opened(database) as store:
         await write(store, [line("a"), line("b")], [line("c", NOON - timedelta(1)), line("d"), line("e")])
     async with opened(database) as store:
@@ -99,7 +101,7 @@ async def test_refused_work_leaves_no_gap_in_the_chain(database: str) -> None:
         bad = Job(lambda unit: unit.ledger.append(line("b\0ad")))
         store.post(bad)
         await write(store, [line("c")])
-        assert bad.told[0] is not None
+        assert bad.results[0] is not None
         assert check(database, store.chain.head).lines == 2
 
 
@@ -150,7 +152,7 @@ async def test_a_writer_notices_that_its_link_was_replaced(database: str) -> Non
         store.post(job)
         async with asyncio.timeout(60):
             await job.over.wait()
-        assert job.told[0] is not None
+        assert job.results[0] is not None
 
 
 async def test_a_ledger_that_is_older_than_the_chain_is_adopted(database: str) -> None:

@@ -1,4 +1,4 @@
-"""Servers that may forget are refused, whatever the way they were made so."""
+"""Servers that may lose data are refused, wherever the setting was made."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is over is forgotten, and nothing else: each table with rows on both sides of its edge."""
+"""Expired rows are deleted, and no others: each table with rows on both sides of its limit."""
 
 from datetime import date, timedelta
 
@@ -114,7 +114,7 @@ async def test_order_keys_of_settled_messages_go(database: str) -> None:
 
 
 async def test_an_order_key_that_moves_meanwhile_stays(database: str) -> None:
-    """The writer accepts the next message of the key between the two steps."""
+    """The writer accepts the next message with the key between the two steps."""
     fill(database, "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'k', 1, 4)")
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"bite": 9})).fetchall()

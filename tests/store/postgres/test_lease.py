@@ -1,4 +1,4 @@
-"""Who may write: one process at a time, and who may step in at once."""
+"""The right to write: one process at a time, and immediate takeovers."""
 
 import pytest
 

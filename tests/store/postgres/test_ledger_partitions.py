@@ -1,4 +1,4 @@
-"""The days of the ledger: made ahead, found late, dropped, while lines are written."""
+"""The days of the ledger: created ahead, created late, dropped, while lines are written."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -72,7 +72,7 @@ async def test_old_lines_that_never_had_a_partition_go_too(database: str) -> Non
 
 
 async def test_making_a_day_never_makes_the_writer_wait(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long report reads the whole ledger meanwhile: the new day gives up, the writer goes on."""
+    """While a long report reads the whole ledger, the new day gives up and the writer continues."""
     monkeypatch.setattr(ledger_partitions, "LOCK_WAIT_MS", 50)
     async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         with psycopg.connect(database) as report:

@@ -1,4 +1,4 @@
-"""Bodies at rest: nothing of them is readable in the database, the node reads all of them, also in its next life."""
+"""Bodies at rest: unreadable in the database, readable for the node, also after a restart."""
 
 import asyncio
 from typing import Any
@@ -31,11 +31,11 @@ async def do(store: PostgresStore, job: Job) -> None:
     store.post(job)
     async with asyncio.timeout(60):
         await job.over.wait()
-    assert job.told == [None]
+    assert job.results == [None]
 
 
 def stage(unit: Unit) -> None:
-    """A document that waits, one that was refused, one that was received, one that was replaced by a marker."""
+    """Store a waiting document, a refused one, a received one, and one that was replaced by a marker."""
     for number in (1, 2):
         row = Outbound(number, Direction.OWN, LK._replace(object_id=number), B, SaveFwd.MUST, True, sid=number)
         unit.insert_outbound(row, Stored(b"envelope", SECRET))

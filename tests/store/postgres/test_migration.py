@@ -1,4 +1,4 @@
-"""The migrations make exactly the tables that the program works with, once, and refuse to work on others."""
+"""The migrations create exactly the tables that the program uses, once, and other versions are refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -48,7 +48,7 @@ def test_upgrades_wait_for_one_another(empty_database: str) -> None:
 
 @pytest.fixture
 def older_database(empty_database: str) -> str:
-    """The tables as an older version left them."""
+    """Return a database with the tables of an older version."""
     with migration.engine_of(empty_database).begin() as old:
         command.upgrade(migration._config(old), "0005")
     return empty_database
@@ -73,7 +73,7 @@ def test_an_upgrade_beside_a_session_that_holds_a_table_says_who_and_goes_on_lat
 
 
 def test_where_an_upgrade_and_a_node_wait_for_each_other_the_upgrade_gives_way(older_database: str) -> None:
-    """Revision 0011 wants tb_0031, then tb_0030; the node holds tb_0030 and wants tb_0031."""
+    """Revision 0011 locks tb_0031, then tb_0030; the node holds tb_0030 and requests tb_0031."""
     with psycopg.connect(older_database) as node, ThreadPoolExecutor() as pool:
         with migration.engine_of(older_database).connect() as upgrading:
             for script in ("0006", "0007", "0008", "0009", "0010"):
@@ -88,7 +88,7 @@ def test_where_an_upgrade_and_a_node_wait_for_each_other_the_upgrade_gives_way(o
 
 
 def wait_until(url: str, question: str) -> None:
-    """Until a count is not 0."""
+    """Wait until a count is not 0."""
     with psycopg.connect(url, autocommit=True) as connection:
         deadline = monotonic() + 60
         while connection.execute(question.encode()).fetchone() == (0,):
@@ -118,7 +118,7 @@ def test_a_database_that_is_away(postgres: Any) -> None:
 
 @pytest.fixture
 def made(database: str, empty_database: str) -> Any:
-    """A connection to what the migrations make, and one to what the models describe."""
+    """Return connections to a database made by the migrations and to one made from the models."""
     with migration.engine_of(database).connect() as migrated, migration.engine_of(empty_database).connect() as modelled:
         metadata.create_all(modelled)
         yield migrated, modelled
@@ -175,7 +175,7 @@ def test_tables_are_stored_as_the_models_say(database: str) -> None:
 
 
 def test_no_index_is_on_anything_that_changes(database: str) -> None:
-    """Else changes of status would not be heap-only updates."""
+    """Otherwise changes of status would not be heap-only updates."""
     changing = {"ss_status", "att", "outcome", "held", "parked", "custodian", "p_ack_status", "s_ack_status"}
     changing |= {"app_status", "deliveries", "next_sid", "floor", "until", "delivery_count"}
     with psycopg.connect(database) as connection:
@@ -188,7 +188,7 @@ def test_every_statement_has_a_name_of_its_own() -> None:
 
 
 def test_no_plan_reads_a_whole_table(database: str) -> None:
-    """Also when Postgres believes the tables to be empty, as after a quiet night. One-row tables are allowed."""
+    """Even if Postgres assumes that the tables are empty, as after a quiet night. One-row tables are allowed."""
     with psycopg.connect(database, options=OPTIONS, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
         version = connection.info.server_version

@@ -1,4 +1,4 @@
-"""The connection itself: order of answers, errors in the middle of a batch, COPY, large data, and the end."""
+"""The connection itself: order of results, errors in the middle of a batch, COPY, large data, and the end."""
 
 import asyncio
 import os
@@ -73,7 +73,7 @@ async def test_what_nobody_waits_for_still_happens_in_order(empty_database: str)
 
 
 async def test_large_values_go_both_ways_at_once(empty_database: str) -> None:
-    """More than the sockets hold: whoever writes must also read, or both wait for ever."""
+    """More data than the sockets can buffer: a side that writes must also read, or both wait for ever."""
     async with wired(empty_database) as (wire, _, _):
         data = bytes(range(256)) * 4096 * 8
         results = await wire.send([("echo", [data])] * 6)
@@ -142,7 +142,7 @@ async def test_a_lost_connection_is_told_once(empty_database: str) -> None:
 
 @pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
 async def test_a_connection_that_is_found_broken_by_sending(empty_database: str, how: str) -> None:
-    """The server is gone, and we write before we have read so."""
+    """The server is gone, and the wire writes before it has read that."""
     async with wired(empty_database) as (wire, lost, _):
         with socket.socket(fileno=os.dup(wire._fd)) as ours:
             ours.shutdown(socket.SHUT_RDWR)
@@ -185,7 +185,7 @@ async def test_notices_are_heard(empty_database: str) -> None:
 
 
 async def test_an_answer_that_fits_nothing_gives_the_connection_up(empty_database: str) -> None:
-    """Nobody may wait for ever because an answer was not understood."""
+    """An unexpected result must not leave anyone waiting for ever."""
     async with wired(empty_database) as (wire, lost, _):
         told: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))

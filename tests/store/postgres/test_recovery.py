@@ -1,4 +1,4 @@
-"""What a new life finds: floors and gaps exactly as they were, whatever the last one left behind."""
+"""Recovery at a start: floors and gaps are restored exactly, whatever the last process left."""
 
 import asyncio
 from typing import Any
@@ -57,7 +57,7 @@ streams = st.dictionaries(
 @settings(max_examples=40)
 @given(streams=streams)
 def test_floors_and_gaps(database_for_all: str, streams: dict[tuple[str, int], tuple[set[int], set[int], int]]) -> None:
-    """Any pattern of unsettled rows, rows with an outcome, and rows that were cleaned."""
+    """Any pattern of unsettled rows, rows with an outcome, and deleted rows."""
     rows, expected, settled = [], [], 0
     with psycopg.connect(database_for_all) as connection:
         connection.execute("DELETE FROM tb_0031")
@@ -122,7 +122,7 @@ async def test_what_was_received_is_sorted_by_what_is_still_owed(database: str) 
 
 
 async def test_refusals_that_an_older_node_wrote_are_carried_at_each_start(database: str) -> None:
-    """It wrote a second row beside the new schema, before the first start and between two of them."""
+    """An older node wrote a second row beside the new schema, before the first start and between two starts."""
     for life, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
         with psycopg.connect(database, autocommit=True) as connection:
             for ident in (first, second, f"{second} REJ", f"1.gone {life} REJ"):

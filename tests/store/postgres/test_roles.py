@@ -1,4 +1,4 @@
-"""A role for an application can do what it was given, and nothing else; tried as that role."""
+"""The role of an application can do what was granted and nothing else; tested with that role."""
 
 import os
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def role(database: str) -> Iterator[str]:
 
 
 def as_role(database: str) -> "psycopg.Connection[Any]":
-    """A session of the application, logged in as itself."""
+    """Return a session of the application, logged in with its role."""
     return psycopg.connect(conninfo.make_conninfo(database, user=ROLE, password="secret"), autocommit=True)
 
 
@@ -72,7 +72,7 @@ def test_what_an_application_with_all_rights_must_not(database: str, role: str, 
 
 
 def test_tables_of_its_own_are_its_own_and_are_never_taken_for_ours(database: str, role: str) -> None:
-    """Functions run as the owner: a trigger on a table of the caller's must not run with them."""
+    """Functions run with the owner's rights, so a trigger on a table of the caller must not run with them."""
     roles.grant(database, role, ["send", "receive"], "secret")
     with as_role(database) as connection:
         connection.execute("CREATE TABLE orders (number text)")

@@ -1,5 +1,6 @@
-"""``semq_receive`` and turns: no source waits behind another's flood, the highest priority of each comes first, and a
-call costs what it takes, not what waits."""
+"""``semq_receive`` and turns: no source waits behind another's flood, the highest priority of each source comes first,
+and the cost of a call depends on what it takes, not on what is waiting.
+"""
 
 import msgspec
 import psycopg
@@ -17,7 +18,7 @@ ENVELOPE = msgspec.msgpack.encode({"attributes": {}, "sender": ""})
 
 
 def wait(connection: psycopg.Connection, node: str, first: int, last: int, priority: int = 0, user: str = "") -> None:
-    """Documents of one institution wait."""
+    """Insert waiting documents of one institution."""
     facts = {"node": node, "first": first, "last": last, "priority": priority, "user": user}
     connection.execute(INSERT, facts)
     connection.execute(BODY, [ENVELOPE])
@@ -58,7 +59,7 @@ def test_what_another_transaction_has_is_passed_over_and_a_finished_source_gives
 
 
 def test_a_call_reads_what_it_takes_and_not_what_waits(database: str) -> None:
-    """Counted by Postgres: rows of tb_0030 that were read for one document, with few and with many waiting."""
+    """Counted by Postgres: rows of tb_0030 that are read for one document, with few and with many waiting."""
 
     def read(connection: psycopg.Connection) -> int:
         row = connection.execute(
@@ -86,7 +87,7 @@ def test_a_call_reads_what_it_takes_and_not_what_waits(database: str) -> None:
 
 
 def test_documents_that_cannot_be_given_are_not_locked(database: str) -> None:
-    """The locks of a server are few: a backlog behind one order key, or done and not yet noted, must not take them."""
+    """A server has few locks, so documents behind one order key, or done and not yet noted, must not take them."""
     with psycopg.connect(database) as connection:
         wait(connection, "1.77001", 1, 3000)
         connection.execute("UPDATE tb_0030 SET order_key = 'K'")
@@ -100,7 +101,7 @@ def test_documents_that_cannot_be_given_are_not_locked(database: str) -> None:
 
 
 def test_no_temporary_table_stands_for_one_of_ours(database: str) -> None:
-    """Functions that run with the rights of the owner look at the caller's temporary tables last."""
+    """Functions that run with the owner's rights search the caller's temporary tables last."""
     with psycopg.connect(database) as connection:
         found = connection.execute("SELECT proname, array_to_string(proconfig, '') FROM pg_proc WHERE prosecdef")
         paths: dict[str, str] = dict(found.fetchall())

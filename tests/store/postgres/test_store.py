@@ -1,4 +1,4 @@
-"""The store on Postgres keeps the contract of ``unit``: what a unit stages comes back as the store in memory has it."""
+"""The store on Postgres fulfils the contract of ``unit``: its rows equal those of the store in memory."""
 
 import asyncio
 import threading
@@ -54,7 +54,7 @@ units_of_deeds = st.lists(
 
 
 def comparable(unit: Unit) -> dict[str, Any]:
-    """What a unit has loaded, without the order in which it came."""
+    """Return the loaded content of a unit, independent of its order."""
     names = "outbound relayed tokens out_streams last_pos in_streams recorded seen pending bodies pending_bodies"
     seen = {name: getattr(unit, name) for name in names.split()}
     for query, rows in unit.found.items():
@@ -72,7 +72,7 @@ async def both_stores(postgres: PostgresStore, units: list[list[Deed]]) -> None:
             memory.post(job)
         memory.run_all()
         await do(postgres, *there)
-        assert [list(map(repr, job.told)) for job in there] == [list(map(repr, job.told)) for job in here]
+        assert [list(map(repr, job.results)) for job in there] == [list(map(repr, job.results)) for job in here]
         (mine, expected), (yours, found) = look(), look()
         memory.post(mine)
         memory.run_all()
@@ -109,7 +109,7 @@ def test_both_stores_agree(database_for_all: str, units: list[list[Deed]]) -> No
 
 @pytest.fixture(scope="module")
 def database_for_all(postgres: Any, migrated_template: str) -> str:
-    """One database for all examples, emptied before each."""
+    """Return one database for all examples, emptied before each."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE agreement TEMPLATE {migrated_template}")
     return str(postgres.url_of("agreement"))

@@ -1,4 +1,4 @@
-"""Group commit: who fails with whom, what a lost connection and an unanswered COMMIT do, who may write at all."""
+"""Group commit: which work fails together, lost connections, unanswered COMMITs, and the right to write."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
 
 
 class Life:
-    """A store and what it was told."""
+    """A store and its notifications."""
 
     def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
         self.url = url
@@ -55,8 +55,8 @@ class Life:
             self.store.post(job)
         for job in jobs:
             await job.over.wait()
-        assert all(len(job.told) == 1 for job in jobs)  # told once, whatever happens
-        return [job.told[0] for job in jobs]
+        assert all(len(job.results) == 1 for job in jobs)  # told once, whatever happens
+        return [job.results[0] for job in jobs]
 
     @property
     def pid(self) -> int:
@@ -207,7 +207,7 @@ async def test_a_rule_of_the_schema_guards_the_outcome(database: str) -> None:
 
 
 def sending(number: int, meddle: Callable[[int], None]) -> Job:
-    """Mark a row as sent; ``meddle`` is told how often that was decided before."""
+    """Mark a row as sent; ``meddle`` gets the number of earlier decisions."""
     times = iter(range(10))
 
     def decide(unit: Unit) -> None:
@@ -332,7 +332,7 @@ async def test_a_backend_killed_before_the_commit(database: str) -> None:
 
 
 async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: str) -> None:
-    """A standby that never answers keeps the COMMIT waiting after it is durable; then the backend dies."""
+    """A standby that never answers delays the result of COMMIT after it is durable; then the backend is killed."""
     async with living(database) as life:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
@@ -343,7 +343,7 @@ async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: s
             await life.lost.wait()
         finally:
             configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
-        assert [type(error) for error in (*job.told, *queued.told)] == [StoreUnavailable] * 2
+        assert [type(error) for error in (*job.results, *queued.results)] == [StoreUnavailable] * 2
         recovered = await life.store.restart()
         assert len(stored(database)) == before + 1  # it was committed, though nobody was told
         (stream,) = recovered.streams
@@ -352,7 +352,7 @@ async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: s
 
 
 async def test_a_new_life_waits_for_the_commit_of_the_last(postgres: Any, database: str) -> None:
-    """Else it could read the tables of a moment ago, and give a position out twice."""
+    """Otherwise it could read outdated tables, and assign a position twice."""
     async with living(database) as life:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
@@ -403,7 +403,7 @@ async def test_work_that_waits_shares_one_unit(database: str) -> None:
 
 
 async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) -> None:
-    """However many pieces of work wait: what one unit loads and looks at has a bound, and a large piece goes alone."""
+    """However many pieces of work wait, the size of a unit is bounded, and a large piece gets a unit of its own."""
 
     def naming(count: int) -> Job:
         return Job(lambda unit: None, Needs(pending=set(range(count))))
@@ -492,7 +492,7 @@ async def test_stopping_finishes_what_was_posted(database: str) -> None:
     for job in jobs:
         life.store.post(job)
     await life.store.stop()
-    assert [job.told for job in jobs] == [[None], [None]]
+    assert [job.results for job in jobs] == [[None], [None]]
     assert [type(error) for error in await life.do(accepting(3))] == [StoreUnavailable]
     assert stored(database) == [1, 2]
     assert life.faults == []
@@ -528,9 +528,9 @@ def configure_database(database: str, statement: sql.Composed) -> None:
 
 
 async def stuck_commit(life: Life) -> tuple[Job, int]:
-    """Accept documents until a COMMIT waits for a standby: that one, and how many were committed before.
+    """Accept documents until a COMMIT waits for a standby; return that one, and the number committed before.
 
-    Postgres takes a new setting in its own time, so the first few may pass.
+    Postgres applies a new setting with a delay, so the first few may succeed.
     """
     question = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {life.pid}"
     for number in range(1, 100):
@@ -544,7 +544,7 @@ async def stuck_commit(life: Life) -> tuple[Job, int]:
 
 
 async def until(database: str, question: str) -> None:
-    """Ask until the answer is yes; each question is a round trip, so that this is no busy loop."""
+    """Ask until the answer is yes; each question is a round trip, so this is not a busy loop."""
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         while True:
             row = await (await connection.execute(question.encode())).fetchone()

@@ -1,4 +1,4 @@
-"""Work that nobody waits for shares the commit of other work, and is done all the same."""
+"""Work without a waiting caller shares the commit of other work, and is done in any case."""
 
 import asyncio
 from functools import partial
@@ -29,7 +29,7 @@ async def test_work_that_nobody_waits_for_shares_the_next_commit(
         assert not any(job.decided for job in patient)
         await life.do(accepting(6, partial(order.append, 6)))
         assert order == [2, 3, 4, 5, 6]
-        assert all(job.told == [None] for job in patient)
+        assert all(job.results == [None] for job in patient)
         assert commits(life.store) == before + 1
 
 
@@ -41,7 +41,7 @@ async def test_work_that_nobody_waits_for_is_done_all_the_same(database: str, mo
             life.store.post(job, later=True)
             async with asyncio.timeout(60):
                 await job.over.wait()
-            assert job.told == [None]
+            assert job.results == [None]
 
 
 async def test_as_much_as_a_unit_takes_waits_no_longer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ async def test_the_end_of_a_store_does_what_waits(database: str, monkeypatch: py
     job = accepting(1)
     async with living(database) as life:
         life.store.post(job, later=True)
-    assert job.told == [None]
+    assert job.results == [None]
 
 
 async def test_the_lease_is_renewed_while_work_waits(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,13 +73,13 @@ async def test_the_lease_is_renewed_while_work_waits(database: str, monkeypatch:
         life.store.post(job, later=True)
         async with asyncio.timeout(60):
             await job.over.wait()
-        assert job.told == [None]
+        assert job.results == [None]
 
 
 async def test_what_goes_back_to_the_queue_leaves_no_timer_behind(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A timer that fires on an empty queue would keep the next patient work from getting one of its own."""
+    """A timer that fires on an empty queue would prevent the next deferred work from getting its own."""
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     async with living(database) as life:
         at_work, patient = life.store._writer, accepting(4)

@@ -1,4 +1,4 @@
-"""Names of messages: found by every name, told apart between origins, at a cost that does not grow with the tables."""
+"""Names of messages: every kind of name, messages of different origins, and a cost independent of the tables' size."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +25,7 @@ def lk0(origin: int, number: int = NUMBER) -> str:
 
 @pytest.fixture
 def tables(database: str) -> Iterator[Connection]:
-    """Ledger and queues of a node that has seen many messages, and number 7 of five origins."""
+    """Return the ledger and queues of a node with many messages, and number 7 of five origins."""
     line = (
         "INSERT INTO semq_ledger SELECT n, now(), :side, :event, :front || n, '1.2', 1, '', '', '', '', 'k' || n, '',"
         " 0, '' FROM generate_series(:first, :last) n"
@@ -71,7 +71,7 @@ def tables(database: str) -> Iterator[Connection]:
 
 
 def touched(connection: Connection, look: Any) -> float:
-    """How many rows Postgres reads for what a function asks."""
+    """Return how many rows Postgres reads for a function."""
     asked: list[tuple[str, Any]] = []
 
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -90,7 +90,7 @@ def touched(connection: Connection, look: Any) -> float:
 
 
 def read(plan: dict[str, Any]) -> Iterator[float]:
-    """The rows that each scan of a plan has looked at."""
+    """Return the rows that each scan of a plan has read."""
     if "Scan" in plan["Node Type"]:
         seen = (
             plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
