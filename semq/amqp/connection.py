@@ -122,7 +122,7 @@ class Connection(Lifecycle):
                 self._take_content(kind, number, start, stop)
             elif kind == FRAME_HEARTBEAT:
                 if number or stop > start:
-                    raise FrameError("a heartbeat is empty and on channel 0")
+                    raise FrameError("a heartbeat must be empty and on channel 0")
             elif kind == OVERSIZE:
                 self._refuse_oversize(start)
             else:
@@ -155,7 +155,7 @@ class Connection(Lifecycle):
 
     def _garbage(self, kind: int, octet: int) -> AmqpError:
         """Return the error for bytes that are not a frame."""
-        names = {UNKNOWN_TYPE: f"a frame of the unknown type {octet}", BAD_END: "a frame without its end octet"}
+        names = {UNKNOWN_TYPE: f"a frame of the unknown type {octet}", BAD_END: "a frame without its end byte"}
         return FrameError(names[kind])
 
     def _take_method(self, number: int, payload: bytes) -> None:

@@ -141,7 +141,7 @@ class PreconditionFailed(ChannelException):
 
     code = "SEMQ-4406"
     remedy = (
-        "The text names what does not fit. Declare with the arguments of the existing object, or delete it first; "
+        "The text states the conflict. Declare with the arguments of the existing object, or delete it first; "
         "acknowledge each delivery once, on its channel; a SEMQ code in the text says what to correct in a document."
     )
     name = "PRECONDITION_FAILED"

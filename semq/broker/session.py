@@ -110,7 +110,7 @@ class Session:
     def link_lost(self, error: Exception | None) -> None:
         """End the session after the socket was closed."""
         if not self.is_ending:
-            log.info("connection of %s from %s is gone: %s", self.user or "?", self.link.peer, error or "end of stream")
+            log.info("connection of %s from %s lost: %s", self.user or "?", self.link.peer, error or "end of stream")
         self._end()
         self.server.forget(self)
 

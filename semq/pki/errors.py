@@ -70,7 +70,7 @@ class TrustUnreadable(Misconfigured):
 
     code = "SEMQ-5112"
     remedy = (
-        "tls.trust names a file of PEM certificates of authorities; without it they lie in trust.pem beside the keys, "
+        "tls.trust names a file of PEM certificates of authorities; by default they are in trust.pem in the key folder, "
         "where `semq node enroll` puts them."
     )
 

@@ -37,12 +37,12 @@ class SignerUnknown(Unavailable):
 
 
 class SignerAwaited(SignerUnknown):
-    """The certificate that signed a document has not come yet; the copy is not taken, and comes again."""
+    """The certificate that signed a document has not arrived yet; the copy was not recorded, and will be repeated."""
 
     code = "SEMQ-5217"
     remedy = (
-        "Nothing: a certificate can be overtaken by what it signed. One that has not come after four inquiry intervals "
-        "is told to the sender (SEMQ-5214)."
+        "None needed: a signed document may arrive before its certificate. If the certificate is still missing after "
+        "four inquiry intervals, the sender is notified (SEMQ-5214)."
     )
     is_first = True  #: the first copy of its document for which the certificate is awaited
 
@@ -52,14 +52,14 @@ class SignerGone(BadInput):
 
     code = "SEMQ-5214"
     remedy = (
-        "None needed if the sender has enrolled anew: its node sends the document again under its new key, as a new "
-        "message. One that stays in `semq failed list` there has to be submitted again."
+        "None needed if the sender has enrolled again: its node sends the document again under its new key, as a new "
+        "message. A document that remains in `semq failed list` there must be submitted again."
     )
 
     @classmethod
     def of(cls, key: str) -> Self:
         """Return the refusal of what this key has signed."""
-        return cls(f"Nobody vouches for key {key} any more.")
+        return cls(f"No valid certificate belongs to key {key} any more.")
 
     @staticmethod
     def key_in(text: str) -> str:
@@ -73,8 +73,8 @@ class SignatureWrong(ProtocolViolation):
 
     code = "SEMQ-5205"
     remedy = (
-        "Nothing is lost: it was not believed, and is asked about again. If it goes on, somebody between the two nodes "
-        "alters traffic or signs in another's name: tell both operators (check `violations` of `semq node health`)."
+        "Nothing is lost: it was rejected, and the inquiry is repeated. If this continues, the traffic of the two nodes "
+        "is altered or signed in another's name: inform both operators (check `violations` of `semq node health`)."
     )
 
 

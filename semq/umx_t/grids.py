@@ -53,9 +53,7 @@ class Heard(Word):
     )
     settled = "S5: the receiver has deleted its entry, which is below the floor"
     refused = "section 18: the hub refused the only copy ever sent"
-    refused_again = (
-        "section 18: the hub refused it, but an earlier copy may have arrived, or an order key must be released"
-    )
+    refused_again = "section 18: the hub refused it, but an earlier copy may have arrived, or an order must be kept"
     returned = "S15: an operator of the hub has refused the copy that it held"
     returned_marker = (
         "S15: an operator of the hub has refused our marker, because no target exists that could answer it"

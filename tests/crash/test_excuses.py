@@ -21,7 +21,7 @@ def alarm(node: str, detail: str, lk0: str = "", target: str = ADDRESS[A], event
     return Line(node, side, event, lk0, target, detail)
 
 
-GONE = alarm(B, "SEMQ-5214 Nobody vouches for key 0 any more.", OF_A)
+GONE = alarm(B, "SEMQ-5214 No valid certificate belongs to key 0 any more.", OF_A)
 UNVOUCHED = alarm(B, "SEMQ-5216 another certificate (fingerprint='1')")
 VOIDED = alarm(HUB, "", OF_A, event=Event.VOIDED)
 

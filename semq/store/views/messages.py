@@ -344,10 +344,10 @@ WORDS: dict[Event, str] = {
     Event.VIOLATION: "a peer sent something impossible; refused",
     Event.OPERATOR: "action of an operator, or of a rule on an operator's behalf",
 }
-# The same of a void marker, which is not the document once more.
+# Descriptions of events of a void marker.
 MARKER_WORDS: dict[Event, str] = {
     Event.AGAIN: "its void marker is to be sent",
     Event.SENT: "its void marker was sent",
     Event.FORWARDED: "its void marker was forwarded to the target, which is online",
-    Event.STORED: "its void marker is stored by the platform",
+    Event.STORED: "its void marker is stored by the hub",
 }
