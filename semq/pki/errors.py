@@ -70,8 +70,8 @@ class TrustUnreadable(Misconfigured):
 
     code = "SEMQ-5112"
     remedy = (
-        "tls.trust names a file of PEM certificates of authorities; by default they are in trust.pem in the key folder, "
-        "where `semq node enroll` puts them."
+        "tls.trust names a file of PEM certificates of authorities; by default trust.pem in the key folder is read, "
+        "which `semq node enroll` writes."
     )
 
 

@@ -73,7 +73,7 @@ class SignatureWrong(ProtocolViolation):
 
     code = "SEMQ-5205"
     remedy = (
-        "Nothing is lost: it was rejected, and the inquiry is repeated. If this continues, the traffic of the two nodes "
+        "Nothing is lost: it was rejected, and the inquiry is repeated. If this continues, traffic of the two nodes "
         "is altered or signed in another's name: inform both operators (check `violations` of `semq node health`)."
     )
 

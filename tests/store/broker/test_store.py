@@ -1,6 +1,8 @@
 """A broker's state on Postgres equals its state in memory, after any operations and any number of restarts."""
 
 import asyncio
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -53,15 +55,22 @@ ops = st.one_of(
 )  # fmt: skip
 
 
-def declarations(used: set[int], op: StoreOp) -> list[StoreOp]:
-    """Return an operation, after the queue that it belongs to; the broker never adds the same message or chunk
-    twice.
+def declarations(declared: set[int], deleted: Counter[int], op: Any) -> list[StoreOp]:
+    """Return an operation, after the declaration of its queue if it is the first for it.
+
+    The broker never uses the id of a deleted queue again, so after a DeleteQueue the drawn id denotes a new queue.
     """
-    queue = getattr(op, "queue_id", None)
-    if queue is None or queue in used or isinstance(op, DeleteQueue):
-        used.discard(queue or 0)
+    drawn = getattr(op, "queue_id", None)
+    if drawn is None:
         return [op]
-    used.add(queue)
+    queue = drawn + 10 * deleted[drawn]
+    op = replace(op, queue_id=queue)
+    if isinstance(op, DeleteQueue):
+        deleted[drawn] += 1
+        return [op]
+    if queue in declared:
+        return [op]
+    declared.add(queue)
     return [DeclareQueue(queue, "v", f"q{queue}", False, b""), op]
 
 
@@ -100,11 +109,12 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
     async with living(url) as life:
         run(url, "UPDATE semq_meta SET next_queue_id = 1")
         postgres, memory = PostgresMessageStore(life.store), MemoryStore(lambda callback: callback())
-        used: set[int] = set()
+        declared: set[int] = set()
+        deleted: Counter[int] = Counter()
         saving = []
         for some in lists:
             allowed: list[StoreOp] = []
-            for op in (each for drawn in some for each in declarations(used, drawn)):
+            for op in (each for drawn in some for each in declarations(declared, deleted, drawn)):
                 if possible(memory, op):
                     memory.save([op], lambda error: None)
                     allowed.append(op)
