@@ -11,7 +11,7 @@ from semq.amqp.spec import FRAME_MIN_SIZE
 from semq.amqp.wire import DEPTH_MAX, TABLE_DEPTH
 
 MIB = 1 << 20
-# as body_max: the largest size that a content header can declare; with stream_from it costs no memory
+# value of body_max for any size that a content header can declare; costs no memory if stream_from is set
 ANY_SIZE = (1 << 64) - 1
 
 

@@ -1,4 +1,4 @@
-"""The chain of the ledger: the hash of every line includes the line before it, in the order of their numbers.
+"""The chain of the ledger: a running hash over all lines, in the order of their numbers.
 
 The chain is divided into links: each covers at most ``LINES_MAX`` lines of one day, and the last one is still growing.
 A link starts from the node's store, its day, its place, the number of its first line and the hash of the previous link;

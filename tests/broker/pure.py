@@ -1,5 +1,4 @@
-"""The model without a server: a clock that is set by hand, a store that answers when told, consumers that take
-notes."""
+"""The model without a server: a clock set by the test, a store that answers on request, consumers that record."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +32,7 @@ class Later:
 
 
 class Model:
-    """A virtual host with everything around it."""
+    """A virtual host with its environment: clock, timers, journal, store."""
 
     def __init__(self, store: MemoryStore | None = None, later: Later | None = None, window: int = 1 << 30) -> None:
         self.later = later or Later()
@@ -60,20 +59,20 @@ class Model:
         return found
 
     def publish(self, routing_key: str, body: bytes = b"", exchange: str = "", **properties: Any) -> int:
-        """Publish and let the dead go their way; the number of queues."""
+        """Publish a message and send dead ones on; return the number of its queues."""
         message = message_of(body, exchange, routing_key, **properties)
         sent = self.vhost.send(message, self.vhost.route_message(self.vhost.find_exchange(exchange), message))
         self.vhost.bury_dead()
         return sent.queues
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass and ring what is due."""
+        """Let time pass, and call the timers that are due."""
         self.clock.now += seconds
         self.timers.run(self.clock.now)
         self.vhost.bury_dead()
 
     def flush(self) -> None:
-        """The end of a turn, with a store that answers at once."""
+        """End a turn, with a store that answers at once."""
         self.journal.flush()
         self.later.run()
 
@@ -84,7 +83,7 @@ def message_of(body: bytes = b"", exchange: str = "", routing_key: str = "", **p
 
 
 class Notes:
-    """A consumer that writes down what it gets and has room for ``room`` messages."""
+    """A consumer that records its deliveries and has room for ``room`` messages."""
 
     def __init__(self, room: int = 1_000_000, no_ack: bool = False, priority: int = 0) -> None:
         self.room = room
@@ -108,7 +107,7 @@ class Notes:
         self.is_cancelled = True
 
     def settle(self, queue: Queue, count: int, disposition: Disposition) -> None:
-        """Settle the oldest ``count`` and take as many again."""
+        """Settle the oldest ``count`` deliveries, and have room for as many again."""
         mine, self.out = self.out[:count], self.out[count:]
         queue.settle(self, mine, disposition)
         self.room += len(mine)
@@ -116,11 +115,11 @@ class Notes:
 
 
 def bodies(queue: Queue) -> list[bytes]:
-    """What waits, in order."""
+    """Return the bodies of the waiting messages, in order."""
     return [octets(entry) for entry in queue.ready]
 
 
 def octets(entry: Entry) -> bytes:
-    """The body of a message that is in memory."""
+    """Return the body of a message in memory."""
     assert isinstance(entry.message.body, bytes)
     return entry.message.body

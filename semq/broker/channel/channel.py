@@ -386,7 +386,7 @@ class Channel:
             self.session.vhost.remove_queue(source)
 
     def lose(self, consumer: Consumer | None = None) -> None:
-        """Return the unacknowledged deliveries of one consumer or of all to their queues. Deliveries settled in an open
+        """Requeue the unacknowledged deliveries of one consumer or of all. Deliveries settled in an open
         transaction stay with it, unless the channel ends.
         """
         if self.transaction is not None and consumer is None:

@@ -182,7 +182,7 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_back(self, entry: Entry) -> None:
-        """Return a message that had left to its position."""
+        """Put a message that had left back to its position."""
         self._lane(entry.message.priority).put_back(entry)
         self._count += 1
         self.bytes += entry.message.size
