@@ -57,7 +57,7 @@ def test_work_that_nobody_waits_for_waits_for_so_long() -> None:
     assert host.store is not None
     host.store.post(job, later=True)
     pass_by(world, 5.0)
-    assert job.told == [None]
+    assert job.results == [None]
     assert job.decided_at >= began + world.plan.later_s
 
 
@@ -92,8 +92,8 @@ def test_a_process_whose_store_is_lost_goes_on_and_all_its_work_fails(monkeypatc
     host.store.post(after, later=True)
     pass_by(world, 0.5)
     for job in (first, after):
-        assert [type(error) for error in job.told] == [StoreUnavailable]
-        assert isinstance(job.told[0], SemqError)
+        assert [type(error) for error in job.results] == [StoreUnavailable]
+        assert isinstance(job.results[0], SemqError)
     assert after.decided == 0
     pass_by(world, 5.0)
     assert host.is_up()
