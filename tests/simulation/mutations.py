@@ -400,7 +400,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
 TABLE = """
 dedup            R1     30  half_open,cut                               recorded twice
-ledger           R2    200  hold,refusal,replay,ghosts,cut,stall        recorded again after cleanup
+ledger           R2    200  hold,replay,cut,overtake                    recorded again after cleanup
 floor_e2e        R3     30  offline                                     a floor that is not true
 inc              R5    200  restore_local,replay                        a name given out twice
 full_key         R6     30  offline                                     another node's message taken for this one
@@ -422,13 +422,13 @@ refused_once     I6    100  refusal,offline                             reported
 cancel_asked     S5     60  refusal,expiry,offline                      cancelled, and nobody asked
 refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
 own_number       R6    100  rumours,offline                             a row that is taken for another by its number
-copy_number      R13   100  wipe_hub,restore_hub,offline                custody of another message under the same number
+copy_number      R13   150  wipe_hub,restore_hub,offline                custody of another message under the same number
 answer_number    H11   100  rumours,offline                             another message's copy deleted
 noted_number     H17   100  rumours,act_on_copies,offline               a refusal of which its sender never hears
 reack_number     R3    100  rumours,offline                             an acknowledgement that is still owed
-reack_copy       R3    100  rumours,offline                             the same, of another copy
+reack_copy       R3    100  rumours,offline,commit,slow_disk            the same, of another copy
 cancel_number    R6    100  rumours,operator,offline                    cancelled, and nobody asked
-own_store        H6    100  other_store,cut,half_open,offline           an acknowledgement noted by the wrong store
+own_store        H6    100  other_store,commit,slow_disk                an acknowledgement noted by the wrong store
 retired          H9    100  lose_store,offline                          rows that wait for a lost store for ever
 order_unit       R23    60  burst,overtake                              overtaken within one unit
 order_accept     R23    60  offline                                     accepted in another order than handed over
