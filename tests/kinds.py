@@ -21,7 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 MARKS = ("slow", "processes", "spark", "browser")
 # A fixture and the mark of every test that uses it.
-FIXTURES = {"spark": "spark", "report": "spark", "network": "processes"}
+FIXTURES = {"spark": "spark", "report": "spark", "network": "processes", "inprocess": "slow"}
 
 
 class Kind(NamedTuple):
@@ -39,23 +39,28 @@ def _read(line: str) -> Kind:
 
 # place below tests/ | marks | group; the first row that fits holds
 TABLE = """
-crash/test_campaign.py           slow,processes        crash
-crash/test_refusing.py           slow,processes        crash
-demo/test_scenario.py            slow,processes,spark  demo
-spark_reconcile/test_session.py  slow,spark            spark
-spark_reconcile/report/test_layout.py  spark,browser   spark
-spark_reconcile                  -                     spark
-bench                            slow,processes        bench
-demo/test_process.py             slow,processes        demo
-interop                          slow,processes        interop
-simulation                       slow                  -
-differential                     slow,processes        differential
-cli/test_running.py              slow,processes        network
-cli/test_db.py                   slow,processes        network
-cli                              -                     network
-app                              -                     network
-service/test_standby.py          slow,processes        file
-local_node/test_plain_broker.py  slow,processes        file
+crash/test_campaign.py                 slow,processes        crash
+crash/test_refusing.py                 slow,processes        crash
+demo/test_scenario.py                  slow,processes,spark  demo
+spark_reconcile/test_session.py        slow,spark            spark
+spark_reconcile/report/test_layout.py  spark,browser         spark
+spark_reconcile                        -                     spark
+bench                                  slow,processes        bench
+demo/test_process.py                   slow,processes        demo
+interop                                slow,processes        interop
+simulation                             slow                  -
+differential                           slow,processes        differential
+cli/test_running.py                    slow,processes        network
+cli/test_db.py                         slow,processes        network
+cli                                    -                     network
+app                                    -                     network
+service/test_standby.py                slow,processes        file
+local_node/test_plain_broker.py        slow,processes        file
+flows/test_planted.py                  slow,processes        file
+store/embedded                         slow,processes        file
+store/broker/test_store.py             slow                  file
+folders                                -                     network
+webhooks                               -                     network
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
 REST = Kind("", (), "file")
