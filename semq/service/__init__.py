@@ -1,4 +1,4 @@
-"""Parts that both kinds of nodes share as processes: logs, signals, database, timers, administration.
+"""Common parts of both kinds of nodes as processes: logs, signals, database, timers, administration.
 
-Floor 4, beside ``local_node`` and ``platform_node``, which are strangers to each other.
+Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each other.
 """

@@ -1,7 +1,7 @@
-"""The configured users of a node's port: what each may do, and which virtual hosts there are. Used by ``node``.
+"""The configured users of a node: their permissions and virtual hosts. Used by ``node``.
 
-What AMQP knows of it (three regular expressions for each virtual host) is ``semq.broker.users``; what a node adds, the
-door of administrators and the inboxes, is here.
+``semq.broker.users`` has the permissions of AMQP (three regular expressions per virtual host); this module adds those
+for administration and for inboxes.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,16 +18,16 @@ NOTHING = Permissions("", "", "")
 
 
 def inbox_name(user: str) -> str:
-    """The queue of a user of this node; the empty name is the institution itself."""
+    """Return the name of a user's inbox; an empty user is the institution itself."""
     return f"{INBOX}.{user}" if user else INBOX
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPermissions(Permissions):
-    """Permissions in the virtual host of applications: what the expressions allow, with two rules before them.
+    """Permissions in the virtual host of applications: two rules, then the regular expressions.
 
-    ``is_admin``: the door of administrators and queues of one's own for its answers are open, whatever the expressions
-    say; without it that door is closed, whatever they say. ``inboxes``: no others; None: those that they allow.
+    ``is_admin`` alone decides about ``semq.admin`` and exclusive queues for its answers. ``inboxes`` lists the allowed
+    inboxes; None: those that the expressions allow.
     """
 
     is_admin: bool = False
@@ -54,8 +54,7 @@ def virtual_hosts(amqp: Amqp) -> tuple[str, ...]:
 
 
 class KeptPasswords:
-    """Of each user the line that is kept of its password; made anew only if the password is another one, because that
-    is dear, and because clients that reconnect with a line that is known cost nothing."""
+    """The password hashes of all users. A hash is computed again only for a changed password, because that is slow."""
 
     def __init__(self, salt: Callable[[], bytes]) -> None:
         self._salt = salt
@@ -70,9 +69,9 @@ class KeptPasswords:
 
 
 def application_users(amqp: Amqp, keep: Callable[[str, str], str]) -> list[User]:
-    """The applications that may log in; ``guest`` from this machine only, where none is configured.
+    """Return the applications that may log in; if none is configured, ``guest`` from this machine only.
 
-    ``keep`` makes of a user's password the line that is kept.
+    ``keep`` returns the hash of a user's password.
     """
     if not amqp.users:
         everything: dict[str, Permissions] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}

@@ -1,8 +1,7 @@
-"""The administrators' door: exchange ``semq.admin``, one JSON request a message, one JSON answer to ``reply_to``.
+"""Administration: exchange ``semq.admin``, one JSON request per message, one JSON answer to ``reply_to``.
 
-The command line uses it, over the same port and the same permissions as everything else. Looking never changes
-anything; what does change something goes through the engine like all other news. Answers are sent as transient
-messages.
+Used by the command line, over the same port and with the same permissions as all clients. Operations that show
+something change nothing; those that act go through the engine. Answers are transient messages.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ log = structlog.get_logger("semq.admin")
 
 
 class UnknownOperation(BadInput):
-    """The node knows no such operation."""
+    """The operation is unknown to this node."""
 
     code = "SEMQ-2101"
     remedy = (
@@ -36,20 +35,20 @@ class UnknownOperation(BadInput):
 
 
 class BadArguments(BadInput):
-    """The arguments of the operation are not as it takes them."""
+    """The arguments of the operation are wrong."""
 
     code = "SEMQ-2102"
 
 
 class Busy(Unavailable):
-    """As many requests of this user as may be are being answered."""
+    """This user has too many requests in progress."""
 
     code = "SEMQ-2103"
     remedy = "Wait for their answers, then ask again."
 
 
 class AskedExchange(ServiceExchange):
-    """Answers requests by a table of handlers that are told who asks; ``at_once`` of one user at a time."""
+    """Answer requests by a table of handlers, which receive the session; at most ``at_once`` per user at a time."""
 
     __slots__ = ("_at_once", "_handlers", "_tasks", "_vhost")
 
@@ -124,14 +123,14 @@ class AskedExchange(ServiceExchange):
 
 
 class AdminExchange(AskedExchange):
-    """Exchange ``semq.admin``: whoever may publish to it may ask everything."""
+    """Exchange ``semq.admin``: everyone with the permission to publish may use all operations."""
 
     __slots__ = ()
 
     def __init__(
         self, vhost: VirtualHost, handlers: Mapping[str, Handler], acts: Mapping[str, AskedHandler] | None = None
     ) -> None:
-        """``acts``: handlers that note who asks."""
+        """``acts``: handlers that record the user."""
         super().__init__(ADMIN, vhost, {name: _for_anybody(one) for name, one in handlers.items()} | dict(acts or {}))
 
 
@@ -150,7 +149,7 @@ def answer(vhost: VirtualHost, asked: ContentHeader, told: Mapping[str, Any]) ->
 
 
 def describe(error: SemqError) -> dict[str, Any]:
-    """An error as it travels to a tool; ``retry``: it is nobody's fault and may pass."""
+    """Return an error as JSON values; ``retry``: it is temporary."""
     return {
         "code": error.code,
         "retry": isinstance(error, Unavailable),
@@ -161,7 +160,7 @@ def describe(error: SemqError) -> dict[str, Any]:
 
 
 async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Exception], None]], None]) -> Outcome:
-    """Post work that tells its outcome; that, once it is committed. Raises what the work or the store raises."""
+    """Post work and return its outcome after the commit. Raises the errors of the work and of the store."""
     answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     def done(outcome: Outcome) -> None:

@@ -1,9 +1,9 @@
-"""Tells somebody when the health of a node changes: a program of the operator's is started for each change.
+"""Alerts: the node starts a program of the operator when a health check changes.
 
-What it is told, one JSON object on standard input: ``node``, ``check``, ``verdict`` (ok, warning, failing), ``before``,
-``detail``, ``since`` and ``at`` (RFC 3339). A change is told once it has lasted for ``alerts.after_s``, so that a link
-that is dialled again wakes nobody; the way back to ok is told too. A program that fails or hangs is tried again until
-it ends with status 0. What was told is not kept: a node that begins tells of what is not ok then.
+The program gets one JSON object on standard input: ``node``, ``check``, ``verdict`` (ok, warning, failing), ``before``,
+``detail``, ``since`` and ``at`` (RFC 3339). A change is reported after ``alerts.after_s``, so that a short loss of the
+link causes no alert; the recovery is reported, too. A program that fails or hangs is started again until it ends with
+status 0. Reported alerts are not stored: a started node reports every check that is not ok.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ log = structlog.get_logger("semq.alerts")
 LOOK_S = 5.0
 PATIENCE_S = 30.0  # for the program
 RETRY_S_MIN, RETRY_S_MAX = 5.0, 300.0
-ERRORS_MAX = 4096  # octets looked at of what it says on standard error
+ERRORS_MAX = 4096  # bytes read of its standard error
 
 
 @dataclass(slots=True)
 class _Change:
-    """A verdict other than the one that was told."""
+    """A verdict that differs from the reported one."""
 
     verdict: str
     since: datetime
@@ -45,7 +45,7 @@ class _Change:
 
 
 class Alerts:
-    """Watches the checks of one node."""
+    """The alerts of one node."""
 
     def __init__(
         self, node: str, settings: Callable[[], AlertSettings], clock: Clock, look: Callable[[], Awaitable[list[Check]]]
@@ -61,11 +61,11 @@ class Alerts:
         self._is_stopping = False
 
     def jobs(self) -> list[Job]:
-        """The line of the schedule."""
+        """Return the job for the schedule."""
         return [Job("alerts", LOOK_S, self.look)]
 
     async def look(self) -> None:
-        """Tell of what has changed for long enough, if there is somebody to be told."""
+        """Report changes that have lasted long enough, if a program is configured."""
         if not self._settings().command:
             return
         found = {one.name: one for one in await self._checks()}
@@ -118,9 +118,9 @@ class Alerts:
         return not fault
 
     async def _run(self, said: bytes) -> str:
-        """Start the program and wait; what went wrong, empty if nothing did. Raises OSError if it cannot be started."""
+        """Run the program; return its failure, empty if it succeeded. Raises OSError if it cannot be started."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}  # passwords are there
-        # What it says goes to a file: a pipe would be waited for as long as anything that it has left behind holds it.
+        # Standard error goes to a file: a pipe would stay open as long as any child of the program holds it.
         with TemporaryFile() as errors:
             self._process = process = await asyncio.create_subprocess_exec(
                 *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=own
@@ -141,7 +141,7 @@ class Alerts:
         )
 
     async def stop(self) -> None:
-        """The node stops: what is being told comes to its end now."""
+        """Stop a running program, because the node stops."""
         self._is_stopping = True
         await self._end()
 

@@ -20,7 +20,7 @@ from semq.errors import Unavailable
 from semq.transport.turn import Turn
 
 ENGINE = "engine"
-BACKSTOP_S = 10.0  # the engine is looked at so often, whatever it says
+BACKSTOP_S = 10.0  # the engine runs at least this often
 TICK_S_MIN = 0.05
 WALL_LOOK_S = 15.0
 WALL_JUMP_S = 2.0
@@ -28,17 +28,17 @@ log = structlog.get_logger("semq.clockwork")
 
 
 class Engine(Protocol):
-    """What the clockwork drives."""
+    """The engine, as the clockwork uses it."""
 
     def tick(self) -> None:
-        """Time has passed: inquire, clean, expire."""
+        """Inquire, clean and expire what is due."""
 
     @property
     def next_due(self) -> float | None:
-        """When ``tick`` has something to do (monotonic seconds), or None."""
+        """The monotonic time of the next work for ``tick``, or None."""
 
     def flush(self) -> None:
-        """Send the records that have gathered."""
+        """Send the gathered records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Job:
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """Fires every so many seconds, and the first time ``first_s`` after it is planned, where that is given."""
+    """Every ``seconds``; the first time after ``first_s``, if given."""
 
     def __init__(self, every_s: float, first_s: float | None = None) -> None:
         self.every_s = every_s
@@ -95,17 +95,17 @@ class Clockwork:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
-        """Run a job of the table so soon; its schedule goes on from there."""
+        """Run a job earlier; its schedule continues from there."""
         if self._scheduler.running:
             job = self._scheduler.get_job(name)
             self._scheduler.reschedule_job(name, trigger=Every(job.trigger.every_s, in_s))
 
     def on_mail(self) -> None:
-        """The engine has mail: flush it at the end of this turn."""
+        """Flush the engine's mail at the end of this turn."""
         self._turn.before_flush(self._flush)
 
     def look(self) -> None:
-        """Move the engine's job if it has something to do sooner than planned."""
+        """Move the engine's job if work is due earlier than planned."""
         due = self._engine().next_due
         if due is None or not self._scheduler.running:
             return
@@ -124,7 +124,7 @@ class Clockwork:
         self._engine().tick()
         self.look()
 
-    # APScheduler goes by the wall clock: one that is put back would stop everything for as long.
+    # APScheduler uses the wall clock: setting it back would stop all jobs for that time.
     def _wall_offset(self) -> float:
         return self._clock.wall().timestamp() - self._clock.monotonic()
 

@@ -8,20 +8,20 @@ from semq.store.postgres import migration
 
 
 class NodeDatabase:
-    """Opened before the store, closed after it."""
+    """The database of a node, opened before the store and closed after it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """The URL of a database whose schema fits this program. Raises SemqError (see ``semq.store.embedded``,
+        """Return the URL of a database with a suitable schema. Raises SemqError (see ``semq.store.embedded``,
         ``semq.store.postgres.migration``)."""
         url = self._settings.database.dsn
         if url is None:
             embedded = EmbeddedPostgres(self._settings.data_dir)
             url = await asyncio.to_thread(embedded.start)
-            # Ours from here on: a start that was refused must not stop the server of whoever owns the folder.
+            # From here on ``close`` stops the server; after a refused start it belongs to another process.
             self._embedded = embedded
         if self._settings.database.migrate:
             await asyncio.to_thread(migration.upgrade, url)
@@ -30,13 +30,13 @@ class NodeDatabase:
         return url
 
     async def revive(self) -> None:
-        """Start the embedded server again if it has died; a configured one is somebody else's to start."""
+        """Start the embedded server again if it has died. A configured server is not started."""
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.start)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the embedded server has died; of a configured one we know only what its connections say."""
+        """Whether the embedded server has died; False for a configured server, whose state only connections show."""
         return self._embedded is not None and self._embedded.pid is None
 
     async def close(self) -> None:

@@ -1,8 +1,7 @@
-"""How a node does, for machines: a verdict (``node.health``) and figures in the text format of Prometheus
-(``node.metrics``).
+"""Health of a node for monitoring: verdicts (``node.health``) and figures for Prometheus (``node.metrics``).
 
-Both are made of what ``node.status`` says, so that they never say other than what people see. The command line prints
-them; a timer that writes ``semq node metrics`` into the folder of a textfile collector is all that Prometheus needs.
+Both are derived from ``node.status``, so that they agree with what operators see. The command line prints them; for
+Prometheus, a timer that writes ``semq node metrics`` to the folder of a textfile collector is enough.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,15 +19,15 @@ CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
-    verdict: str  #: ok, warning (somebody should look soon), failing (something does not work now)
+    verdict: str  #: ok, warning (needs attention soon), failing (something does not work now)
     detail: str = ""
 
 
 def checks(status: Status, warn_days: float) -> list[Check]:
-    """What can be said of a node from its status; ``warn_days``: of certificates that end."""
+    """Derive the checks from the status of a node; ``warn_days``: days before the end of a certificate."""
     found = [Check("store", OK if status["store_open"] else FAILING, "" if status["store_open"] else "being opened")]
     platform = status.get("platform")
     if platform is not None:
@@ -72,7 +71,7 @@ def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[st
 
 
 def _violations(seen: Sequence[Mapping[str, Any]]) -> str:
-    """Who has sent what must not be sent in the last day, and how often."""
+    """Describe the violations of the last day: peer, kind, count, time."""
     told = [
         f"{one['who']}: {one['what']} {_times(one['count'])}, last {utc_text(one['last'])} ({one['text']})"
         for one in seen[:SHOWN_MAX]
@@ -86,14 +85,14 @@ def _times(count: int) -> str:
 
 
 def health(node: str, found: Sequence[Check]) -> dict[str, Any]:
-    """The answer of ``node.health``: the worst verdict, and every check."""
+    """Return the answer of ``node.health``: the worst verdict, and every check."""
     worst = max((check.verdict for check in found), key=VERDICTS.index)
     told = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in found]
     return {"node": node, "verdict": worst, "checks": told}
 
 
 def metrics(status: Status, warn_days: float) -> str:
-    """All figures, as Prometheus reads them (text format 0.0.4)."""
+    """Return all figures in the Prometheus text format 0.0.4."""
     lines: list[str] = []
     for name, kind, help_, samples in METRICS:
         found = list(samples(status, warn_days))
@@ -104,7 +103,7 @@ def metrics(status: Status, warn_days: float) -> str:
 
 
 def _each(part: str, label: str) -> Callable[[Status, float], Iterable[Sample]]:
-    """Every number of a part of the status."""
+    """Return a function that lists the numbers of one part of the status."""
     return lambda status, _: [({label: name}, value) for name, value in status.get(part, {}).items()]
 
 

@@ -1,7 +1,6 @@
-"""The node's turn to forget what is over: ``semq.store.postgres.housekeeping`` a minute after the start and every few
-hours.
+"""Housekeeping of a node: ``semq.store.postgres.housekeeping`` a minute after the start and every few hours.
 
-A turn that fails (a lock, a database that is away) is made up soon; the data path never waits for one.
+A failed turn (a lock, an unavailable database) is repeated soon; the data path never waits for one.
 """
 
 from collections.abc import Callable
@@ -19,21 +18,21 @@ LOOK_S = 60.0  # between two looks at the clock
 
 
 class Tidying:
-    """Runs the housekeeping of one node's store."""
+    """The housekeeping of one node's store."""
 
     def __init__(self, url: Callable[[], str], clock: Clock, ledger_days: int) -> None:
-        """``url`` is asked at every turn; ``ledger_days`` 0 keeps the ledger for ever."""
+        """``url`` is called at every turn; ``ledger_days`` 0: unlimited retention."""
         self._url = url
         self._clock = clock
         self._keep = Keep(ledger_days=ledger_days or None)
         self._due = clock.monotonic() + FIRST_S
 
     def jobs(self) -> list[Job]:
-        """One line of the schedule."""
+        """Return the job for the schedule."""
         return [Job("housekeeping", LOOK_S, self.look)]
 
     async def look(self) -> None:
-        """Take a turn if it is due."""
+        """Run a turn if it is due."""
         if self._clock.monotonic() < self._due:
             return
         try:

@@ -1,7 +1,7 @@
-"""Who a running node is: its key ring, the authorities it believes, its TLS contexts, and how long all that lasts.
+"""The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-Made where TLS is configured; the wiring asks it for contexts, jobs ask it whether to renew or to warn. How a new
-certificate is got is for the two kinds of node: a hub signs its own, an institution asks its hub.
+Created if TLS is configured. The node takes TLS contexts from it, jobs ask it whether to renew or to warn. Each kind of
+node renews in its own way: a hub signs its own certificate, an institution requests one from its hub.
 """
 
 import ssl
@@ -30,14 +30,14 @@ WARN_EVERY = timedelta(hours=12)
 
 
 def ring_of(settings: Settings) -> KeyRing:
-    """The key ring that a configuration names."""
+    """Return the key ring of a configuration."""
     tls = settings.tls
     passphrase = Passphrase(tls.passphrase_file, tls.passphrase_credential, tls.passphrase_variable)
     return KeyRing(settings.pki_dir, settings.address, passphrase)
 
 
 def trust_of(settings: Settings, ring: KeyRing) -> TrustStore:
-    """The authorities that a configuration names. Raises TrustUnreadable."""
+    """Return the authorities of a configuration. Raises TrustUnreadable."""
     return TrustStore.read(settings.tls.trust or ring.trust_path)
 
 
@@ -59,11 +59,11 @@ class NodeIdentity:
 
     # --- contexts
     def server(self) -> ssl.SSLContext:
-        """For our own port."""
+        """Return the TLS context of this node's port."""
         return self._kept(server_context(self.trust, self.ring, self._settings.tls.minimum))
 
     def client(self) -> ssl.SSLContext:
-        """For links that we dial."""
+        """Return the TLS context for dialled links."""
         return self._kept(client_context(self.trust, self.ring, self._settings.tls.minimum))
 
     def _kept(self, context: ssl.SSLContext) -> ssl.SSLContext:
@@ -71,7 +71,7 @@ class NodeIdentity:
         return context
 
     def rotate(self) -> NodeCertificate:
-        """next becomes active, here and on every connection that is made from now on."""
+        """Make the certificate in slot next active, for new connections."""
         made = self.ring.rotate(self._clock.wall())
         self.current = self.ring.identity()
         for context in self._contexts:
@@ -81,13 +81,13 @@ class NodeIdentity:
         return made
 
     def is_outdated(self) -> bool:
-        """Whether another process has given this node another certificate (``semq node enroll``)."""
+        """Whether another process has installed another certificate (``semq node enroll``)."""
         return self.ring.slots().active not in (None, self.certificate.key_id)
 
     def adopt(self) -> None:
-        """Be who the key ring says, and believe the authorities that it names; contexts have to be made anew.
+        """Load the identity and the authorities of the key ring again; the caller must create new contexts.
 
-        Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate: everything stays as it is then.
+        Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate; then nothing has changed.
         """
         current, trust = self.ring.identity(), trust_of(self._settings, self.ring)
         trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))
@@ -98,9 +98,9 @@ class NodeIdentity:
         log.warning("certificate_adopted", **self.status())
 
     def retrust(self, authorities: Sequence[x509.Certificate]) -> None:
-        """Believe these authorities from now on; contexts have to be made anew. Raises TrustNeeded, TrustUnreadable.
+        """Trust these authorities; the caller must create new contexts. Raises TrustNeeded, TrustUnreadable.
 
-        The file is written first: what counts after a crash is what counted before it, or what was asked for.
+        The file is written first, so that a crash leaves either the old or the new authorities.
         """
         trust = TrustStore(authorities)
         chain = self.ring.chain(self.certificate.key_id)
@@ -114,7 +114,7 @@ class NodeIdentity:
         log.warning("authorities_changed", fingerprints=trust.fingerprints)
 
     def now(self) -> datetime:
-        """The time, for what is checked on behalf of this identity."""
+        """The present time, for checks of certificates."""
         return self._clock.wall()
 
     # --- time
@@ -125,20 +125,20 @@ class NodeIdentity:
 
     @property
     def renew_at(self) -> datetime:
-        """When the active certificate is to be renewed: at two thirds of its life, with jitter."""
+        """The time of renewal: at two thirds of the lifetime, with jitter."""
         return self.certificate.renew_at(self._jitter)
 
     def is_due(self) -> bool:
-        """Whether it is time to renew."""
+        """Whether the renewal is due."""
         return self._clock.wall() >= self.renew_at
 
     def left(self) -> timedelta:
-        """How long the active certificate is still valid; negative when it has expired."""
+        """The remaining lifetime of the active certificate; negative after its end."""
         return self.certificate.not_after - self._clock.wall()
 
     @property
     def state(self) -> str:
-        """ok, renew (it is time), ending (it is late), or expired."""
+        """ok, renew (due), ending (overdue), or expired."""
         left = self.left()
         if left <= timedelta(0):
             return "expired"
@@ -147,7 +147,7 @@ class NodeIdentity:
         return "renew" if self.is_due() else "ok"
 
     def look_after(self) -> None:
-        """A job: warn of an end that comes near, and let go of keys that nothing can be sealed for any more."""
+        """Warn of an approaching end, and delete keys that are retired for long enough. A job."""
         now, state = self._clock.wall(), self.state
         if state in ("ending", "expired") and (self._warned is None or now - self._warned > WARN_EVERY):
             self._warned = now
@@ -175,7 +175,7 @@ class NodeIdentity:
 
 
 def days_left(end: datetime, now: datetime) -> float:
-    """How long something still lasts, in days to a hundredth; below 0 when it has ended."""
+    """Return the remaining time in days, to a hundredth; negative after the end."""
     return round((end - now) / timedelta(days=1), 2)
 
 
@@ -197,14 +197,14 @@ def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
 
 
 def certificate_of(peer: PeerInfo) -> NodeCertificate:
-    """The certificate that TLS has verified for a peer. Raises Untrusted (none was shown), WrongName."""
+    """Return the certificate that TLS has verified for a peer. Raises Untrusted (none presented), WrongName."""
     if peer.certificate is None:
         raise Untrusted("The peer has shown no certificate.", peer=str(peer))
     return read_certificate(peer.certificate)
 
 
 def must_be_hub(peer: PeerInfo) -> None:
-    """A local node links to hubs only: another institution's certificate is as valid and proves nothing here."""
+    """Refuse a peer that is not a hub: an institution's certificate is valid, too, but must not serve as the hub's."""
     node = certificate_of(peer).node
     if node.type != NodeType.PLATFORM:
         raise WrongName("The peer is no hub.", found=str(node), peer=str(peer))

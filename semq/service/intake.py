@@ -1,9 +1,9 @@
-"""Intake: what was heard waits here, by speaker, for its turn to be decoded and given to the engine.
+"""The intake: received frames wait here, by speaker, until they are decoded and passed to the engine.
 
-One speaker must neither keep the others waiting nor fill the memory. Speakers take turns; a turn of the event loop
-takes a bounded number of pieces, and no more are taken while the store has not worked off those before. How much one
-speaker may have waiting is the driver's to bound: the platform stops reading from a session (its publishes are not
-settled), a local node drops what comes beyond ``octets_max`` of one partner, since one session carries all partners.
+One speaker must neither delay the others nor fill the memory. Speakers take turns; a turn of the event loop takes a
+bounded number of pieces, and no more while the store has not committed earlier ones. The node bounds what one speaker
+may have waiting: the hub stops reading from a session (its publishes are not settled); a local node drops frames beyond
+``octets_max`` of one partner, because one session carries all partners.
 """
 
 from collections import deque
@@ -19,9 +19,9 @@ P = TypeVar("P")
 
 PIECES_PER_TURN = 256
 OCTETS_PER_TURN = 256 * 1024
-PIECES_UNDER_WAY = 4096  # given to the engine and not committed
+PIECES_UNDER_WAY = 4096  # passed to the engine and not committed
 OCTETS_UNDER_WAY = 16 << 20
-PIECE_OCTETS = 200  # that a piece costs beside its body
+PIECE_OCTETS = 200  # bytes counted for a piece besides its body
 
 
 class Intake(Generic[S, P]):
@@ -46,11 +46,11 @@ class Intake(Generic[S, P]):
         self.octets_under_way = 0
 
     def waiting(self, speaker: S) -> int:
-        """Octets of a speaker that wait for their turn."""
+        """Return the waiting bytes of a speaker."""
         return self._octets.get(speaker, 0)
 
     def put(self, speaker: S, piece: P, octets: int) -> None:
-        """Queue a piece behind the others of its speaker."""
+        """Append a piece to the queue of its speaker."""
         octets += PIECE_OCTETS
         self._waiting.setdefault(speaker, deque()).append((piece, octets))
         self._octets[speaker] = self._octets.get(speaker, 0) + octets
@@ -58,7 +58,7 @@ class Intake(Generic[S, P]):
         self._call()
 
     def finish(self, speaker: S) -> list[P]:
-        """The speaker has gone: give the engine what one turn takes; what is left beyond that is returned."""
+        """Pass the pieces of one turn of a departed speaker to the engine, and return the rest."""
         if speaker in self._waiting:
             self._take(speaker, PIECES_PER_TURN, OCTETS_PER_TURN)
         left = self._waiting.pop(speaker, deque())
@@ -66,7 +66,7 @@ class Intake(Generic[S, P]):
         return [piece for piece, _ in left]
 
     def forget(self) -> list[P]:
-        """The sessions have ended: all that waits, which is not given to the engine any more."""
+        """Remove and return all waiting pieces, because the sessions have ended."""
         left = [piece for queue in self._waiting.values() for piece, _ in queue]
         self._waiting.clear()
         self._octets.clear()
@@ -75,7 +75,7 @@ class Intake(Generic[S, P]):
         return left
 
     def hold(self, speaker: S) -> None:
-        """Take nothing more of a speaker until ``release``: the driver still works on what it was given."""
+        """Take no more pieces of a speaker until ``release``."""
         self._held.add(speaker)
 
     def release(self) -> None:
@@ -94,7 +94,7 @@ class Intake(Generic[S, P]):
         return self.pieces_under_way >= PIECES_UNDER_WAY or self.octets_under_way >= OCTETS_UNDER_WAY
 
     def turn(self) -> None:
-        """Give the engine what one turn of the event loop takes; the rest has the next one."""
+        """Pass the pieces of one turn of the event loop to the engine; the rest waits for the next turn."""
         self._is_called = True
         pieces, octets = PIECES_PER_TURN, OCTETS_PER_TURN
         share = max(PIECES_PER_TURN // max(len(self._waiting), 1), 16)
@@ -131,19 +131,19 @@ class Intake(Generic[S, P]):
         try:
             self._hear(speaker, batch)
         finally:
-            # Only who has as much under way as may be waits for that to end.
+            # Only at the limit does the next turn wait for the commit.
             self._post(_WorkedOff(self, len(batch), size), not self._is_full)
         return len(batch), size
 
     def worked_off(self, pieces: int, octets: int) -> None:
-        """The store has committed, or failed, all work that pieces brought."""
+        """Continue after the store has committed, or failed, all work of earlier pieces."""
         self.pieces_under_way -= pieces
         self.octets_under_way -= octets
         self._call()
 
 
 class _WorkedOff(Step):
-    """Told when all work posted before it has ended."""
+    """Work that reports when all work posted before it has ended."""
 
     def __init__(self, intake: Intake[Any, Any], pieces: int, octets: int) -> None:
         super().__init__()

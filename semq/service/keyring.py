@@ -1,9 +1,9 @@
 """The keys of a node, and the certificates of partners that it believes: ``engine.sealing.KeyHolder`` on ``semq.pki``.
 
-What the directory says is believed only as far as a trusted authority stands behind each certificate, it names the
-partner, and it is one of those that are pinned, where any are (``secrecy.pins``). A certificate that has run out still
-tells who signed what lies in a store (as it was when it was valid); nothing new is sealed for it. One that the
-directory no longer names (revoked, or forgotten) tells nothing.
+A certificate of the directory is believed only if a trusted authority has signed it, it names the partner, and it is
+among the partner's pins, if there are any (``secrecy.pins``). An expired certificate still verifies signatures of
+stored documents; nothing new is sealed for it. A certificate that the directory no longer contains (revoked, or
+removed) verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,21 +24,21 @@ from semq.seal.keys import PrivateKey, PublicKey, key_id
 from semq.seal.voucher import is_vouched, vouched, without_vouchers
 from semq.umx_t.address import Address, parse_address
 
-CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
+CERTIFICATES_MAX = 16  # per node; more than slots and renewals need
 CHAIN_SIZE_MAX = 64 * 1024  # characters
-SEEN_MAX = 256  # certificates of one node that are known again
+SEEN_MAX = 256  # remembered certificates per node
 END = "-----END CERTIFICATE-----"
 log = structlog.get_logger("semq.keyring")
 
 
 @dataclass(slots=True)
 class Own:
-    """Who this node is: its identity, and its certificates as files have them, the active one first."""
+    """This node's identity and certificates, the active one first."""
 
     identity: Identity
     certificates: tuple[str, ...]
     public: dict[str, PublicKey] = field(default_factory=dict)
-    introduced: tuple[str, ...] = ()  #: the certificates, each vouched for by our other keys
+    introduced: tuple[str, ...] = ()  #: the certificates, each signed by this node's other keys
 
     def __post_init__(self) -> None:
         self.public = {name: key.public_key() for name, key in self.identity.keys.items()}
@@ -51,7 +51,7 @@ class Own:
 
 
 class NodeKeys:
-    """One for the life of a process; ``own`` changes when the node's certificate does."""
+    """The keys of a process; ``own`` changes with the node's certificate."""
 
     def __init__(
         self,
@@ -62,15 +62,15 @@ class NodeKeys:
         pins: Mapping[str, Collection[str]] | None = None,
         refresh: Callable[[Own | None], Own | None] = lambda own: own,
     ) -> None:
-        """``pins``: fingerprints by node id. ``refresh`` gives our own side as it is now, from what it was."""
+        """``pins``: fingerprints by node id. ``refresh`` returns the present ``Own``, given the previous one."""
         self._node = str(node)
         self._clock = clock
         self._trust = trust
         self._pins = pins or {}
         self._refresh = refresh
         self._partners: dict[str, list[tuple[NodeCertificate, str]]] = {}
-        self._certified: set[str] = set()  #: nodes of which a certificate was ever believed
-        self._seen: dict[str, set[str]] = {}  #: fingerprints by node, also of what is no longer believed
+        self._certified: set[str] = set()  #: nodes with a certificate that was ever believed
+        self._seen: dict[str, set[str]] = {}  #: fingerprints by node, including those no longer believed
         self._news: list[CertificateNews] = []
         self.mine = own
 
@@ -80,11 +80,11 @@ class NodeKeys:
         return None if self.mine is None else self.mine.identity.key
 
     def own(self, key_id: str) -> PrivateKey | None:
-        """A key of any slot."""
+        """Return the key of a slot by its id."""
         return None if self.mine is None else self.mine.identity.keys.get(key_id)
 
     def receiver(self, node: str) -> PublicKey | None:
-        """The key of the first certificate of a node that is valid now."""
+        """Return the key of the first currently valid certificate of a node."""
         if node == self._node:
             return None if self.mine is None else self.mine.identity.certificate.public_key
         now = self._clock.wall()
@@ -94,7 +94,7 @@ class NodeKeys:
         return None
 
     def signer(self, node: str, key_id: str) -> PublicKey:
-        """A key of a node by its id. Raises SignerUnknown."""
+        """Return a node's key by its id. Raises SignerUnknown."""
         if node == self._node:
             key = self.mine.public.get(key_id) if self.mine is not None else None
         else:
@@ -104,11 +104,11 @@ class NodeKeys:
         return key
 
     def certificate(self, node: str, key_id: str) -> str | None:
-        """A certificate of a partner with its chain, PEM, by its key id: for a proof."""
+        """Return a partner's certificate with its chain, as PEM, by key id; for a proof."""
         return next((pem for c, pem in self._partners.get(node, ()) if c.key_id == key_id), None)
 
     def known(self, node: str) -> tuple[str, ...]:
-        """All that is believed of a node, PEM: what to keep for the next start."""
+        """Return the believed certificates of a node as PEM, to store for the next start."""
         return tuple(pem for _, pem in self._partners.get(node, ()))
 
     def knows(self, node: str) -> bool:
@@ -126,12 +126,12 @@ class NodeKeys:
         self._certified.add(node)
 
     def introduction(self) -> tuple[str, ...]:
-        """Our certificates, the active one first."""
+        """Return this node's certificates, the active one first."""
         self.mine = self._refresh(self.mine)
         return () if self.mine is None else self.mine.introduced
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
-        """Believe what can be believed; whether the key to wrap for has changed."""
+        """Accept valid certificates; return whether the key to wrap for has changed."""
         before, now = self.receiver(node), self._clock.wall()
         known = {found.key_id: found.public_key for found, _ in self._partners.get(node, ())}
         there_before = {pem: found for found, pem in self._partners.get(node, ())}
@@ -139,10 +139,10 @@ class NodeKeys:
         for pem in certificates[:CERTIFICATES_MAX]:
             try:
                 found = self._believed(parse_address(node), pem)
-                believed.append((there_before.get(pem, found), pem))  # the very same key: sessions for it go on
+                believed.append((there_before.get(pem, found), pem))  # the same key: its sessions continue
             except SemqError as error:
                 log.warning("certificate_not_believed", node=node, error=str(error))
-        # One that has run out is no longer named; it still says who signed what it signed while it was valid.
+        # An expired certificate is no longer listed; it still verifies signatures made while it was valid.
         there = {one.fingerprint for one, _ in believed}
         over = [pair for pair in self._partners.get(node, ()) if pair[0].not_after < now]
         believed += [pair for pair in over if pair[0].fingerprint not in there][:CERTIFICATES_MAX]
@@ -156,7 +156,7 @@ class NodeKeys:
         return after is not None and (before is None or key_id(before) != key_id(after))
 
     def _tell(self, node: str, believed: Sequence[tuple[NodeCertificate, str]], known: Mapping[str, PublicKey]) -> None:
-        """Note the certificates that were not known before, and which of them an older key vouches for."""
+        """Note new certificates, and which of them an older key has signed."""
         seen = self._seen.setdefault(node, set())
         for found, pem in believed:
             if found.fingerprint in seen:
@@ -169,7 +169,7 @@ class NodeKeys:
                 seen.add(found.fingerprint)
 
     def news(self) -> list[CertificateNews]:
-        """Certificates of partners that were not known before, each told once."""
+        """Return new certificates of partners, each once."""
         news, self._news = self._news, []
         for one in news:
             good = one.is_first or one.is_vouched
@@ -178,7 +178,7 @@ class NodeKeys:
         return news
 
     def look_again(self) -> None:
-        """Believe of what is known only what trusted authorities stand behind now, also of what has run out."""
+        """Check all known certificates, expired ones included, against the present authorities."""
         for node, pairs in list(self._partners.items()):
             self._partners[node] = []
             self.heard(node, [pem for _, pem in pairs])
@@ -204,5 +204,5 @@ def split(pem: str) -> tuple[str, list[x509.Certificate]]:
         raise Untrusted("The chain is too long.", size=len(rest))
     try:
         return first + mark, x509.load_pem_x509_certificates(rest.encode())
-    except Exception as error:  # hostile DER fails in ways that the library does not list
+    except Exception as error:  # hostile DER raises exceptions that the library does not document
         raise Untrusted("The chain is not one of certificates.", fault=type(error).__name__) from error

@@ -1,6 +1,6 @@
-"""Logs: one event per line on standard error, JSON unless it is a terminal; libraries' lines pass the same way.
+"""Logs: one event per line on standard error, as JSON unless it is a terminal, including lines of libraries.
 
-What others wrote cannot forge a line or steer a terminal: every text passes `semq.foreign_text`.
+Foreign text can neither forge a line nor control a terminal: every text passes `semq.foreign_text`.
 """
 
 import logging
@@ -25,7 +25,7 @@ def set_up(settings: Log, node: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    # The default shows the variables of each frame where rich is installed: passwords and bodies are among them.
+    # With rich, the default shows the variables of each frame, passwords and bodies included.
     console = structlog.dev.ConsoleRenderer(exception_formatter=plain_traceback)
     in_lines: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, render_json]
     after = in_lines if as_json else [shown_values, console]

@@ -1,7 +1,7 @@
-"""The message that a name means, and how a message has ended that no queue holds any more.
+"""Messages by name, and the outcomes of messages that have left the queues.
 
-Operations of ``semq.admin`` take every name that ``semq.store.views.names`` knows.
-Queues forget what has ended, the ledger does not: an act that comes too late is told the end and its time.
+Operations of ``semq.admin`` accept every form of name of ``semq.store.views.names``. The ledger keeps finished
+messages: an act that comes too late gets an error with the outcome and its time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from semq.store.views import messages, names
 from semq.umx_t.short_name import read_short_name, short_name
 from semq.umx_t.status import Direction, Outcome
 
-# As whom a node wrote a line | the lines with which a message ends for it
+# Side of a line | the events that end a message for this side
 ENDS: dict[str, frozenset[str]] = {
     "sender": frozenset({"DELIVERED", "REJECTED", "CANCELLED", "LOST", "UNKNOWN", "DROPPED"}),
     "hub": frozenset({"RELEASED", "FORWARDED", "DROPPED"}),
@@ -27,7 +27,7 @@ OF_ANY_LINE = ("target", "app_key", "digest", "size")
 
 
 async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
-    """The rows of the one message that a name means: one, or two of a message to its own institution.
+    """Return the rows of the message with a name: one, or two for a message to the own institution.
 
     Raises NotThere, TooLate if it has ended and was cleaned, BadArguments if the name means several.
     """
@@ -39,7 +39,7 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
 
 
 async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]:
-    """As ``find_one``, for acts on messages: raises NotAccepted for what SQL handed over and no queue has taken."""
+    """Like ``find_one``, but raise NotAccepted for an SQL submission that is not accepted yet."""
     rows = await find_one(store, name)
     if rows[0].get("submission"):
         raise NotAccepted(name=rows[0]["name"], waits_for=" ".join(rows[0].get("reason") or ()))
@@ -47,7 +47,7 @@ async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]
 
 
 async def find_open(store: PostgresStore, name: str, direction: Direction = Direction.OWN) -> dict[str, Any]:
-    """The row of a message that this node sends, or holds for others, and that has not ended.
+    """Return the row of an unfinished message that this node sends, or holds for others.
 
     Raises NotThere, NotAccepted, TooLate, BadArguments.
     """
@@ -61,13 +61,13 @@ async def find_open(store: PostgresStore, name: str, direction: Direction = Dire
 
 
 async def past(store: PostgresStore, name: str) -> dict[str, Any]:
-    """What the ledger knows of a message. Raises NotThere, BadArguments."""
+    """Return a message's record from the ledger. Raises NotThere, BadArguments."""
     lk0 = newest(name, await store.read(names.find_in_ledger, name))[0]
     return from_ledger(lk0, await store.read(messages.trace, lk0))
 
 
 def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A message out of the lines about it: ``outcome`` and ``ended_at`` of its sender, ``last_event`` of any node."""
+    """Build a record from ledger lines: ``outcome`` and ``ended_at`` at its sender, ``last_event`` at any node."""
     facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])
     is_accepted = False
@@ -77,7 +77,7 @@ def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]
                 facts[name] = line[name]
         side, event = str(line["side"]), str(line["event"])
         is_accepted = is_accepted or event == Event.ACCEPTED.name
-        # A submission of SQL ends with its refusal; a document that was accepted lives on if a copy of it is refused.
+        # A refusal ends an SQL submission, but not an accepted document of which a copy is refused.
         is_refusal = side == "sender" and event == Event.REFUSED.name and not is_accepted
         if is_refusal or event in ENDS.get(side, ()):
             facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
@@ -91,7 +91,7 @@ def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
-    """Why nothing can be done about a message that no queue holds."""
+    """Return the error for an act on a message that has left the queues."""
     event, told = facts.get("last_event"), _names(facts["lk0"])
     if event is None:
         return NotThere("The ledger names it, and no queue of this node holds it.", **told)

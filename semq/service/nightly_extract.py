@@ -1,9 +1,8 @@
-"""The node's part of the nightly reconciliation: its scheduler starts the extract of its ledger as a process.
+"""The nightly extract: the node's scheduler starts the extract of its ledger as a process.
 
-The program below is the reconciliation's (``python -m spark_reconcile extract``), so a node carries neither Arrow nor a
-second connection, and what fails there leaves it alone. It is started once after the node began, for the nights that
-the node slept through, and then every day at ``extract.at``. It extracts every date that is over and not yet
-extracted, and may be started twice.
+The program is ``python -m spark_reconcile extract``, so that a node needs neither Arrow nor a second connection, and a
+failure there does not affect it. It runs once after the start of the node, for missed nights, and then every day at
+``extract.at``. It extracts every completed date without an extract, and may run repeatedly.
 """
 
 import asyncio
@@ -23,14 +22,14 @@ from semq.moments import utc_text
 from semq.service.clockwork import Job
 
 log = structlog.get_logger("semq.nightly")
-LOOK_S = 20.0  # between two looks at the clock
-RETRY_S = 900.0  # after an extract that failed
+LOOK_S = 20.0  # between two checks of the clock
+RETRY_S = 900.0  # after a failed extract
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
 DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # the node's own database, for its child only
 
 
 def next_after(now: datetime, at: str, zone: str) -> datetime:
-    """The first moment after ``now`` at which a clock of the zone shows this time of day."""
+    """Return the first time after ``now`` with this time of day in the zone."""
     here = now.astimezone(ZoneInfo(zone))
     day = here.date()
     while True:
@@ -41,7 +40,7 @@ def next_after(now: datetime, at: str, zone: str) -> datetime:
 
 
 class Nightly:
-    """Starts the extracts of one node."""
+    """The extracts of one node."""
 
     def __init__(self, settings: Settings, clock: Clock, surroundings: Callable[[], Mapping[str, str]]) -> None:
         """``surroundings``: variables for the child that only the running node knows (database, port)."""
@@ -51,10 +50,10 @@ class Nightly:
         self._due = clock.wall()
         self._process: Process | None = None
         self._is_stopping = False
-        self.last: dict[str, object] = {}  #: how the last one ended, for ``node.status``
+        self.last: dict[str, object] = {}  #: the result of the last one, for ``node.status``
 
     def jobs(self) -> list[Job]:
-        """One line of the schedule, or none where extracts are made on demand only."""
+        """Return the job for the schedule, or none if extracts are made on demand only."""
         if self._settings.extract.at is None:
             return []
         if self._settings.file is None:
@@ -63,7 +62,7 @@ class Nightly:
         return [Job("extract", LOOK_S, self.look)]
 
     async def look(self) -> None:
-        """Extract if it is time."""
+        """Extract if it is due."""
         extract, now = self._settings.extract, self._clock.wall()
         if extract.at is None or now < self._due:
             return
@@ -74,7 +73,7 @@ class Nightly:
             self._due = now + timedelta(seconds=RETRY_S)
 
     async def stop(self) -> None:
-        """The node stops: so does an extract that is being written, which is then as if it had not begun."""
+        """Stop a running extract, which leaves nothing behind, because the node stops."""
         self._is_stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):

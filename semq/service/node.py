@@ -1,8 +1,8 @@
-"""A node's life: database, store, engine, AMQP endpoint, clockwork; and a new engine when the store was lost.
+"""The life of a node: database, store, engine, AMQP endpoint, clockwork; and a new engine after a loss of the store.
 
-An engine lives as long as one opening of its store. When the connection is lost, or the fate of a commit is unknown,
-everything the engine believed is abandoned, the store is opened anew (a new incarnation) and a new engine is built from
-what is committed: the same path as after a crash, so there is only one (PROTOCOL.md section 14).
+An engine lives as long as one opening of its store. After a loss of the connection, or a commit with unknown outcome,
+the engine's state is discarded, the store is opened again (a new incarnation), and a new engine is built from the
+committed rows: the same path as after a crash (PROTOCOL.md section 14).
 """
 
 import asyncio
@@ -51,10 +51,10 @@ from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 E = TypeVar("E", bound=Engine)
-DATABASE_LOOK_S = 10.0  # a server that dies ends its connections; this finds one of which something is left
+DATABASE_LOOK_S = 10.0  # usually lost connections show a dead server; this check finds one with remaining processes
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
-ARRIVING_BYTES_MAX = 256 << 20  # messages of one connection that are being put together at once
-PACKET_BYTES_MAX = 8 << 20  # a packet of records; those of certificates are the largest, some 4 MiB
+ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
+PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
 
 
 class PortTaken(Misconfigured):
@@ -65,7 +65,7 @@ class PortTaken(Misconfigured):
 
 
 class Node(Generic[E]):
-    """What both kinds of nodes have in common. Subclasses build the engine and register their services."""
+    """The base of both kinds of nodes. Subclasses build the engine and register their services."""
 
     vhosts: tuple[str, ...] = (APPLICATIONS,)
 
@@ -99,22 +99,22 @@ class Node(Generic[E]):
 
     # --- for subclasses
     async def prepare(self) -> None:
-        """The database is there, nothing is built yet: find out who this node is."""
+        """Load the node's identity. Called when the database is open, before anything is built."""
 
     def tls(self) -> ssl.SSLContext | None:
         """The TLS context of the node's own port; None: in clear."""
         return None
 
     def greeting(self) -> Mapping[str, Any]:
-        """What else the server tells everybody who connects."""
+        """Return additional server properties for connection.start."""
         return {}
 
     def build_engine(self, recovered: Recovered) -> E:
-        """A new engine on a store that was opened anew."""
+        """Build an engine on a newly opened store."""
         raise NotImplementedError
 
     def authenticator(self) -> Authenticator:
-        """Who may log in."""
+        """Return the authenticator of the endpoint."""
         raise NotImplementedError
 
     def register(self) -> None:
@@ -122,22 +122,21 @@ class Node(Generic[E]):
         raise NotImplementedError
 
     def handlers(self) -> Mapping[str, Handler]:
-        """The operations of ``semq.admin``."""
+        """Return the operations of ``semq.admin``."""
         raise NotImplementedError
 
     def acts(self) -> Mapping[str, AskedHandler]:
-        """Operations of ``semq.admin`` that note who asks."""
+        """Return the operations of ``semq.admin`` that record the user."""
         return {}
 
     async def began(self) -> None:
-        """A new engine is in place: begin or renew sessions."""
+        """Begin or renew sessions, after a new engine was built."""
 
     async def ending(self) -> None:
-        """The node stops: end sessions, accept nothing more."""
+        """End sessions and accept nothing more, because the node stops."""
 
     def settled_anew(self, before: Settings) -> None:
-        """``settings`` are others than ``before``, by ``operations.reload``: whatever was made of them follows. Never
-        fails."""
+        """Apply changed settings. Called by ``operations.reload``; must not raise."""
         raise NotImplementedError
 
     def reload_soon(self) -> None:
@@ -147,12 +146,12 @@ class Node(Generic[E]):
             log.warning("not_reloaded", text="the node does not serve yet; it has the configuration of its start")
 
     def jobs(self) -> list[Job]:
-        """What runs on a schedule beside the engine."""
+        """Return the scheduled jobs besides the engine."""
         return []
 
     # --- life
     async def start(self) -> None:
-        """Until the node serves."""
+        """Start the node and return when it serves."""
         self._failed = asyncio.get_running_loop().create_future()
         self._begun.callback(self._claim.release)
         self._begun.push_async_callback(self._database.close)
@@ -175,7 +174,7 @@ class Node(Generic[E]):
         await self.prepare()
         self.recovered = await self._claim.opened(self.store)
         if self._claim.has_waited:
-            await self.prepare()  # what was read before the other process ended may be old
+            await self.prepare()  # what was read while the other process owned the store may be outdated
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
         jobs.append(Job("database", DATABASE_LOOK_S, self._look_at_database))
@@ -206,7 +205,7 @@ class Node(Generic[E]):
         self._is_serving = True
 
     def _probe_port(self) -> None:
-        """Find out that the port is taken before a database is made or migrated. Raises PortTaken."""
+        """Raise PortTaken if the port is in use, before a database is created or migrated."""
         host, port = self.settings.amqp.host, self.settings.amqp.port
         try:
             with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
@@ -216,7 +215,7 @@ class Node(Generic[E]):
 
     @property
     def is_standing_by(self) -> bool:
-        """Whether its start waits for another process of this node, which owns the store."""
+        """Whether the start waits for another process of this node, which owns the store."""
         return self._claim.is_waiting
 
     def _build(self) -> None:
@@ -230,7 +229,7 @@ class Node(Generic[E]):
         )  # fmt: skip
 
     def notified(self, channel: str) -> None:
-        """An application did something through SQL."""
+        """Handle a NOTIFY of an application's SQL transaction."""
 
     def _store_lost(self, error: SemqError) -> None:
         if self._stopping:
@@ -248,7 +247,7 @@ class Node(Generic[E]):
 
     @property
     def _begins_again(self) -> bool:
-        """Whether the store was lost and its node does not serve on a new engine yet."""
+        """Whether the store was lost and the node does not serve with a new engine yet."""
         return self._beginning is not None and not self._beginning.done()
 
     async def _begin_again(self) -> None:
@@ -265,7 +264,7 @@ class Node(Generic[E]):
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Let the process end: ``wait_failed`` raises the error."""
+        """End the process: ``wait_failed`` raises the error."""
         if isinstance(error, StoreFenced):
             log.error("fenced", error=error.advice())
         if not self._failed.done():
@@ -302,11 +301,11 @@ class Node(Generic[E]):
                 await asyncio.sleep(REOPEN_S_FIRST * (0.5 + self.clock.random()))
 
     async def wait_failed(self) -> None:
-        """Raises when the node cannot go on."""
+        """Wait, and raise when the node cannot continue."""
         await asyncio.shield(self._failed)
 
     async def stop(self) -> None:
-        """Drain: say good-bye to peers, commit what was accepted, close the store and its database."""
+        """End sessions, commit accepted work, close the store and its database."""
         self._stopping, self._is_serving = True, False
         self.reloading.stop()
         await self.nightly.stop()
@@ -322,7 +321,7 @@ class Node(Generic[E]):
 
     @property
     def endpoint(self) -> str:
-        """HOST:PORT of the AMQP endpoint, as it listens."""
+        """HOST:PORT of the listening AMQP endpoint."""
         host = self.settings.amqp.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -331,7 +330,7 @@ class Node(Generic[E]):
 
     # --- parts
     def engine_settings(self) -> EngineSettings:
-        """The engine's numbers, from the configuration."""
+        """Return the engine's settings from the configuration."""
         p = self.settings.protocol
         return EngineSettings(
             inquiry_s=p.inquiry_s,
@@ -346,7 +345,7 @@ class Node(Generic[E]):
         )
 
     def broker_limits(self) -> BrokerLimits:
-        """What the broker bears, from the configuration."""
+        """Return the limits of the broker from the configuration."""
         a = self.settings.amqp
         return BrokerLimits(
             unacked_bytes=a.max_unacked_bytes,
@@ -391,7 +390,7 @@ class Node(Generic[E]):
         return Limits(heartbeat=heartbeat, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max))
 
     def identity(self) -> Mapping[str, Any]:
-        """What this life of the node says of itself to its peers: who, which store, which life, which protocol."""
+        """Return the login properties for peers: node, store, incarnation, protocol version."""
         return {
             "node": str(self.address),
             "store_uuid": self.recovered.store_uuid,
@@ -401,11 +400,11 @@ class Node(Generic[E]):
         }
 
     def users_of(self, settings: Settings) -> list[User]:
-        """Who may log in by name and password. Slow: every new password is hashed."""
+        """Return the users with passwords. Slow: every new password is hashed."""
         return access.application_users(settings.amqp, self.kept_passwords)
 
     async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Operation ``node.status``: what this node is and how it does."""
+        """Operation ``node.status``: identity, state and figures of this node."""
         counters = self.store.counters
         return {
             "kind": self.settings.node.kind,
@@ -426,11 +425,11 @@ class Node(Generic[E]):
         }
 
     async def health(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Operation ``node.health``: whether anything of it needs a person, now or soon."""
+        """Operation ``node.health``: whether the node needs attention, now or soon."""
         return health(str(self.address), await self.checks())
 
     async def checks(self) -> list[Check]:
-        """What was looked at for its health, with verdicts."""
+        """Return the health checks with their verdicts."""
         try:
             return checks(await self.status({}), self.settings.tls.warn_days)
         except Unavailable as error:  # the status needs a database that is away
@@ -441,9 +440,9 @@ class Node(Generic[E]):
         return {"text": metrics(await self.status({}), self.settings.tls.warn_days)}
 
     def engine_violations(self) -> list[dict[str, str | int]]:
-        """Who has sent what must not be sent, and how often, in the last day."""
+        """Return the violations of the last day."""
         raise NotImplementedError
 
     def engine_counters(self) -> Mapping[str, int]:
-        """What the engine has counted."""
+        """Return the counters of the engine."""
         raise NotImplementedError

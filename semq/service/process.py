@@ -22,10 +22,10 @@ from semq.service.log import set_up
 
 log = structlog.get_logger("semq.process")
 
-CLIENTS_OWN = "SEMQ_NODE"  # names a node for the command line; the keys of section [node] have longer names
+CLIENTS_OWN = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
-COLLECTOR = (20_000, 20, 50)  # new objects before the youngest are looked at, and how often the older ones
+COLLECTOR = (20_000, 20, 50)  # thresholds of the garbage collector's three generations
 
 
 class WrongKind(Misconfigured):
@@ -36,23 +36,23 @@ class WrongKind(Misconfigured):
 
 
 class Runnable(Protocol):
-    """A node that can be started, waited for and stopped."""
+    """A node as this module uses it."""
 
     async def start(self) -> None:
-        """Until it serves. Raises SemqError if it cannot."""
+        """Start, and return when it serves. Raises SemqError."""
 
     async def wait_failed(self) -> None:
-        """Returns or raises only if the node cannot go on."""
+        """Return or raise only if the node cannot continue."""
 
     async def stop(self) -> None:
-        """Drain and end, in order."""
+        """Finish work in progress and end."""
 
     def reload_soon(self) -> None:
-        """Read the configuration again, as far as it can change in a life; the log has the outcome."""
+        """Reload the configuration; the result goes to the log."""
 
     @property
     def endpoint(self) -> str:
-        """HOST:PORT of its AMQP endpoint, as it listens."""
+        """HOST:PORT of the listening AMQP endpoint."""
 
     @property
     def is_standing_by(self) -> bool:
@@ -60,7 +60,7 @@ class Runnable(Protocol):
 
 
 def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str] | None = None) -> int:
-    """Run a node of one kind in the foreground; the exit status."""
+    """Run a node of one kind in the foreground and return the exit status."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog=f"semq {kind} run", description=f"Run a {kind} node in the foreground."
     )
@@ -78,9 +78,9 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
 
 
 def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) -> int:
-    """How a node process ends that cannot start or go on, its advice printed; an interrupt is an ordinary end.
+    """Return the exit status for an error, and print its advice; an interrupt is a normal end.
 
-    A path that the system refuses is a matter of configuration. Raises any other OSError again.
+    An unusable path counts as an error of configuration. Any other OSError is raised again.
     """
     if isinstance(error, KeyboardInterrupt):
         return EXIT_OK
@@ -94,8 +94,10 @@ def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) ->
 
 
 def spare_the_collector() -> None:
-    """Let the garbage collector pass over what lives as long as the node, and look less often at what is new: under
-    load thousands of documents are under way, none of which is garbage before it is settled."""
+    """Freeze the objects that live as long as the node, and collect less often.
+
+    Under load thousands of documents are in progress, none of which is garbage before it is settled.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR)
@@ -115,7 +117,7 @@ async def run(node: Runnable) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    if not os.isatty(0):  # whoever closes the terminal of a node wants it to end
+    if not os.isatty(0):  # closing the terminal of a node ends it
         loop.add_signal_handler(signal.SIGHUP, node.reload_soon)
     try:
         try:

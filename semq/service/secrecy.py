@@ -1,7 +1,7 @@
-"""Sealing for a running node: its identity, the certificates that its store remembers, its configuration.
+"""Sealing for a running node, built from its identity, the stored certificates and the configuration.
 
-Made once for the life of a process, since session keys live in it; ``None`` for a node without certificates, which then
-refuses what should be sealed. Used by the wiring of local nodes.
+Created once per process, because it holds the session keys; ``None`` for a node without certificates, which then
+refuses documents to be sealed. Used by local nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from semq.service.identity import NodeIdentity
 from semq.service.keyring import CERTIFICATES_MAX, NodeKeys, Own
 from semq.umx_t.address import Address
 
-PATIENCE = 4  # inquiries: the news of a certificate may come later than what it signed
+PATIENCE = 4  # inquiries; a certificate may arrive later than a document signed with it
 
 
 def sealing_of(
     who: NodeIdentity, address: Address, settings: Settings, clock: Clock, known: Mapping[str, Sequence[str]]
 ) -> Sealing:
-    """Sealing under an identity; ``known`` are the certificates of partners from the node's store."""
+    """Create the sealing for an identity; ``known``: certificates of partners from the node's store."""
 
     def refresh(own: Own | None) -> Own:
         return own if own is not None and own.identity is who.current else own_of(who, clock)
@@ -41,17 +41,17 @@ def sealing_of(
 
 
 def vault_of(settings: Settings) -> Vault | None:
-    """What bodies at rest are encrypted with, if that is configured. Raises KeyRefused, VaultLocked."""
+    """Return the encryption of stored bodies, if configured. Raises KeyRefused, VaultLocked."""
     s = settings.secrecy
     master = Passphrase(s.bodies_key_file, s.bodies_key_credential, s.bodies_key_variable).read()
     return None if master is None else Vault(master, draw_secret(SALT_LENGTH), draw_secret)
 
 
 def own_of(who: NodeIdentity, clock: Clock) -> Own:
-    """Our side: keys of all slots, and the certificates that are valid now, the active one first."""
+    """Return the keys of all slots and the currently valid certificates, the active one first."""
     slots, now = who.ring.slots(), clock.wall()
     shown = []
-    retired = [one.key_id for one in reversed(slots.retired)]  # what they signed may still wait at the hub
+    retired = [one.key_id for one in reversed(slots.retired)]  # documents that they signed may still wait at the hub
     for name in filter(None, (slots.active, slots.next, slots.previous, *retired)):
         certificate = who.ring.certificate(name)
         if certificate is not None and certificate.not_after > now:

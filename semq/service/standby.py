@@ -1,8 +1,7 @@
-"""The claim of this process on its node's store, and waiting for it while another process of the same node has it.
+"""The claim of this process to its node's store, and the standby while another process of the same node has it.
 
-A node that starts while another owns its store stands by: it listens nowhere, looks every two seconds, and serves as
-soon as the lease has run out or was given back (PROTOCOL.md section 10). Who is who is ``semq.store.postgres.owner``.
-Used by ``node`` alone.
+A standby listens on no port, checks the lease every two seconds, and serves as soon as the lease has expired or was
+released (PROTOCOL.md section 10). ``semq.store.postgres.owner`` identifies processes. Used by ``node`` only.
 """
 
 import asyncio
@@ -19,12 +18,12 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
 from semq.umx_t.locator import Store
 
-LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0  # between two looks at the lease
+LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0  # between two checks of the lease
 log = structlog.get_logger("semq.standby")
 
 
 class Claim:
-    """Of one process, from its start to its end."""
+    """The claim of one process."""
 
     def __init__(self, settings: Settings, home: Store, clock: Clock) -> None:
         self.is_waiting = False  #: another process owns the store
@@ -35,14 +34,14 @@ class Claim:
         self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)
 
     def owner(self) -> Owner:
-        """This process as an owner. Looks at the lock each time: who held it before may be gone now."""
+        """This process as an owner. The lock is checked each time, because its holder may have ended."""
         place = EMBEDDED if self._lock is None else self._lock.take()
         return Owner(self._node, self._host, self._process, place)
 
     async def opened(self, store: PostgresStore) -> Recovered:
-        """Open the store for the first time, when no other process owns it any more.
+        """Open the store for the first time, when no other process owns it.
 
-        Raises what ``PostgresStore.start`` raises, except LeaseHeld."""
+        Raises the errors of ``PostgresStore.start``, except LeaseHeld."""
         owner_before = ""
         while True:
             store.owner = self.owner()
@@ -67,6 +66,6 @@ class Claim:
             await asyncio.sleep(pause_s)
 
     def release(self) -> None:
-        """The process has stopped, its store is closed."""
+        """Release the claim, after the store is closed."""
         if self._lock is not None:
             self._lock.release()

@@ -1,10 +1,9 @@
-"""What a node tells the other parties of a message about it: when what happened, and nothing that is its own affair.
+"""The story of a message: a node's answer to another party, with protocol events and their times (section 20).
 
-A question comes from another party by way of the hub (``platform_node.questions``, ``local_node.link.answers``). Its
-subject is a message between asker and asked: anything else is unknown to the asked. Told are the events of the protocol
-with their times; details, which may hold tracebacks and words of operators, stay here, but for the reason of a refusal,
-which the other end was told before. A node with a certificate signs its story for the asker's nonce, so that a hub can
-withhold it, and neither alter nor invent it.
+A question comes from another party through the hub (``platform_node.questions``, ``local_node.link.answers``). It must
+be about a message between asker and answering node; others count as unknown. Details, which may contain tracebacks and
+operators' texts, are left out, except the reason of a refusal, which the other end already has. A node with a
+certificate signs its story for the asker's nonce, so that the hub can withhold it, but neither alter nor invent it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ FIELDS = ("at", "side", "event", "words", "att")
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
-    """One event, as another party hears it."""
+    """One event of a story."""
 
     at: int
     side: str
@@ -42,11 +41,11 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def told(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
-    """The story for ``asker``, as octets to be signed. Raises NotThere if the message is none between the two."""
+    """Return the story for ``asker`` as bytes to sign. Raises NotThere if the message is not between the two."""
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER
     lines = [line for line in events if Event[line["event"]] not in OWN_AFFAIRS and line["side"] == side.name.lower()]
-    # Of a message that was sent here, its acceptance says to whom; other lines may bear what an impostor said.
+    # For a message sent here, only the line ACCEPTED names the target reliably; an impostor may have caused others.
     sent_to = {node_of(line) for line in lines if line["event"] == Event.ACCEPTED.name}
     if not lines or asker not in (sent_to if source == me else {source}) | {hub}:
         raise NotThere(id=lk0)
@@ -54,7 +53,7 @@ def told(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub
 
 
 def node_of(line: Mapping[str, Any]) -> str:
-    """The institution that a line is addressed to."""
+    """Return the institution that a line is addressed to."""
     return str(line["target"]).partition("/")[0]
 
 
@@ -64,7 +63,7 @@ def _line(line: Mapping[str, Any]) -> Line:
 
 
 def signed(keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
-    """The signature of a story; empty where the node has no key."""
+    """Return the signature of a story; empty if the node has no key."""
     key = keys.signing if keys is not None else None
     return "" if key is None else write_signature(key, _message(teller, asker, nonce, lk0, story))
 
@@ -72,9 +71,9 @@ def signed(keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str
 def is_proved(
     keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes, signature: str
 ) -> bool:
-    """Whether the story is the teller's own; False where the teller has no certificate that is known here.
+    """Whether the story is signed by the answering node; False if no certificate of that node is known.
 
-    Raises ReceiptForged where it has one and has not signed, SignerUnknown, and what ``verify`` raises.
+    Raises ReceiptForged if it has a certificate and has not signed, SignerUnknown, and the errors of ``verify``.
     """
     if keys is None or not keys.knows(teller):
         return False
@@ -86,12 +85,12 @@ def is_proved(
 
 
 def read(story: bytes) -> list[dict[str, Any]]:
-    """The events of a story. Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError."""
+    """Read the events of a story. Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError."""
     return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[Line])[:LINES_MAX]]
 
 
 def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of the hub's ledger, as far as it is one. Raises ValueError, TypeError."""
+    """Read a line of the hub's ledger. Raises ValueError, TypeError."""
     known = {name: event[name] for name in Line.__struct_fields__ if name in event}
     return {**event, **msgspec.to_builtins(msgspec.convert(known, Line))}
 

@@ -1,8 +1,8 @@
-"""The broker as it stands, for administrators: queues, consumers, connections, channels, exchanges, bindings.
+"""Operations ``broker.*`` of ``semq.admin``: queues, consumers, connections, channels, exchanges, bindings.
 
-Operations ``broker.*`` of ``semq.admin``: rows in the order of their names, a page at a time. ``vhost`` and ``name``
-(the beginning of the row's main name) choose, ``limit`` bounds the page, ``next`` of an answer is ``after`` of the next
-one. Looking changes nothing, and holds the event loop for one pass over the names.
+Rows are sorted by name and returned in pages. ``vhost`` and ``name`` (a prefix of the row's main name) filter,
+``limit`` bounds the page, ``next`` of an answer is ``after`` of the next request. A request takes one pass over the
+names in the event loop.
 """
 
 import heapq
@@ -23,7 +23,7 @@ Look = Callable[[AmqpServer], Iterator[tuple[Key, Callable[[], Row]]]]
 
 
 class Serving(Protocol):
-    """What the operations need of a node."""
+    """The node, as these operations use it."""
 
     server: AmqpServer
 
@@ -41,7 +41,7 @@ def _handler(node: Serving, look: Look) -> Handler:
 
 
 def page(found: Iterable[tuple[Key, Callable[[], Row]]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """One page of rows; a row is made only if it is on the page. Raises BadArguments."""
+    """Return one page; only its rows are built. Raises BadArguments."""
     for name in arguments:
         if name not in ("vhost", "name", "limit", "after"):
             raise BadArguments(f"There is no argument {name}.")
@@ -61,7 +61,7 @@ def page(found: Iterable[tuple[Key, Callable[[], Row]]], arguments: Mapping[str,
 
 
 def queues(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """Every queue; those that the node serves itself have no count of messages here."""
+    """List queues; service queues of the node have no message count."""
     taken: dict[tuple[str, str], list[Any]] = {}
     for session, channel in _channels(server):
         for consumer in channel.consumers.values():
@@ -101,7 +101,7 @@ def _consumer(key: Key, consumer: Any, session: Any) -> Row:
 
 
 def workers(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """Whoever takes documents from an inbox of this institution: ``semq worker`` and other applications."""
+    """List the consumers of this institution's inboxes: ``semq worker`` and other applications."""
     return ((key, make) for key, make in consumers(server) if key[1] == INBOX or key[1].startswith(f"{INBOX}."))
 
 
@@ -158,7 +158,8 @@ def bindings(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
             for binding in list(exchange.bindings):
                 kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
                 key = (vhost.name, exchange.name, binding.destination.name, kind, binding.routing_key)
-                yield (*key, binding.arguments.hex()), lambda k=key: dict(zip(BINDING, k, strict=True))  # type: ignore[misc]
+                # type: ignore[misc]
+                yield (*key, binding.arguments.hex()), lambda k=key: dict(zip(BINDING, k, strict=True))
 
 
 BINDING = ("vhost", "source", "destination", "kind", "routing_key")

@@ -1,6 +1,4 @@
-"""Operation ``msg.inquire``: ask about a message now instead of when its turn comes. The engine asks, as it always
-does.
-"""
+"""Operation ``msg.inquire``: inquire about a message now instead of at its scheduled time, through the engine."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -18,7 +16,7 @@ class Asking(Protocol):
 
 
 def inquire_handler(node: Asking, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]) -> Handler:
-    """The handler. ``schedule_of`` gives the engine's schedule for rows that are ``outbound`` or ``inbound``."""
+    """Return the handler. ``schedule_of`` returns the engine's schedule of ``outbound`` or ``inbound`` rows."""
 
     async def inquire(arguments: Mapping[str, Any]) -> dict[str, Any]:
         name = str(arguments["id"])

@@ -1,4 +1,4 @@
-"""Operations of ``semq.admin`` that look: lists, one message, its trace, its body, counts, what is stuck and why."""
+"""Operations of ``semq.admin`` that read: lists, one message, its trace, its body, counts, stuck messages."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Looking(Protocol):
     address: Address
 
     def surroundings(self) -> Surroundings:
-        """What the node knows beside the rows, for the causes of what is stuck."""
+        """Return the node's state besides the rows, to find causes of stuck messages."""
 
 
 def reading_handlers(node: Looking) -> dict[str, Handler]:
@@ -45,7 +45,7 @@ def reading_handlers(node: Looking) -> dict[str, Handler]:
 
 
 def read_filter(operation: str, arguments: Mapping[str, Any], limit: int = 50) -> messages.Filter:
-    """Which messages are to be listed. Raises BadArguments, ValueError."""
+    """Read the filter of a list. Raises BadArguments, ValueError."""
     for name in arguments:
         if name not in messages.Filter.__dataclass_fields__:
             raise BadArguments(f"{operation} has no argument {name}.")
@@ -61,7 +61,7 @@ class Reading:
         self._node = node
 
     async def messages(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Messages in the queues, the newest first."""
+        """List messages in the queues, newest first."""
         rows = await self._node.store.read(messages.list_messages, read_filter("msg.list", arguments))
         around = self._node.surroundings()
         return [row | {"overdue": is_overdue(row, around)} for row in rows]
@@ -101,7 +101,7 @@ class Reading:
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 
     async def body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The payload of a message that is still in a queue."""
+        """Return the payload of a message that is still in a queue."""
         row = (await find_one(self._node.store, str(arguments["id"])))[0]
         payload = await self._node.store.read(messages.body_of, row)
         if payload is None or not row.get("has_payload", True):
@@ -116,15 +116,15 @@ class Reading:
         }
 
     async def counts(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """How many rows stand where."""
+        """Count rows by queue and status."""
         return await self._node.store.read(messages.queue_counts)
 
     async def partners(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What waits for each partner."""
+        """List waiting messages by partner."""
         return await self._node.store.read(messages.waiting_by_partner)
 
     async def stuck(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What does not move, each with its cause and a next step."""
+        """List stuck messages, each with cause and next step."""
         around = self._node.surroundings()
         limit = max(1, min(int(arguments.get("limit") or 200), LIMIT_MAX))
         wanted, before, after = arguments.get("cause"), around.now_ms - around.overdue_ms, (0, 0)
@@ -134,7 +134,7 @@ class Reading:
             for row in submitted
             if (cause := why(row, around)) is not None and (wanted is None or cause.name == str(wanted).upper())
         ]
-        while len(found) < limit:  # page by page: the cause that is asked for may be the rarest
+        while len(found) < limit:  # in pages, because the requested cause may be rare
             rows = await self._node.store.read(messages.stuck_candidates, before, LIMIT_MAX, after)
             if not rows:
                 break
@@ -148,7 +148,7 @@ class Reading:
         return found[:limit]
 
     async def explain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """One message: whether it is stuck, why, what to do, and what happened to it last."""
+        """Explain one message: whether it is stuck, cause, next step, last event."""
         row = await self.show(arguments)
         events = submissions.events(row) if _waits(row) else await self._node.store.read(messages.trace, row["lk0"])
         return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
@@ -160,7 +160,7 @@ class Reading:
 
 
 def _waits(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a submission of SQL that no queue has taken, and that was not refused."""
+    """Whether a row is an SQL submission that is neither accepted nor refused."""
     return "submission" in row and row["outcome"] is None
 
 

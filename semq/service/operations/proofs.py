@@ -1,7 +1,7 @@
-"""Operations of ``semq.admin`` that prove: ``msg.prove`` makes a file for a message, ``ledger.verify`` reads the chain.
+"""Operations ``msg.prove``, which makes a proof file for a message, and ``ledger.verify``, which checks the chain.
 
-What a proof needs lies in three places: the ledger (which receipt, at which place), ``semq_receipts`` (what the
-receiver signed) and, for a sealed document, ``semq_session_key`` (the salt of its digest).
+A proof is built from the ledger (receipt and place), ``semq_receipts`` (the receiver's signature) and, for a sealed
+document, ``semq_session_key`` (the salt of its digest).
 """
 
 import re
@@ -29,11 +29,11 @@ from semq.umx_t.address import parse_address
 RECEIPT = re.compile(r"receipt (\d+) place (\d+)(?: sid (-?\d+))? stated at (\S+)")  # older receivers sign no sid
 SEALED = re.compile(r"sealed ([A-Za-z0-9_-]{22})")
 ORIGIN = re.compile(r"the document of (\S+), sealed for key")
-ORIGINS_MAX = 100  # how often one document may have been sealed again
+ORIGINS_MAX = 100  # times that one document may have been sealed again
 
 
 class NoReceipt(BadInput):
-    """The ledger holds no signed receipt for this message."""
+    """The ledger has no signed receipt for this message."""
 
     code = "SEMQ-2230"
     remedy = "Only a delivered message of a partner with a certificate has one; `semq msg trace` tells what happened."
@@ -53,7 +53,7 @@ def proving_handlers(node: Proving) -> dict[str, Handler]:
 
 
 def ledger_handlers(store: PostgresStore) -> dict[str, Handler]:
-    """The same for a node that proves no deliveries."""
+    """Return the operation of a node without proofs of delivery."""
 
     async def verify(arguments: Mapping[str, Any]) -> dict[str, Any]:
         return await verified(store, arguments)
@@ -62,7 +62,7 @@ def ledger_handlers(store: PostgresStore) -> dict[str, Handler]:
 
 
 async def verified(store: PostgresStore, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare lines and chain, all kept days unless told otherwise. Raises LedgerChanged."""
+    """Compare lines and chain, by default of all kept days. Raises LedgerChanged."""
     head = store.chain.head
 
     def check(connection: Connection) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Operations:
         return await verified(self._node.store, arguments)
 
     async def prove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The file that proves a delivery."""
+        """Return the contents of the proof file of a delivery."""
         read, name, sealing = self._node.store.read, str(arguments["id"]), self._node.sealing
         lk0s = await read(names.find_in_ledger, name)
         if len(lk0s) > 1:
@@ -140,11 +140,11 @@ class Operations:
             sid=sid, salt=await self._salt(sealing, lk0s[0], accepted["detail"]), place=place, count=len(leaves),
             path=path(leaves, place), signature=signature, certificates=[keys.certificate(receiver, key_id) or ""],
         )  # fmt: skip
-        check_proof(proof, keys.signer(receiver, key_id))  # never hand out what does not convince
+        check_proof(proof, keys.signer(receiver, key_id))  # never return an invalid proof
         return {"lk0": proof.lk0, "receiver": receiver, "stated_at": at, "proof": write_proof(proof).decode()}
 
     async def _salt(self, sealing: Sealing, ident: str, detail: str) -> bytes | None:
-        """The salt of a sealed document; of one that was sealed again, that of the message it was first sealed as."""
+        """Return the salt of a sealed document; if it was sealed again, that of its first message."""
         read = self._node.store.read
         for _ in range(ORIGINS_MAX):
             origin = ORIGIN.match(detail)

@@ -1,8 +1,8 @@
-"""Operation ``node.reload`` and SIGHUP: the configuration read again, as far as it can change in a life of the node.
+"""Operation ``node.reload`` and SIGHUP: read the configuration again without a restart.
 
-First everything is read and checked, and nothing has changed; then all that can change does, in one turn of the event
-loop. ``RELOADED`` says what can; any other key that is different is named and waits for the next start, with the value
-of this one. Used by ``node``; what follows from other settings is in its ``settled_anew``.
+First everything is read and checked; then all reloadable keys change in one turn of the event loop. ``RELOADED`` lists
+these keys; any other changed key is reported and keeps its value until the next start. Used by ``node``, which applies
+the changes in ``settled_anew``.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ RELOADED: dict[str, tuple[str, ...]] = {
 
 
 class Reloading:
-    """One reload after the other."""
+    """The reloads of a node, one at a time."""
 
     def __init__(self, node: "Node[Any]") -> None:
         self._node = node
@@ -50,13 +50,13 @@ class Reloading:
         self._asked: set[asyncio.Task[None]] = set()
 
     def soon(self) -> None:
-        """Reload, and let the log have the outcome."""
+        """Reload, and write the result to the log."""
         task = asyncio.get_running_loop().create_task(self._logged())
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
 
     def stop(self) -> None:
-        """The node stops."""
+        """Stop a reload in progress, because the node stops."""
         for task in self._asked:
             task.cancel()
 
@@ -81,13 +81,13 @@ class Reloading:
             users = await asyncio.to_thread(node.users_of, after)
             if arguments.get("dry_run"):
                 return {"changed": changed, "restart": waiting, "ended": []}
-            # From here on without a pause: nobody may see half of it.
+            # No await from here on: the change must be atomic for everything else.
             ended = self._apply(before, after, users)
             log.info("reloaded", changed=changed, restart=waiting, ended=ended)
             return {"changed": changed, "restart": waiting, "ended": ended}
 
     async def _possible(self, before: Settings, read: Settings) -> Settings:
-        """What was read, as far as it can hold without a start."""
+        """Return the new settings with the old values of keys that need a restart."""
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
             section, old = getattr(read, name), getattr(before, name)
@@ -102,7 +102,7 @@ class Reloading:
         return read_with(after, {"amqp": amqp.model_copy(update={"virtual_hosts": hosts})})
 
     async def _new_hosts(self, before: Settings, wanted: Iterable[str]) -> list[str]:
-        """Those that nothing is kept of: what is kept is restored at a start only."""
+        """Return the new virtual hosts without stored contents, which are restored at a start only."""
         found = [name for name in wanted if name not in before.amqp.virtual_hosts]
         return [name for name in found if not await self._node.message_store.knows(name)]
 
@@ -120,12 +120,12 @@ class Reloading:
 
 
 def read_with(settings: Settings, sections: Mapping[str, Any]) -> Settings:
-    """The same with other sections."""
+    """Return the settings with other sections."""
     return settings.model_copy(update=dict(sections))
 
 
 def differences(one: Settings, other: Settings) -> list[str]:
-    """The keys whose values differ, or that only one of them has."""
+    """Return the keys whose values differ, or that only one of them has."""
     left, right = one.values(), other.values()
     absent = object()
     return sorted(key for key in left.keys() | right.keys() if left.get(key, absent) != right.get(key, absent))

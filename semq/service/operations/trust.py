@@ -1,8 +1,8 @@
-"""Operation ``cert.trust``: the authorities that a running node believes; one more, or one less.
+"""Operation ``cert.trust``: list, add or remove trusted authorities of a running node.
 
-So that institutions go from one authority to another without a day on which all change: first everybody trusts both,
-then certificates of the new one are installed one by one, then everybody stops trusting the old one. A change is
-written before it counts, new connections follow it, and links begin anew, so that none lives on a trust that is gone.
+Institutions can change to another authority gradually: first all nodes trust both, then certificates of the new one are
+installed one by one, then all remove the old one. A change is stored before it takes effect. New connections use it,
+and links reconnect, so that no link depends on a removed authority.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +18,7 @@ AUTHORITIES_MAX = 16
 async def trusting(
     who: NodeIdentity, changed: Callable[[], Awaitable[None]], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """List, ``add`` (PEM) or ``remove`` (fingerprint). ``changed`` has the node use its new trust.
+    """List, ``add`` (PEM) or ``remove`` (fingerprint). ``changed`` lets the node use the new authorities.
 
     Raises TrustUnreadable, TrustNeeded.
     """
