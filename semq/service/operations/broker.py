@@ -158,8 +158,7 @@ def bindings(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
             for binding in list(exchange.bindings):
                 kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
                 key = (vhost.name, exchange.name, binding.destination.name, kind, binding.routing_key)
-                # type: ignore[misc]
-                yield (*key, binding.arguments.hex()), lambda k=key: dict(zip(BINDING, k, strict=True))
+                yield (*key, binding.arguments.hex()), lambda k=key: dict(zip(BINDING, k, strict=True))  # type: ignore[misc]
 
 
 BINDING = ("vhost", "source", "destination", "kind", "routing_key")
