@@ -1,1 +1,1 @@
-"""An institution's node: wires applications, store, link and ``semq.engine.local_engine`` together."""
+"""An institution's node: connects applications, store, link and ``semq.engine.local_engine``."""

@@ -1,9 +1,10 @@
-"""A node's way to its certificates: the first for a token, later ones for the one before (``platform_node.enrolment``).
+"""Enrolment of a node: the first certificate for a token, later ones with the previous one
+(``platform_node.enrolment``).
 
-Enrolment is pinned: the operator is told the fingerprint of the hub's authority together with the token. The
-certificate of the authority comes from the hub itself, in the greeting of a connection that proves nothing and on which
-nothing is said; if its fingerprint fits, a second connection believes this authority alone, and only there the token is
-shown. Used by ``semq node enroll`` and, for renewals, by the running node.
+Enrolment is pinned: the operator receives the fingerprint of the hub's authority together with the token. The hub sends
+the authority's certificate in the greeting of a first, unauthenticated connection, on which the node sends nothing. If
+the fingerprint matches, a second connection trusts this authority only, and the token is sent there. Used by ``semq
+node enroll`` and, for renewals, by the running node.
 """
 
 import asyncio
@@ -32,12 +33,12 @@ from semq.store.files import write_safely
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.errors import DialFailed
 
-AUTHORITY = "authority"  # of the server properties in the greeting
+AUTHORITY = "authority"  # key of the server properties in the greeting
 GREETING_MAX = 64 * 1024
 
 
 class HubAddress(msgspec.Struct, frozen=True):
-    """Where the hub is, and the oldest TLS to speak with it."""
+    """The address of the hub, and the oldest accepted version of TLS."""
 
     host: str
     port: int
@@ -45,7 +46,7 @@ class HubAddress(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str, minimum: str = "1.3") -> "HubAddress":
-        """From ``host:port`` or a URL. Raises BadInput."""
+        """Read ``host:port`` or a URL. Raises BadInput."""
         try:
             parts = urlsplit(text if "//" in text else f"//{text}")
             if not parts.hostname:
@@ -56,10 +57,10 @@ class HubAddress(msgspec.Struct, frozen=True):
 
 
 async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, clock: Clock) -> NodeCertificate:
-    """The first certificate, into slot active. Raises NoSuchFingerprint, RefusedByHub, DialFailed, KeyRefused.
+    """Get the first certificate, into slot active. Raises NoSuchFingerprint, RefusedByHub, DialFailed, KeyRefused.
 
-    Safe to be interrupted and repeated with the same token: the key waits in slot next, and the hub gives the same
-    certificate for the same key.
+    An interrupted enrolment can be repeated with the same token: the key waits in slot next, and the hub issues the
+    same certificate for the same key.
     """
     trust = await _authority(hub, fingerprint)
     context, user = client_context(trust, None, hub.minimum), f"enroll/{ring.node}"
@@ -76,8 +77,7 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
 
 
 async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock) -> NodeCertificate:
-    """The next certificate, into slot next, and tried; to be rotated by the caller. Repeated after a crash it goes on
-    where it was.
+    """Get the next certificate, into slot next, and test it; the caller rotates. After a crash, repeating it continues.
 
     Raises RefusedByHub, DialFailed, Untrusted, KeyRefused.
     """
@@ -87,7 +87,7 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
         try:
             await _try(ring, hub, trust, made, clock)
         except RefusedByHub:
-            pass  # it may have been revoked since: the hub will say so when it is asked to sign the key again
+            pass  # it may have been revoked: the hub then refuses to sign the key again
         else:
             return made
 
@@ -101,7 +101,7 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
 
 
 async def _signed(ring: KeyRing, clock: Clock, ask: Callable[[str], Awaitable[Mapping[str, Any]]]) -> Mapping[str, Any]:
-    """The hub's answer for the key in slot next; for a new one, if the one that waited there was revoked meanwhile."""
+    """Return the hub's answer for the key in slot next, or for a new key if that one was revoked."""
     try:
         return await ask(new_request(ring.begin(), ring.node).decode("ascii"))
     except RefusedByHub as error:
@@ -112,7 +112,7 @@ async def _signed(ring: KeyRing, clock: Clock, ask: Callable[[str], Awaitable[Ma
 
 
 async def _try(ring: KeyRing, hub: HubAddress, trust: TrustStore, made: NodeCertificate, clock: Clock) -> None:
-    """Show the certificate to the hub before anything depends on it."""
+    """Log in at the hub with the certificate before anything depends on it."""
     context = client_context(trust, None, hub.minimum)
     name = made.key_id
     load_pair(context, ring.certificate_path(name), ring.key_path(name), ring.passphrase())
@@ -125,7 +125,7 @@ async def _try(ring: KeyRing, hub: HubAddress, trust: TrustStore, made: NodeCert
 
 
 async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
-    """The hub's authority, if it is the one that the operator was told of."""
+    """Return the hub's authority, if it matches the operator's fingerprint."""
     greeting = await _greeting(hub)
     shown = greeting.get(AUTHORITY)
     trust = TrustStore.from_pem(shown.encode() if isinstance(shown, str) else b"")
@@ -136,7 +136,7 @@ async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
 
 
 async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
-    """The server properties of connection.start, over a connection that proves nothing and is left without a word."""
+    """Return the server properties of connection.start, over an unauthenticated connection that is then dropped."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -147,7 +147,7 @@ async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
             reader, writer = await asyncio.open_connection(hub.host, hub.port, ssl=context, server_hostname=hub.host)
             try:
                 machine.start(0.0)
-                for piece in machine.take_output():  # the protocol header, and nothing after it
+                for piece in machine.take_output():  # only the protocol header
                     writer.write(bytes(piece))
                 heard = 0
                 while not machine.peer_properties and heard < GREETING_MAX:

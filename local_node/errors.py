@@ -1,4 +1,4 @@
-"""What can go wrong when a node enrols or renews, beside what ``semq.pki.errors`` has. Codes 2400–2409."""
+"""Errors of enrolment and renewal, besides those of ``semq.pki.errors``. Codes 2400–2409."""
 
 from semq.errors import BadInput
 

@@ -1,4 +1,4 @@
-"""An institution's node as a process: its engine, its link to the platform, and the doors for its applications."""
+"""An institution's node as a process: its engine, its link to the hub, and the services for its applications."""
 
 import asyncio
 import shutil
@@ -48,8 +48,8 @@ from semq.store.views.messages import certificates, waiting_for
 
 log = structlog.get_logger("semq.local")
 DISK_LOOK_S = 10.0
-SQL_LOOK_S = 10.0  # a NOTIFY wakes at once; this finds what was written past the functions that send it
-SQL_AGAIN_S = 1.0  # where rows wait for a rate or a quota
+SQL_LOOK_S = 10.0  # NOTIFY wakes at once; this poll finds rows written without the functions that send it
+SQL_AGAIN_S = 1.0  # while rows wait for a rate or a quota
 
 
 class LocalNode(Node[LocalEngine]):
@@ -69,7 +69,7 @@ class LocalNode(Node[LocalEngine]):
             log.warning("link_without_tls", hub=hub.url, text="anybody on the way can read what is sent")
 
         if self.who is None and ring_of(self.settings).is_enrolled:
-            # The link is plain; documents can be sealed all the same.
+            # The link has no TLS; documents can still be sealed.
             self.who = NodeIdentity(self.settings, self.clock)
         if self.who is not None:
             known = await self.store.read(certificates)
@@ -137,7 +137,7 @@ class LocalNode(Node[LocalEngine]):
         self.submissions.poll()
 
     def dial(self) -> None:
-        """Begin to keep a session with the platform."""
+        """Start the link to the hub."""
         self.uplink.start()
 
     def _start_companions(self) -> None:
@@ -182,7 +182,7 @@ class LocalNode(Node[LocalEngine]):
         return jobs
 
     def look_at_disk(self) -> None:
-        """Hold publishers back while the disk of our own database is nearly full: Postgres stops when it is."""
+        """Block publishers while the disk of the embedded database is nearly full: Postgres stops on a full disk."""
         free = shutil.disk_usage(self.settings.data_dir).free
         self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
@@ -197,7 +197,7 @@ class LocalNode(Node[LocalEngine]):
             self.engine.introduce()
 
     async def _adopt(self) -> None:
-        """Show the certificate that ``semq node enroll`` has got meanwhile."""
+        """Use the certificate that ``semq node enroll`` has installed in the meantime."""
         if self.who is None or not self.who.is_outdated():
             return
         try:
@@ -208,7 +208,7 @@ class LocalNode(Node[LocalEngine]):
         await self.trust_changed()
 
     async def trust_changed(self) -> None:
-        """Other authorities are believed: by new connections, of partners' certificates, and by a new link."""
+        """Apply changed authorities: to new connections, partners' certificates, and a new link."""
         if self.who is not None:
             if self.settings.amqp.tls:
                 self.server.listener.use(self.who.server())
@@ -269,7 +269,7 @@ class LocalNode(Node[LocalEngine]):
         return base
 
     def surroundings(self) -> Surroundings:
-        """What is known beside the rows, for the causes of what is stuck."""
+        """Return the node's state besides the rows, to find causes of stuck messages."""
         engine = self.engine
         return Surroundings(
             now_ms=engine.core.now_ms(),
@@ -289,7 +289,7 @@ class LocalNode(Node[LocalEngine]):
         return self.engine.core.counters.counts
 
     async def drained(self, timeout_s: float) -> bool:
-        """Wait until nothing is under way; False if it took too long."""
+        """Wait until nothing is in progress; False after a timeout."""
         deadline = self.clock.monotonic() + timeout_s
         while any(lane.flight for lane in self.engine.rows.pump.lanes.values()):
             if self.clock.monotonic() > deadline:

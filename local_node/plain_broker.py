@@ -1,9 +1,9 @@
-"""``./run broker --port N [--data DIR]``: one local node by itself, as a plain AMQP 0-9-1 broker for any client.
+"""``./run broker --port N [--data DIR]``: one local node without a hub, as a plain AMQP 0-9-1 broker for any client.
 
-The same node as everywhere, durable in its own Postgres, only without a platform: documents for others wait in it.
-User ``guest`` with password ``guest`` may do everything in virtual host ``/``, from this machine only. Its
-configuration is written to ``broker.toml`` in the data folder, so that the command line finds it. Without ``--data``
-that folder is a temporary one, gone when the broker is stopped.
+It is an ordinary node, durable in its own Postgres; documents for other institutions wait in it. User ``guest`` with
+password ``guest`` has all rights in virtual host ``/``, from this machine only. Its configuration is written to
+``broker.toml`` in the data folder, for the command line. Without ``--data`` the folder is a temporary one, which is
+removed when the broker stops.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from semq.errors import Misconfigured, SemqError
 from semq.service.log import set_up
 from semq.service.process import EXIT_OK, exit_status, run
 
-# A platform must be named in the configuration of a local node; this one is never dialled.
+# The configuration of a local node needs a hub; this one is never dialled.
 CONFIG = """\
 [node]
 kind = "local"
@@ -42,18 +42,18 @@ password = "none"
 level = "warning"
 """
 
-OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")  # of the environment: limits and the log may be set there
+OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")  # prefixes of variables for limits and the log
 
 
 class LoneNode(LocalNode):
-    """A local node that never dials."""
+    """A local node without a link."""
 
     def dial(self) -> None:
-        """There is no platform."""
+        """Do nothing: there is no hub."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status (``semq.service.process``)."""
+    """Serve until SIGTERM or SIGINT, and return the exit status (``semq.service.process``)."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="./run broker",

@@ -1,7 +1,7 @@
-"""A local node's certificate, kept in time: renewed at two thirds of its life, tried, then shown on a new link.
+"""Renewal of a local node's certificate: at two thirds of its lifetime, tested, then used on a new link.
 
-A job looks every few seconds whether it is time; a renewal that fails is tried again with a growing pause, and the old
-certificate serves meanwhile.
+A job checks every few seconds whether renewal is due. A failed renewal is repeated after a growing pause; until then
+the old certificate stays in use.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = structlog.get_logger("semq.renewing")
 
 
 class Renewing:
-    """Renews one identity at one hub. ``renewed`` is called when there is a new certificate to show."""
+    """The renewal of one identity at one hub. ``renewed`` is called when a new certificate is active."""
 
     def __init__(
         self, who: NodeIdentity, hub: HubAddress, clock: Clock, renewed: Callable[[], Awaitable[None]]
@@ -47,7 +47,7 @@ class Renewing:
                 log.warning("not_renewed", error=str(error), state=self._who.state, again_in_s=round(pause_s))
 
     async def now(self) -> None:
-        """Renew whether or not it is time. Raises what the hub or the way to it says."""
+        """Renew now. Raises the hub's refusal or the error of the connection."""
         async with self._busy:
             await renew(self._who.ring, self._hub, self._who.trust, self._clock)
             self._who.rotate()

@@ -1,2 +1,1 @@
-"""The platform: the hub that joins the institutions' nodes. Wiring and policy; what it does is
-``semq.engine.hub_engine``."""
+"""The hub, which connects the institutions' nodes: wiring and policy around ``semq.engine.hub_engine``."""

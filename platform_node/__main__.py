@@ -1,4 +1,4 @@
-"""``python -m platform_node --config FILE``: run the platform in the foreground."""
+"""``python -m platform_node --config FILE``: run the hub in the foreground."""
 
 import sys
 

@@ -45,18 +45,18 @@ Events = Sequence[Mapping[str, Any]]
 
 
 class Asked:
-    """The handlers."""
+    """The handlers of ``semq.ask``."""
 
     def __init__(self, node: "PlatformNode") -> None:
         self._node = node
         self._looks = Turns(node.clock, LOOKS_AT_ONCE)  # into the hub's own ledger
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
-        """What to register in the virtual host."""
+        """Return the exchange to register in the virtual host."""
         return AskedExchange(ASK_EXCHANGE, vhost, {"trace": self.trace}, AT_ONCE, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Every line of the hub's ledger about one message. Raises BadLocator."""
+        """Return all lines of the hub's ledger about one message. Raises BadLocator."""
         asker, lk0 = _asker(session), parse_lk0(str(arguments["lk0"]))
         async with self._looks.turn(str(asker)):
             events = await self._node.store.read(messages.trace, str(lk0))
@@ -70,7 +70,7 @@ class Asked:
         return told | {"other": await self._ask(other, str(asker), lk0, nonce)}
 
     async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
-        """What another node answers, as it came: ``story`` and ``signature``, or why there is none (``unheard``)."""
+        """Return another node's answer unchanged: ``story`` and ``signature``, or the reason for none (``unheard``)."""
         question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
         try:
             told = await self._node.questions.ask(other, question)
@@ -97,7 +97,7 @@ class Asked:
             try:
                 if "unheard" in answer:
                     raise ValueError(answer["unheard"])
-                # It came over the node's own session, which its certificate, or its password, has opened.
+                # It came over the node's own session, authenticated by certificate or password.
                 lines = story.read(answer["story"].encode())
                 heard += [{"node": answer["node"], "proved": True, **line} for line in lines]
             except (ValueError, msgspec.DecodeError, RecursionError) as error:
@@ -106,12 +106,12 @@ class Asked:
 
 
 def _asker(session: SessionInfo) -> Address:
-    """The institution whose link this is. Raises TokenRefused."""
+    """Return the institution of the session. Raises TokenRefused."""
     if session.user.startswith(ENROLLING):
         raise TokenRefused("A token is for enrolment only.")
     return parse_address(session.user)
 
 
 def _targets(events: Events) -> set[str]:
-    """The institutions to which the hub has passed the message on, or holds it for; without their users."""
+    """Return the institutions to which the hub has forwarded the message, or for which it holds it; without users."""
     return {story.node_of(event) for event in events if event["event"] in TOLD_TARGETS}

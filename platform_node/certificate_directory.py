@@ -1,9 +1,9 @@
-"""The hub's directory of certificates: what each institution says of its own, as far as it can be believed.
+"""The hub's directory of the institutions' certificates.
 
-A node says its certificates at each login, in a session that is its own; the hub passes them on to all partners and
-keeps them in its store. With authorities of its own the hub believes only what they stand behind and what is not
-revoked; without (links with passwords, on one machine) it passes on, and the receivers judge for themselves. They do so
-anyway: a hub that lies here can keep documents from being sealed, and can open none.
+A node sends its certificates at each login, in its own session; the hub stores them and passes them on to all partners.
+With authorities the hub accepts only unrevoked certificates signed by them; without (links with passwords, on one
+machine) it passes all on. The receivers check in any case: a lying hub can prevent the sealing of documents, but open
+none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,22 +15,22 @@ from semq.errors import BadInput, SemqError
 from semq.pki.errors import OutOfDate, Revoked, WrongAuthority
 from semq.umx_t.address import Address, parse_address
 
-CERTIFICATES_MAX = 16  # of one node: more than slots and roll-overs ever need
+CERTIFICATES_MAX = 16  # per node; more than slots and renewals need
 log = structlog.get_logger("semq.directory")
 Check = Callable[[Address, str], datetime]
 AT_ONCE, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-SECOND = timedelta(seconds=1)  # certificates end at whole seconds; after this one everybody agrees that they have
+SECOND = timedelta(seconds=1)  # certificates end at whole seconds; one second later all clocks in step agree
 
 
 class TooManyCertificates(BadInput):
-    """A node says more certificates than a node has."""
+    """A node sent more certificates than a node has."""
 
     code = "SEMQ-1252"
     remedy = "Remove old slots at the node; nothing that was sealed for a forgotten key can be opened."
 
 
 class KnownCertificates:
-    """Certificates by node, PEM, in the order in which the node says them: the active one first."""
+    """Certificates by node, PEM, in the order of the node: the active one first."""
 
     def __init__(self, known: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
         """``check`` raises SemqError for a certificate that is not to be passed on, and says until when one is."""
@@ -39,7 +39,7 @@ class KnownCertificates:
         self._ends = AT_ONCE  # the earliest end of what is known; what the store kept has not been looked at yet
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """What a node says; what is now known of it, or None if that is no news. Raises what ``check`` raises."""
+        """Take a node's certificates; return those now known, or None if unchanged. Raises the errors of ``check``."""
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))
         said = tuple(pem for place, pem in enumerate(certificates) if self._is_good(node, pem, is_active=not place))
@@ -67,7 +67,7 @@ class KnownCertificates:
         self._ends = min(self._ends, self._check(node, pem))
 
     def of(self, node: Address) -> tuple[str, ...] | None:
-        """The certificates of a node; None where nothing is known."""
+        """Return the certificates of a node, or None."""
         return self._known.get(str(node))
 
     def is_due(self, now: datetime) -> bool:
@@ -75,7 +75,7 @@ class KnownCertificates:
         return now - SECOND > self._ends
 
     def look_again(self) -> dict[str, tuple[str, ...]]:
-        """Drop what is no longer to be passed on (revoked, expired); the nodes for which that is news."""
+        """Drop revoked and expired certificates; return the nodes whose certificates changed."""
         changed = {}
         self._ends = NEVER
         for node, said in self._known.items():

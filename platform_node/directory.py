@@ -1,7 +1,7 @@
-"""Which institutions the platform serves and who may send what to whom.
+"""The institutions of the hub and their agreements.
 
-From the configuration (``[nodes]``) and from the definitions that were imported (``definitions``), which count where
-both speak. One object for the whole life of the process, so that an import changes it for everybody at once.
+They come from the configuration (``[nodes]``) and from the imported definitions (``definitions``), which have priority.
+There is one object per process, so that an import takes effect everywhere at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from semq.umx_t.envelope import Envelope
 
 
 class HubDirectory:
-    """The directory of a platform."""
+    """The directory of a hub."""
 
     def __init__(self, accounts: Mapping[str, Account], known: KnownCertificates, clock: Clock) -> None:
         self._accounts = accounts
@@ -33,12 +33,12 @@ class HubDirectory:
         self.apply(0, self.definitions)
 
     def configure(self, accounts: Mapping[str, Account]) -> None:
-        """These stand in the configuration from now on."""
+        """Apply the institutions of a changed configuration."""
         self._accounts = accounts
         self.apply(self.version, self.definitions)
 
     def apply(self, version: int, definitions: Definitions) -> None:
-        """These definitions are in force from now on."""
+        """Put definitions in force."""
         self.version, self.definitions = version, definitions
         ids = dict.fromkeys((*self._accounts, *definitions.nodes))
         self._nodes = [Address(NodeType.LOCAL, node_id) for node_id in ids]
@@ -48,7 +48,7 @@ class HubDirectory:
         self._meter.forget()
 
     def nodes(self) -> Sequence[Address]:
-        """All institutions."""
+        """Return all institutions."""
         return self._nodes
 
     def serves(self, node: Address) -> bool:
@@ -60,14 +60,14 @@ class HubDirectory:
         return name in self._names
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """What a pair has agreed; None where no agreements are in force."""
+        """Return the agreements of a pair; None if no agreements are in force."""
         pair = source, target
         if pair not in self._agreed:
             self._agreed[pair] = self.definitions.terms(source, target)
         return self._agreed[pair]
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows anything; without any, whether the configuration does."""
+        """Whether an agreement allows a pair anything; without agreements, whether the configuration does."""
         if source not in self._known or target not in self._known:
             return False
         agreed = self.terms(source, target)
@@ -77,11 +77,11 @@ class HubDirectory:
         return account is None or account.may_send_to is None or target.id in account.may_send_to
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """A node says its certificates."""
+        """Take the certificates of a node."""
         return self._certificates.introduce(node, certificates)
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
-        """The certificates of an institution."""
+        """Return the certificates of an institution."""
         return self._certificates.of(node)
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
@@ -101,7 +101,7 @@ class HubDirectory:
         pair = f"{source} {target}"
         sealed = bool(envelope.session_key)
         try:
-            # What is sealed is a little longer than what was agreed on.
+            # A seal makes a document slightly larger than the agreed size.
             terms = check(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
             if terms.encrypt and not sealed:
                 raise SealRequired(target=str(target))

@@ -6,8 +6,8 @@
 | renew     | who logged in by a certificate    | request        | certificate, trust |
 | who       | who logged in by a certificate    |                | node, serial       |
 
-Over the port and the protocol that the nodes use anyway: one address to open in a firewall, one stack to trust. Who is
-meant is always the session's own name, never a name in a request.
+It uses the same port and protocol as the links: one address to open in a firewall, one stack to trust. A request always
+concerns the name of the session, never a name in the request.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from semq.service.identity import certificate_of
 from semq.umx_t.address import parse_address
 
 ENROLL_EXCHANGE = "semq.enroll"
-AT_ONCE = 4  # requests of one name
+AT_ONCE = 4  # concurrent requests per name
 REQUEST_BYTES_MAX = 64 * 1024
 
 
@@ -36,7 +36,7 @@ class Enrolling:
         self._trust = trust
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
-        """What to register in the virtual host."""
+        """Return the exchange to register in the virtual host."""
         handlers = {"enroll": self.enroll, "renew": self.renew, "who": self.who}
         return AskedExchange(ENROLL_EXCHANGE, vhost, handlers, AT_ONCE, REQUEST_BYTES_MAX)
 
@@ -49,12 +49,12 @@ class Enrolling:
         return self._told(pem)
 
     async def renew(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Sign the next key of the node whose certificate the link shows."""
+        """Sign the next key of the node that has logged in by certificate."""
         current = certificate_of(session.peer)
         return self._told(await self._registry.renew(current, str(arguments["request"]).encode()))
 
     async def who(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Whom the hub takes the asker for: a way to try a certificate before it is relied on."""
+        """Return the name of the session, to test a certificate before it is used."""
         current = certificate_of(session.peer)
         self._registry.check(current)
         return {"node": str(current.node), "serial": current.serial_text}

@@ -1,4 +1,4 @@
-"""What the hub refuses of nodes, certificates and definitions, beside what ``semq.pki.errors`` has. Codes 1250–1269."""
+"""Errors about nodes, certificates and definitions, besides those of ``semq.pki.errors``. Codes 1250–1269."""
 
 from semq.errors import BadInput, ProtocolViolation, Unavailable
 

@@ -1,4 +1,4 @@
-"""Who may log in at the hub, and as whom (row A12): nodes by certificate, or by password where that is allowed.
+"""Logins at the hub (row A12): nodes by certificate, or by password where that is allowed.
 
 | comes with          | from                        | is                        | may enter            |
 |---------------------|-----------------------------|---------------------------|----------------------|
@@ -7,8 +7,8 @@
 | an enrolment token  | TLS, or loopback            | ``enroll/NODE``           | ``enroll``           |
 | a user's password   | TLS, or loopback, or ``allow_plain`` | an administrator | ``/``                |
 
-A node may write to exchanges ``umx`` and ``semq.answer`` and read its own three queues: everything else is refused
-before any code of ours runs. What it says in its frames is compared with this name by the engine.
+A node may write to exchanges ``umx`` and ``semq.answer`` and read its own three queues; the broker refuses everything
+else. The engine compares the contents of its frames with this name.
 """
 
 import re
@@ -44,7 +44,7 @@ class HubLogins:
         self._allow_plain = allow_plain
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """The name of whoever logs in, None for a refusal; the log has the reason, the client does not."""
+        """Return the name of the user, or None for a refusal, whose reason goes to the log but not to the client."""
         if mechanism == "EXTERNAL":
             return self._by_certificate(credentials, peer)
         if credentials.user.startswith(ENROLLING):
@@ -83,7 +83,7 @@ class HubLogins:
         return credentials.user
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """What a user may do in a virtual host."""
+        """Return a user's permissions in a virtual host."""
         if user.startswith(ENROLLING):
             return ENROLL_PERMISSIONS if vhost == ENROLL else None
         if not self._is_node(user):
@@ -92,6 +92,6 @@ class HubLogins:
 
 
 def link_permissions(node: str) -> Permissions:
-    """A node's own queues and the exchange of the links, nothing else."""
+    """Return the permissions of a node: its own queues and the exchange of the links."""
     own = rf"^node\.{re.escape(node)}(\.control|\.asked)?$"
     return Permissions(configure="^$", write=r"^(umx|semq\.answer)$", read=own)

@@ -1,4 +1,4 @@
-"""The platform as a process: its engine, its institutions' queues, and its administrators' door."""
+"""The hub as a process: its engine, its institutions' queues, and its administration."""
 
 import asyncio
 import ssl
@@ -108,7 +108,7 @@ class PlatformNode(Node[HubEngine]):
             self.defined(served)
 
     def is_node(self, name: str) -> bool:
-        """Whether this is the address of an institution that we serve."""
+        """Whether this is the address of an institution of this hub."""
         return self.directory.knows(name)
 
     def register(self) -> None:
@@ -128,7 +128,7 @@ class PlatformNode(Node[HubEngine]):
             enrolling.register(Enrolling(self.registry, self.who.trust).exchange(enrolling))
 
     def _register_queues(self) -> None:
-        """The queues of institutions that have none yet."""
+        """Create the queues of new institutions."""
         vhost = self.server.vhosts[UMX]
         nodes = self.directory.nodes()
         for queue in [*self.links.queues(nodes), *map(self.questions.queue, nodes)]:
@@ -136,7 +136,7 @@ class PlatformNode(Node[HubEngine]):
                 vhost.register(queue)
 
     def defined(self, before: set[Address]) -> None:
-        """Other definitions are in force than at the start."""
+        """Apply definitions that were imported after the start."""
         if self.lives:
             self._register_queues()
             gone = before - set(self.directory.nodes())
@@ -159,7 +159,7 @@ class PlatformNode(Node[HubEngine]):
         return jobs
 
     def _check_certificate(self, node: Address, pem: str) -> datetime:
-        """Until when the directory may pass a certificate on. Raises Untrusted and its kinds."""
+        """Return the time until which the directory may pass a certificate on. Raises Untrusted and subclasses."""
         if self.who is None:
             return NEVER
         first, chain = split(pem)
@@ -178,7 +178,7 @@ class PlatformNode(Node[HubEngine]):
             self.revoked()
 
     def revoked(self) -> None:
-        """Certificates were revoked: their links end now, and partners hear that they are not to be sealed for."""
+        """End the links of revoked certificates, and inform partners, which then no longer seal for them."""
         self.guard.look()
         self._look_at_certificates()
 
@@ -187,30 +187,30 @@ class PlatformNode(Node[HubEngine]):
             self.engine.certified(parse_address(name))
 
     def _look_after(self) -> None:
-        """Renew the hub's own certificate in time: the hub signs it itself."""
+        """Renew the hub's own certificate when due; the hub signs it itself."""
         if self.who is not None:
             if self.registry.authority is not None and self.who.is_due():
                 self.renew_own()
             self.who.look_after()
-            self.guard.look()  # what has expired is as good as revoked
+            self.guard.look()  # expired certificates count as revoked
             if self.certificates.is_due(self.clock.wall()):  # to verify them all takes the event loop for a while
                 self._look_at_certificates()
 
     async def _warn(self) -> None:
-        """Say which institutions have not renewed: their operators may not look, and their links will end."""
+        """Log the institutions that have not renewed, because their links will end."""
         for node, days in (await self.registry.days_left()).items():
             if days <= self.settings.tls.warn_days:
                 log.warning("certificate_of_institution_ends", node=node, days_left=days)
 
     async def trust_changed(self) -> None:
-        """Other authorities are believed: by new connections, of institutions' certificates, and on every link."""
+        """Apply changed authorities: to new connections, institutions' certificates, and every link."""
         if self.who is not None:
             self.server.listener.use(self.who.server())
         self._look_at_certificates()
         self.guard.end_all("the hub believes other authorities now")
 
     def renew_own(self) -> None:
-        """A new certificate for the hub itself. Raises NoAuthority where somebody else signs."""
+        """Issue a new certificate for the hub itself. Raises NoAuthority if the authority is elsewhere."""
         if self.who is None or self.registry.authority is None:
             raise NoAuthority
         sign_own(self.who.ring, self.registry.authority, self.settings, self.clock)
@@ -218,7 +218,7 @@ class PlatformNode(Node[HubEngine]):
 
     async def began(self) -> None:
         self.engine.holding.by_pair.update(await self.store.read(held_by_pair))
-        # The new engine knows no sessions: the nodes come again, and ask about what is in doubt.
+        # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all(ConnectionForced("the platform has opened its store anew"))
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -246,7 +246,7 @@ class PlatformNode(Node[HubEngine]):
         return self.engine.holding.schedule if side == "outbound" else None
 
     async def nodes_list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Operation ``nodes.list``: the institutions, who is online, and what waits for them."""
+        """Operation ``nodes.list``: the institutions, whether they are online, and the number of waiting messages."""
         return [
             {
                 "node": str(node),
@@ -258,7 +258,7 @@ class PlatformNode(Node[HubEngine]):
         ]
 
     def surroundings(self) -> Surroundings:
-        """What is known beside the rows, for the causes of what is stuck."""
+        """Return the hub's state besides the rows, to find causes of stuck messages."""
         return Surroundings(
             now_ms=self.engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),

@@ -1,8 +1,8 @@
-"""Who may come: the hub's authority, the certificates it has issued, enrolment tokens, revocation, stores of nodes.
+"""The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
 Certificates and tokens are rows in the hub's database, so that a crash between signing and answering loses nothing, and
-a token serves once whoever comes twice. What a login needs to know (which serial numbers are revoked) is kept in memory
-and read again when another process of the hub has revoked one, and every ten seconds in case somebody did so in SQL.
+a token works only once. The revoked serial numbers, needed at logins, are kept in memory; they are read again when
+another process of the hub has revoked one, and every ten seconds, for changes made in SQL.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,15 +30,15 @@ from semq.umx_t.address import Address, parse_address
 
 log = structlog.get_logger("semq.registry")
 RENEWALS_MAX = 20
-LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # whoever connects on the node's own machine
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # for connections on the hub's own machine
 Read = Callable[..., Awaitable[Any]]  # PostgresStore.read
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
-    """The hub's authority, made at the first start, and a certificate of the hub's own under it.
+    """Return the hub's authority, created at the first start with a certificate of the hub.
 
-    None where the operator has an authority elsewhere (tls.trust). Raises KeyRefused. Safe to be interrupted: what is
-    there is taken, what is missing is made.
+    None if the authority is elsewhere (tls.trust). Raises KeyRefused. After an interruption the next call creates only
+    the missing parts.
     """
     ring = ring_of(settings)
     authority = read_authority(settings.pki_dir, ring.passphrase())
@@ -56,7 +56,7 @@ def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
 
 
 def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clock) -> NodeCertificate:
-    """A certificate for the hub itself, into slot next."""
+    """Issue a certificate for the hub itself, into slot next."""
     now = clock.wall()
     names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
     made = authority.issue(ring.begin().public_key(), ring.node, now, settings.tls.certificate_days, names)
@@ -64,7 +64,7 @@ def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clo
 
 
 class Registry:
-    """Certificates, tokens and lives of the nodes of one hub."""
+    """Certificates, tokens and logins of the nodes of one hub."""
 
     def __init__(self, read: Read, clock: Clock, settings: Settings, authority: Authority | None) -> None:
         self.authority = authority
@@ -84,19 +84,19 @@ class Registry:
     async def refresh(self) -> bool:
         """Which certificates are revoked; whether there is news. What was seen revoked stays so, even if the database
         was put back."""
-        day_ago = self._clock.wall() - timedelta(days=1)  # clocks of peers may be behind
+        day_ago = self._clock.wall() - timedelta(days=1)  # clocks of peers may be slow
         before = len(self.revoked)
         self.revoked |= await self._read(identities.revoked, day_ago)
         return len(self.revoked) != before
 
     def check(self, certificate: NodeCertificate) -> None:
-        """Whether a certificate that TLS accepted is still good. Raises Revoked."""
+        """Check that a certificate accepted by TLS is not revoked. Raises Revoked."""
         if certificate.serial_text in self.revoked:
             raise Revoked(node=str(certificate.node), serial=certificate.serial_text)
 
     # --- tokens and certificates
     async def new_token(self, node: Address, host_names: tuple[str, ...], hours: float) -> tuple[str, Ticket]:
-        """A token for one enrolment of one node: 122 random bits, shown once, kept as a hash."""
+        """Create a token for one enrolment of one node: 122 random bits, shown once, stored as a hash."""
         if self.authority is None:
             raise NoAuthority
         token, now = self._clock.uuid().hex, self._clock.wall()
@@ -106,7 +106,7 @@ class Registry:
         return token, ticket
 
     async def ticket(self, token: bytes) -> Ticket | None:
-        """The token, if it could still serve."""
+        """Return the token, if it is still valid."""
         found: Ticket | None = await self._read(identities.token, hash_of(token))
         return found if found is not None and found.expires_at > self._clock.wall() else None
 
@@ -119,7 +119,7 @@ class Registry:
         kept: Issued | None = await self._read(identities.use_token, ticket.hash, now, _row(issued, now))
         if kept is None and await self._read(identities.is_revoked_key, issued.key_id):
             log.error("revoked_key", node=str(node), key_id=issued.key_id)
-            raise KeyRevoked(node=str(node), key_id=issued.key_id)  # a token that is not used can serve another key
+            raise KeyRevoked(node=str(node), key_id=issued.key_id)  # the token stays unused, for another key
         if kept is None:
             log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
             raise TokenRefused(node=str(node))
@@ -127,7 +127,7 @@ class Registry:
         return issued.pem if kept.serial == issued.serial_text else _pem(kept)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
-        """Sign the next key of a node that has shown its certificate. Raises Revoked, KeyRevoked, TooManyRenewals,
+        """Sign the next key of a node that logged in by certificate. Raises Revoked, KeyRevoked, TooManyRenewals,
         RequestRefused, NoAuthority."""
         self.check(current)
         if not self._renewals.take(str(current.node), self._clock.monotonic()):
@@ -148,7 +148,7 @@ class Registry:
         return self.authority.issue(key_of_request(request), node, self._clock.wall(), days, names)
 
     async def revoke(self, which: str, why: str) -> list[Issued]:
-        """Take certificates back: one by its serial number, or all of a node. Raises NoSuchCertificate."""
+        """Revoke certificates: one by its serial number, or all of a node. Raises NoSuchCertificate."""
         known: list[Issued] = await self._read(identities.certificates)
         meant = [one for one in known if which in (one.serial, one.node, one.node.partition(".")[2])]
         if not meant:
@@ -161,18 +161,18 @@ class Registry:
         return changed
 
     async def certificates(self, node: Address | None = None) -> list[Issued]:
-        """What was issued; the newest first."""
+        """List issued certificates, newest first."""
         found: list[Issued] = await self._read(identities.certificates, str(node) if node else None)
         return found
 
     async def days_left(self) -> dict[str, float]:
-        """How long the certificates of each institution still last, by its longest one; those without are left out."""
+        """Return the remaining days of each institution's certificates, by the longest one; others are left out."""
         now = self._clock.wall()
         return {node: days_left(end, now) for node, end in (await self._read(identities.ends)).items()}
 
     # --- lives
     def note_life(self, node: str, store_uuid: str, boot: int) -> None:
-        """A node has come. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""
+        """Note a login of a node. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""
         before = self.lives.get(node)
         if before is not None and before.store_uuid != store_uuid:
             raise SecondStore(node=node, known=before.store_uuid, now=store_uuid)
@@ -180,7 +180,7 @@ class Registry:
         self._unwritten[node] = life
 
     async def write_lives(self) -> None:
-        """Keep what was noted."""
+        """Store the noted logins."""
         while self._unwritten:
             node, life = next(iter(self._unwritten.items()))
             await self._read(identities.note_life, life)
@@ -188,7 +188,7 @@ class Registry:
                 del self._unwritten[node]
 
     async def rebind(self, node: str) -> bool:
-        """Let a node come with another store; whether one was known."""
+        """Permit a node another store; return whether one was known."""
         self.lives.pop(node, None)
         self._unwritten.pop(node, None)
         known: bool = await self._read(identities.forget_life, node)
@@ -205,12 +205,12 @@ def renewals(certificate_days: float) -> Allowance:
 
 
 def hash_of(token: str | bytes) -> bytes:
-    """What is kept of a token. It is random and long: nothing slower is needed."""
+    """Return the stored hash of a token. It is random and long, so a fast hash is safe."""
     return sha256(token.encode() if isinstance(token, str) else token).digest()
 
 
 def node_in(arguments: Mapping[str, Any]) -> Address:
-    """The institution that an operation is about."""
+    """Return the institution that an operation names."""
     node = parse_address(str(arguments["node"])).node
     if node.type != 1:
         raise WrongName("Only institutions' nodes enrol.", found=str(node))

@@ -1,7 +1,7 @@
-"""Live sessions against the truth about their certificates: one that was revoked, or has ended, ends its links too.
+"""The check of live sessions: a revoked or expired certificate ends its links.
 
-TLS looks at a certificate once, when a connection is made; a link may last for months. Checked at once by
-``semq cert revoke``, here or at another process of the hub (NOTIFY), and every ten seconds for what was revoked in SQL.
+TLS checks a certificate only when a connection is made, and a link may last for months. Sessions are checked at once
+after ``semq cert revoke``, here or in another process of the hub (NOTIFY), and every ten seconds for changes in SQL.
 """
 
 import structlog
@@ -21,7 +21,7 @@ log = structlog.get_logger("semq.guard")
 
 
 class Guard:
-    """The sessions that came with certificates."""
+    """The sessions that logged in by certificate."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._registry = registry
@@ -29,22 +29,22 @@ class Guard:
         self._sessions: dict[SessionInfo, NodeCertificate] = {}
 
     def opened(self, session: SessionInfo) -> None:
-        """A session has begun."""
+        """Note a new session."""
         if session.peer.certificate is not None:
             self._sessions[session] = certificate_of(session.peer)
 
     def closed(self, session: SessionInfo) -> None:
-        """A session is over."""
+        """Note the end of a session."""
         self._sessions.pop(session, None)
 
     def end_all(self, why: str) -> None:
-        """End every session that came with a certificate: it comes again if its certificate is still good."""
+        """End every session with a certificate; its node reconnects if the certificate is still valid."""
         for session in list(self._sessions):
             del self._sessions[session]
             session.close(ConnectionForced(why))
 
     def look(self) -> None:
-        """End every session whose certificate is no longer good."""
+        """End every session whose certificate is no longer valid."""
         for session, certificate in list(self._sessions.items()):
             try:
                 self._registry.check(certificate)

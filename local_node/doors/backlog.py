@@ -1,7 +1,7 @@
-"""How many documents wait in one inbox: counted in the store when somebody asks, at most once a second for basic.get.
+"""The number of waiting documents of one inbox, counted in the store on demand, at most once a second for basic.get.
 
-Between two counts what is given is taken off; what arrives shows at the next one. Counting goes through an index,
-beside the writer, and ends at ``COUNT_MAX``: the figure is for people and for clients that poll until it is 0. Used
+Between two counts, deliveries are subtracted; arrivals appear at the next count. Counting uses an index, does not pass
+through the writer, and ends at ``COUNT_MAX``: the number is for display and for clients that poll until it is 0. Used
 by ``inbox``.
 """
 
@@ -20,7 +20,7 @@ Then = Callable[[int], None]
 
 
 class Backlog:
-    """Of one inbox. ``count(at_most)`` reads the rows; ``out`` tells how many of these an application has already."""
+    """The count of one inbox. ``count(at_most)`` reads the rows; ``out`` returns how many of these are delivered."""
 
     def __init__(
         self, count: Callable[[int], Awaitable[int]], out: Callable[[], int], now: Callable[[], float]
@@ -34,18 +34,18 @@ class Backlog:
         self._counting: asyncio.Task[None] | None = None
 
     def given(self) -> None:
-        """A document that waited is with an application."""
+        """Subtract a delivered document."""
         self._known = max(self._known - 1, 0)
 
     def tell_about(self, then: Then) -> None:
-        """Tell how many wait, as it was known a second ago or counted just now."""
+        """Answer with the number, at most a second old."""
         if self._now() - self._known_at < FRESH_S:
             then(self._known)
         else:
             self.tell(then)
 
     def tell(self, then: Then) -> None:
-        """Count, and tell."""
+        """Count, and answer."""
         self._askers.append(then)
         if self._counting is None:
             self._counting = asyncio.get_running_loop().create_task(self._look())
@@ -54,9 +54,9 @@ class Backlog:
         try:
             found = await self._count(COUNT_MAX + self._out())
             self._known, self._known_at = max(found - self._out(), 0), self._now()
-        except Unavailable as error:  # what was known last is the best there is
+        except Unavailable as error:  # the last known number is the best answer
             log.warning("not_counted", error=str(error))
-        except Exception:  # whatever it is, somebody waits for the answer
+        except Exception:  # a caller waits for the answer in any case
             log.exception("not_counted")
         self._counting = None
         askers, self._askers = self._askers, []

@@ -1,8 +1,7 @@
-"""Topic exchange ``semq.events``: what becomes of an institution's own documents (row Q15).
+"""Topic exchange ``semq.events``: events about an institution's own documents (row Q15).
 
-Routing key ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON. An
-event for a durable queue is committed in the transaction of the change that it tells of; where no queue is bound
-nothing is kept.
+The routing key is ``<event>.<target>.<type of the AppKey>``, for instance ``delivered.56001.order``; the body is JSON.
+An event for a durable queue is committed in the transaction of the change; without a bound queue nothing is stored.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from semq.engine.ports import AppEvent
 EVENTS = "semq.events"
 PERSISTENT = 2
 _encode = msgspec.json.Encoder().encode
-_nameless = count(1)  #: of this life of the process
+_nameless = count(1)  #: unique within the process
 
 
 class EventExchange:
@@ -28,7 +27,7 @@ class EventExchange:
         self._vhost = vhost
 
     def prepare(self, event: AppEvent) -> Prepared | None:
-        """The event for the queues bound to it, or None if nobody listens."""
+        """Prepare the event for the bound queues; None if there are none."""
         vhost = self._vhost()
         exchange = vhost.exchanges.get(EVENTS)
         if exchange is None or not exchange.bindings:
@@ -37,19 +36,19 @@ class EventExchange:
         return vhost.prepare_publish(EVENTS, routing_key(event), header, body)
 
     def publish(self, prepared: Sequence[Any]) -> None:
-        """The change is committed: the queues may have the events."""
+        """Publish the prepared events, after the commit of the change."""
         for one in prepared:
             one.commit()
 
 
 def routing_key(event: AppEvent) -> str:
-    """``<event>.<target>.<type>``; dots would split a word of the topic and become dashes."""
+    """Return ``<event>.<target>.<type>``; dots within a word become dashes."""
     kind = (event.app_key.type or "any").replace(".", "-")
     return f"{event.kind}.{event.target.id if event.target else 'none'}.{kind}"
 
 
 def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
-    """The event as an AMQP message."""
+    """Return the event as an AMQP message."""
     body = _encode(
         {
             "event": event.kind,
@@ -68,7 +67,7 @@ def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
     properties = Properties(
         content_type="application/json",
         delivery_mode=PERSISTENT,
-        # What was not accepted has no name of its own, and a token may be refused again: each is an event for itself.
+        # A refused document has no locator, and its token may be refused again: each refusal is a separate event.
         message_id=f"{event.lk0 or f'{event.at}-{next(_nameless)}'}/{event.kind}/{event.att}",
         type=f"semq.{event.kind}",
         timestamp=event.at // 1000,

@@ -1,8 +1,8 @@
 """Queue ``semq.inbox`` (and ``semq.inbox.<user>``): received documents, with manual acknowledgements.
 
-An ack means that the application has the document for good (tb_0030 app_status DONE); a requeue gives it again,
-flagged; a reject without requeue parks it for a person. A lost connection gives back what it had. Whoever polls with
-basic.get is a consumer of one document: it is answered when one was given, or when all that waits has been looked at.
+An ack marks the document as processed (tb_0030 app_status DONE); a requeue delivers it again, as redelivered; a reject
+without requeue parks it for an operator. The documents of a lost connection return to the queue. A basic.get counts as
+a consumer of one document: it is answered with a document, or when no waiting document can be delivered.
 """
 
 import re
@@ -26,13 +26,13 @@ from semq.transport.turn import Turn
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-LOOKS_MAX = 10  # at orders, before a getter hears that nothing is there: others' orders are looked at all the time
+LOOKS_MAX = 10  # passes over ordered documents before a basic.get is answered as empty
 
-Count = Callable[[str, int], Awaitable[int]]  # how many documents of a user wait in the store, at most so many
+Count = Callable[[str, int], Awaitable[int]]  # the number of waiting documents of a user in the store, up to a maximum
 
 
 class InboxQueue(ServiceQueue):
-    """The consumers of one user, fed fairly: the one with credit that has waited longest is next."""
+    """The consumers of one user: the next document goes to the one with credit that has waited longest."""
 
     def __init__(self, user: str, engine: Callable[[], LocalEngine], turn: Turn, count: Count) -> None:
         super().__init__(inbox_name(user))
@@ -40,22 +40,22 @@ class InboxQueue(ServiceQueue):
         self._engine = engine
         self._turn = turn
         self._consumers: deque[ServiceConsumer] = deque()
-        self._early: deque[Delivery] = deque()  #: given when no consumer had credit any more
+        self._early: deque[Delivery] = deque()  #: documents from the engine for which no consumer had credit left
         self._getters: deque[ServiceGetter] = deque()
         self._backlog = Backlog(lambda at_most: count(user, at_most), self._out, lambda: engine().core.now())
         self._feeding = False
-        self._is_behind = False  #: told when all that was posted is committed
+        self._is_behind = False  #: a notification after the commit of all posted work is pending
         self._looks = 0
-        self._is_settling = False  #: answers are on their way, after which more may be found
+        self._is_settling = False  #: settlements are in progress, after which more documents may be available
 
     # --- for the engine
     def free(self) -> int:
-        """How many documents the consumers can take now."""
+        """Return the number of documents that the consumers can take now."""
         room = sum(consumer.credit for consumer in self._consumers)
         return max(room + sum(getter.is_waiting for getter in self._getters) - len(self._early), 0)
 
     def give(self, delivery: Delivery) -> None:
-        """Hand a document to whoever polls, else to the next consumer that can take it."""
+        """Deliver a document to a pending basic.get, else to the next consumer with credit."""
         while self._getters:
             getter = self._getters.popleft()
             if getter.is_waiting:
@@ -113,13 +113,13 @@ class InboxQueue(ServiceQueue):
 
     # --- inside
     def begin(self) -> None:
-        """A new engine is in place: whoever waits goes on waiting there."""
+        """Continue with a new engine; pending requests stay pending."""
         self._engine().handing.feed(self.user)
         self._is_behind = False
         self._look()
 
     def _look(self) -> None:
-        """Let those who poll wait while something may still be found for them; then they hear that nothing is there."""
+        """Keep a pending basic.get while a document may still be found, then answer it as empty."""
         if self._is_behind or not self._getters:
             return
         handing = self._engine().handing
@@ -178,7 +178,7 @@ class InboxQueue(ServiceQueue):
 
 
 class Inboxes:
-    """The engine's ``Inbox``: one queue for each user of the node, made when somebody asks for it."""
+    """The engine's ``Inbox``: one queue for each user of the node, created on first use."""
 
     def __init__(self, engine: Callable[[], LocalEngine], turn: Turn, count: Count) -> None:
         self.queues: dict[str, InboxQueue] = {}
@@ -187,14 +187,14 @@ class Inboxes:
         self._count = count
 
     def queue(self, user: str) -> InboxQueue:
-        """The queue of a user."""
+        """Return the queue of a user."""
         found = self.queues.get(user)
         if found is None:
             found = self.queues[user] = InboxQueue(user, self._engine, self._turn, self._count)
         return found
 
     def named(self, name: str) -> InboxQueue | None:
-        """The queue of that name; None if it is no name of an inbox, or of more inboxes than a node has users."""
+        """Return the queue of that name; None for other names, and beyond the maximum number of inboxes."""
         user = name.removeprefix(f"{INBOX}.")
         if name != INBOX and (user == name or USER.fullmatch(user) is None):
             return None
@@ -204,17 +204,17 @@ class Inboxes:
         return known
 
     def free(self, user: str) -> int:
-        """How many documents the consumers of this user can take now."""
+        """Return the number of documents that the consumers of this user can take now."""
         queue = self.queues.get(user)
         return queue.free() if queue is not None else 0
 
     def give(self, user: str, delivery: Delivery) -> None:
-        """Hand over a document."""
+        """Deliver a document."""
         self.queues[user].give(delivery)
 
 
 class QueuesWithInboxes(dict[str, AnyQueue]):
-    """The queues of a virtual host, in which every inbox is there as soon as somebody names it."""
+    """The queues of a virtual host, including every inbox by its name."""
 
     def __init__(self, queues: Mapping[str, AnyQueue], inboxes: Inboxes) -> None:
         super().__init__(queues)
@@ -231,7 +231,7 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
 
 
 def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:
-    """A document as an application sees it: its attributes as headers, its payload as body."""
+    """Return a document for the application: its attributes as headers, its payload as body."""
     envelope, a = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {
         **a.user_headers,

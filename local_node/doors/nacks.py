@@ -1,8 +1,8 @@
-"""Documents that a node did not take and that may be handed over again: why, in the log and as events ``refused``.
+"""Nacked documents: their reasons, in the log and as events ``refused``.
 
-The publisher hears a bare basic.nack, which has no room for a reason. Whoever sets ``reply_to`` is told there instead.
-Both are bounded: a line of the log for each reason and target every ``QUIET_S`` seconds, ``EVENTS_MAX`` events a turn.
-Used by ``submission``.
+A basic.nack has no field for a reason. With ``reply_to`` the publisher receives the reason there instead. Both are
+bounded: one line of the log per reason and target every ``QUIET_S`` seconds, ``EVENTS_MAX`` events per turn. Used by
+``submission``.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 
 EVENTS_MAX = 1000
-REASONS_MAX = 1000  # reasons and targets of which the log was told
+REASONS_MAX = 1000  # remembered pairs of reason and target that were logged
 QUIET_S = 10.0
 log = structlog.get_logger("semq.submit")
 
 
 class Name(NamedTuple):
-    """What is said of a document that was not taken."""
+    """The description of a nacked document."""
 
     target: Address
     app_key: AppKey
@@ -35,7 +35,7 @@ class Name(NamedTuple):
 
 
 class Nacks:
-    """What was nacked in this turn."""
+    """The documents nacked in this turn."""
 
     def __init__(self, engine: Callable[[], LocalEngine], turn: Turn) -> None:
         self._engine = engine
@@ -45,7 +45,7 @@ class Nacks:
         self._logged: dict[tuple[str, Address], float] = {}
 
     def note(self, name: Name, error: Exception) -> None:
-        """A document was nacked."""
+        """Note a nacked document."""
         known = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
         if not self._count:
             self._turn.before_flush(self._tell)

@@ -1,9 +1,8 @@
-"""What becomes of the AMQP properties that an application gives a document beside the UMX-T attributes.
+"""The AMQP properties of a document, besides its UMX-T attributes.
 
-Between nodes the properties belong to the nodes. So ``correlation_id``, ``type`` and ``message_id`` of an application
-travel as headers of its own, bound like all headers; the first two are properties again where the document is given to
-its receiver, whose ``message_id`` is the LK0. ``expiration`` becomes ``@ExpiresAt``. Used by ``submission`` and
-``inbox``.
+Between nodes the properties are used by the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
+therefore travel as headers, bound like all headers. The receiver's application gets the first two as properties again;
+its ``message_id`` is the LK0. ``expiration`` becomes ``@ExpiresAt``. Used by ``submission`` and ``inbox``.
 """
 
 from collections.abc import Mapping
@@ -15,13 +14,13 @@ from semq.broker.queues.message import read_expiration
 # property | header that carries it
 CARRIED = {"correlation_id": "x-correlation-id", "type": "x-type", "message_id": "x-message-id"}
 RESTORED = ("correlation_id", "type")
-SHORT_MAX = 255  # octets of a short string (AMQP 0-9-1 section 4.2.5.3)
+SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 
 
 def own_headers(header: ContentHeader) -> dict[str, Any]:
-    """The headers of a document, with those that carry properties; a header that is set by hand counts.
+    """Return the headers of a document with those that carry properties; a header set by the application has priority.
 
-    Who waits for an answer (``reply_to``) keeps its ``correlation_id`` for that. Raises FrameError.
+    With ``reply_to``, the ``correlation_id`` is used for the answer. Raises FrameError.
     """
     headers = header.headers or {}
     given = header.locate() if header.spans is None else header.spans
@@ -34,7 +33,7 @@ def own_headers(header: ContentHeader) -> dict[str, Any]:
 
 
 def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -> int | None:
-    """When a document ends that says so by ``expiration`` (milliseconds from now) and not by ``@ExpiresAt``.
+    """Return the expiry (ms since 1970) from the property ``expiration``; None without it or with @ExpiresAt.
 
     Raises PreconditionFailed unless it is a number.
     """
@@ -44,7 +43,7 @@ def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -
 
 
 def restored(headers: Mapping[str, Any]) -> dict[str, str]:
-    """The properties that a received document gets back from its headers."""
+    """Return the properties restored from the headers of a received document."""
     found = {name: headers.get(CARRIED[name]) for name in RESTORED}
     return {name: value for name, value in found.items() if isinstance(value, str) and _is_short(value)}
 

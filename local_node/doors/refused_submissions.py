@@ -1,8 +1,8 @@
-"""Submissions through SQL that were refused, or are withdrawn: how that is told, and what a person can do about one.
+"""Refused and withdrawn SQL submissions: their events and ledger lines, and the acts of operators on them.
 
-The row keeps document and reason. Its refusal has a locator of its own, under which the ledger and ``semq failed``
-know it; a submission that is tried again and accepted becomes a document with another one. Used by ``submissions`` and
-by the operations ``failed.requeue`` and ``failed.remove``.
+The row keeps document and reason. The refusal has its own locator, used by the ledger and by ``semq failed``; a
+submission that is tried again and accepted becomes a document with another locator. Used by ``sql_submissions`` and by
+the operations ``failed.requeue`` and ``failed.remove``.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ class Refuse(Step):
 
 
 class Withdraw(Step):
-    """Take back a submission that waits: it ends as CANCELLED, under a locator of its own in ledger and event."""
+    """Withdraw a waiting submission: it ends CANCELLED, with its own locator in ledger and event."""
 
     def __init__(
         self, core: Core, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]
@@ -103,7 +103,7 @@ class Withdraw(Step):
 
 
 class Mended(Step):
-    """A person has looked at refused submissions: they are tried again, or go. ``done`` gets names and numbers."""
+    """Requeue or remove refused submissions, on behalf of an operator. ``done`` gets names and numbers."""
 
     def __init__(
         self, core: Core, lk0s: Sequence[str], again: bool, why: str, done: Callable[[dict[str, int]], None],
@@ -139,7 +139,7 @@ class Mended(Step):
 
 
 def line(row: Submitted, lk0: LK0 | str, at: int, event: Event, detail: str) -> LedgerLine:
-    """A line of the ledger about a refused submission."""
+    """Return a ledger line about a refused submission."""
     target = _target(row)
     return LedgerLine(
         at, Side.SENDER, event, str(lk0), str(target or row.target)[:140], app_key=_app_key(row), size=row.size,
@@ -148,7 +148,7 @@ def line(row: Submitted, lk0: LK0 | str, at: int, event: Event, detail: str) -> 
 
 
 def facts_of(error: SemqError) -> str:
-    """The facts of an error as they follow its words."""
+    """Return the facts of an error as text."""
     return str(error).removeprefix(f"{error.code} {error.text}")
 
 

@@ -1,9 +1,9 @@
 """Exchange ``semq``: an application publishes a document; its confirm means that it is committed in tb_0031.
 
-Routing key is the target's address, UMX-T attributes are headers. What is published in one turn is committed
-together. A document that cannot be accepted ends the channel with the reply code that fits, the SEMQ code and what to
-do. What may be handed over again is nacked: ``nacks`` tells why. Who sets ``reply_to`` is told there instead, in the
-form of ``semq.admin``: the locator, or why not (the document is then nacked, the channel lives).
+The routing key is the target's address, UMX-T attributes are headers. Documents published in one turn are committed
+together. Bad input closes the channel, with a reply code, the SEMQ code and the remedy. A temporary refusal is nacked
+(``nacks``). With ``reply_to`` the result is published there instead, in the format of ``semq.admin``: the locator, or
+the error (the document is then nacked, the channel stays open).
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ from semq.umx_t.address import parse_address
 from semq.umx_t.headers import read_submission
 
 SEMQ = "semq"
-TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # octets of a reply text behind the name of its code
+TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # bytes of a reply text after the name of its code
 
-# Which reply code an application hears; everything else is 406.
+# Error | reply code; all others are 406.
 REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
     errors.UnknownTarget: amqp.NotFound,
     errors.TargetNotAllowed: amqp.AccessRefused,
@@ -36,7 +36,7 @@ REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
 
 
 class SubmitExchange(ServiceExchange):
-    """The door for documents, in any language that speaks AMQP."""
+    """Exchange ``semq``."""
 
     __slots__ = ("_engine", "_nacks", "_turn", "_vhost", "_waiting")
 
@@ -57,7 +57,7 @@ class SubmitExchange(ServiceExchange):
         mandatory: bool,
         settle: Settle,
     ) -> None:
-        """Take one document; the confirm follows its commit."""
+        """Accept one document; the confirm follows its commit."""
         told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
         try:
             submission = self._read(routing_key, header, body)
@@ -76,7 +76,7 @@ class SubmitExchange(ServiceExchange):
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
         headers = own_headers(header)
-        # Few say so: the clock is read for those alone.
+        # Few documents expire: the clock is read for these only.
         if (
             header.expiration is not None
             and (end := expires_at(header, headers, self._engine().core.now_ms())) is not None
@@ -98,7 +98,7 @@ class SubmitExchange(ServiceExchange):
 
 
 class _Confirmed:
-    """Tells a publisher by confirm, nack, or the end of its channel."""
+    """Report the result by confirm, nack, or channel.close."""
 
     name: Name | None = None  #: when the document has been read
 
@@ -107,11 +107,11 @@ class _Confirmed:
         self._nacks = nacks
 
     def done(self, accepted: Accepted) -> None:
-        """The document is committed."""
+        """Report that the document is committed."""
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
-        """It is not, or nobody knows."""
+        """Report that it is not committed, or that the outcome is unknown."""
         outcome = refusal(error)
         self._settle(outcome)
         if isinstance(outcome, Nacked) and self._nacks is not None and self.name is not None:
@@ -119,7 +119,7 @@ class _Confirmed:
 
 
 class _Told(_Confirmed):
-    """Tells a publisher who waits for a message at ``reply_to``; the confirm or nack comes beside it."""
+    """Report the result to ``reply_to``, besides the confirm or nack."""
 
     def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:
         super().__init__(settle)
@@ -138,15 +138,15 @@ class _Told(_Confirmed):
 
 
 def reply_text(error: SemqError) -> str:
-    """What fits into the reply text of a close: rather without the facts than without what to do."""
+    """Return the reply text of channel.close; if it is too long, without the facts but with the remedy."""
     short = f"{error.code} {error.text} — {error.remedy}"
     return next((text for text in (error.advice(), short) if len(text.encode()) <= TEXT_MAX), short)
 
 
 def refusal(error: Exception) -> Outcome:
-    """What an application hears: bad input ends its channel, anything else is a nack and may be repeated.
+    """Return the settlement for an error: bad input closes the channel, other errors are nacked and may be repeated.
 
-    A channel without confirms hears no nack, and ends: nothing that was not taken may pass for taken.
+    A channel without confirms cannot receive a nack and is closed, so that no refusal stays unnoticed.
     """
     known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
     told = REPLY.get(type(known), amqp.PreconditionFailed)(reply_text(known))

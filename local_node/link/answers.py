@@ -1,7 +1,7 @@
-"""Answers of a local node to questions that its hub passes on: what has become here of a message of the asker's.
+"""Answers of a local node to partners' questions about their messages, which the hub passes on.
 
-Questions come over the link, as queue ``node.ID.asked`` (``platform_node.questions``); ``hub.answer_partners = false``
-answers none. What is told, to whom, is decided by ``semq.service.story``, from this node's own ledger.
+Questions arrive over the link, from queue ``node.ID.asked`` (``platform_node.questions``); with ``hub.answer_partners =
+false`` none is answered. ``semq.service.story`` decides what is answered to whom, from this node's ledger.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 
 EXCHANGE = "semq.answer"
 AT_ONCE = 4
-IN_A_SECOND = 20  # questions of all partners together: each is a look into the ledger
+IN_A_SECOND = 20  # questions of all partners per second: each reads the ledger
 log = structlog.get_logger("semq.answers")
 
 
 class NotTold(BadInput):
-    """This institution does not tell its partners what becomes of their documents here."""
+    """This institution does not answer questions of partners about their documents."""
 
     code = "SEMQ-1281"
     remedy = "Ask its operator, or ask for hub.answer_partners = true there."
 
 
 class Question(msgspec.Struct):
-    """What the hub passes on."""
+    """A question passed on by the hub."""
 
     lk0: str
-    asker: str  #: as the hub says; a story is signed for it
+    asker: str  #: according to the hub; the story is signed for this asker
     nonce: str = ""
 
 
 class Answers:
-    """Answers questions on each session of the uplink."""
+    """Answer questions on each session of the uplink."""
 
     def __init__(self, node: "LocalNode") -> None:
         self._node = node
@@ -57,7 +57,7 @@ class Answers:
         self._asked_in_it = 0
 
     async def listen(self, client: ClientLink) -> None:
-        """Read questions on a channel of their own: a hub of an older version has no such queue, and closes it."""
+        """Read questions on a separate channel, because an older hub has no such queue and closes the channel."""
         channel = await client.open_channel()
         try:
             queue = f"node.{self._node.address}.asked"
@@ -111,5 +111,5 @@ def _answer(channel: ClientChannel, correlation_id: str, told: Mapping[str, Any]
     properties = Properties(content_type="application/json", correlation_id=correlation_id)
     try:
         channel.publish(EXCHANGE, "", ContentHeader.build(len(body), properties), body)
-    except SemqError as error:  # the session ended meanwhile: whoever asked hears of that
+    except SemqError as error:  # the session has ended, which the asker learns from the hub
         log.info("not_answered", error=str(error))

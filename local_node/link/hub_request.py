@@ -1,7 +1,7 @@
-"""One request of a node to its hub, over a connection of its own that ends with the answer.
+"""One request of a node to its hub, over a separate connection that ends with the answer.
 
-In the virtual host of enrolment, so that it neither disturbs the link nor waits for it. Used by ``enrolment``, and by
-``operations.trace`` for what the hub knows of our messages.
+It uses the virtual host of enrolment and neither disturbs the link nor waits for it. Used by ``enrolment``, and by
+``operations.trace`` for the hub's records of messages.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ PATIENCE_S = 30.0
 async def request(
     config: DialConfig, clock: Clock, exchange: str, operation: str, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Ask, and give the result. Raises DialFailed, RefusedByHub, Unavailable."""
+    """Send the request and return the result. Raises DialFailed, RefusedByHub, Unavailable."""
     try:
         link = await dial(config, clock, Turn())
     except AmqpError as error:
@@ -57,6 +57,6 @@ async def request(
 
 
 def _give_up(answer: "asyncio.Future[bytes]", error: Exception | None) -> None:
-    """The channel is closed: no answer will come any more."""
+    """Fail the request, because the channel is closed."""
     if not answer.done():
         answer.set_exception(error or LinkLost("the channel was closed"))

@@ -1,7 +1,7 @@
-"""The link to the platform: dialled, kept up, and dialled again (PROTOCOL.md section 10; ARCHITECTURE.md).
+"""The link to the hub: dialled, and dialled again after a loss (PROTOCOL.md section 10; ARCHITECTURE.md).
 
-Documents and packets travel on channels of their own, so that bulk never delays an acknowledgement. Confirms and acks
-of AMQP are flow control here: they bound what is under way, and say nothing of custody or receipt.
+Documents and packets use separate channels, so that large documents never delay acknowledgements. AMQP confirms and
+acks are flow control only: they bound the traffic in progress, and prove neither custody nor receipt.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ HEARTBEAT_S = 10
 WAITING = "packets wait"
 PRESENCE_PER_TURN = 16  # records
 PRESENCE_PARTS_MAX = 4  # of PRESENCE_PER_TURN records that wait, before no more is taken from the intake
-PARTNER_OCTETS_MAX = 2 << 20  # of packets of one partner that wait for their turn; what comes beyond is dropped
-PACKETS_OCTETS_MAX = 32 << 20  # of all packets that wait, before nothing more is read from the platform
+PARTNER_OCTETS_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
+PACKETS_OCTETS_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the hub
 log = structlog.get_logger("semq.uplink")
 
 
 @dataclass(frozen=True, slots=True)
 class UplinkSettings:
-    """How to reach the platform, and how much may be under way."""
+    """The address of the hub, and the bounds of the traffic in progress."""
 
     dial: DialConfig
     reconnect_s_min: float = 0.5
@@ -60,13 +60,15 @@ class UplinkSettings:
 
 
 def link_limits(bytes_max: int) -> Limits:
-    """What a session may cost us: a content of more octets is drained, whatever its sender thinks is agreed, and
-    reaches the engine without its body. A limit that closed the channel would end the session again and again."""
+    """Return the limits of a session. A larger content is discarded and reaches the engine without its body.
+
+    A limit that closed the channel instead would end the session again and again.
+    """
     return Limits(heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1)
 
 
 def way_to_hub(hub: Hub, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
-    """How a node reaches its hub; ``tls``: where hub.url says so, and then a peer that is no hub is hung up on."""
+    """Return how to dial the hub. With ``tls``, a peer whose certificate is not a hub's is disconnected."""
     url = urlsplit(hub.url)
     return DialConfig(
         only=PRODUCT,
@@ -74,7 +76,7 @@ def way_to_hub(hub: Hub, address: Address, tls: ssl.SSLContext | None, virtual_h
         port=url.port or (5671 if tls else 5672),
         virtual_host=virtual_host,
         user=str(address),
-        # With TLS we are who our certificate says; a password would only be one more secret to lose.
+        # With TLS the certificate identifies this node; a password would be one more secret to lose.
         password=hub.password.get_secret_value() if hub.password and tls is None else None,
         tls=tls,
         check=must_be_hub if tls else lambda _: None,
@@ -82,7 +84,7 @@ def way_to_hub(hub: Hub, address: Address, tls: ssl.SSLContext | None, virtual_h
 
 
 class PlatformLink:
-    """One session with the platform, as the engine sees it."""
+    """One session with the hub, as the engine uses it."""
 
     def __init__(self, peer: Address, data: ClientChannel, control: ClientChannel, unconfirmed_max: int) -> None:
         self.peer = peer
@@ -93,13 +95,13 @@ class PlatformLink:
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now."""
+        """Return the number of messages that may be sent now."""
         if not self.is_up or not self._data.may_publish:
             return 0
         return self._unconfirmed_max - self._data.unconfirmed
 
     def send(self, frame: Frame) -> None:
-        """Publish a frame; nothing once the session is over."""
+        """Publish a frame; do nothing after the end of the session."""
         if not self.is_up:
             return
         channel = self._data if isinstance(frame, Data) else self._control
@@ -117,7 +119,7 @@ async def _nothing_more(client: ClientLink) -> None:
 
 
 class Uplink:
-    """Keeps a session with the platform, for ever, until stopped."""
+    """The link: keep a session with the hub until stopped."""
 
     def __init__(
         self,
@@ -129,12 +131,12 @@ class Uplink:
         turn: Turn,
         linked: Callable[[ClientLink], Awaitable[None]] = _nothing_more,
     ) -> None:
-        """``linked``: what else begins with each session, when it is up."""
+        """``linked`` is started with each session."""
         self._linked = linked
         self._address = address
         self._settings = settings
         self._engine = engine
-        self._identity = identity  #: what this life of the node says of itself (PROTOCOL.md section 10, login)
+        self._identity = identity  #: the login properties of this process (PROTOCOL.md section 10)
         self._clock = clock
         self._turn = turn
         self._task: asyncio.Task[None] | None = None
@@ -153,22 +155,22 @@ class Uplink:
         self._task = asyncio.create_task(self._run(), name="uplink")
 
     async def stop(self) -> None:
-        """End the session in order, and dial no more."""
+        """End the session, and dial no more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._end()
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Dial by this context from now on."""
+        """Use this TLS context for further dials."""
         self._settings = replace(self._settings, dial=replace(self._settings.dial, tls=tls))
 
     def way_to(self, virtual_host: str) -> DialConfig:
-        """How to reach another virtual host of the platform, as ourselves."""
+        """Return how to dial another virtual host of the hub with this node's identity."""
         return replace(self._settings.dial, virtual_host=virtual_host, limits=Limits(heartbeat=HEARTBEAT_S))
 
     async def restart(self) -> None:
-        """End the session; the dialling goes on by itself (the engine has started anew)."""
+        """End the session; a new one is dialled (for a new engine)."""
         if self._client is not None:
             await self._client.close(1.0)
 
@@ -182,7 +184,7 @@ class Uplink:
                 failures += 1
                 self.last_error = str(error)
                 log.warning("uplink_down", error=str(error), failures=failures)
-            except Exception as error:  # a defect must not end the dialling for ever
+            except Exception as error:  # a defect must not stop the dialling
                 failures += 1
                 self.last_error = repr(error)
                 log.exception("uplink_failed")
@@ -194,7 +196,7 @@ class Uplink:
             )
 
     async def _session(self) -> None:
-        """One session from dialling to its end. Raises what made it fail before it was up."""
+        """Run one session from dialling to its end. Raises the error of a failed dial."""
         config = replace(self._settings.dial, client_properties=self._identity())
         client = self._client = await dial(config, self._clock, self._turn)
         try:
@@ -219,7 +221,7 @@ class Uplink:
                     ended.set_result(error)
 
             data.on_closed = control.on_closed = note_end
-            listening = asyncio.ensure_future(self._linked(client))  # a hub that is slow to it delays nothing
+            listening = asyncio.ensure_future(self._linked(client))  # a slow hub delays nothing
             try:
                 error = await ended
             finally:
@@ -235,7 +237,7 @@ class Uplink:
 
     @staticmethod
     def _peer(client: ClientLink) -> Address:
-        """The hub: by its certificate where it has shown one, else by what it says of itself."""
+        """Return the hub's address, from its certificate, else from its login properties."""
         says = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
         if client.link.peer.certificate is None:
             return says
@@ -267,13 +269,13 @@ class Uplink:
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         self._heard += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
         self._last = (channel, batch[-1].delivery_tag)
-        # Also where nothing could be read: what is not acknowledged takes the session's credit for ever.
+        # Also for unreadable frames: an unacknowledged frame would reduce the session's credit permanently.
         self._turn.before_flush(self._hear)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
-        """Packets wait for the turn of their speaker, each partner within its own bound.
+        """Queue packets for the turn of their speaker, within a bound per partner.
 
-        What the platform itself says is never dropped: it is read no faster than it is worked off.
+        Packets of the hub are never dropped; they are read no faster than they are processed.
         """
         link = self.link
         for delivered in batch:
@@ -297,9 +299,9 @@ class Uplink:
             self._client.link.resume_reading(WAITING)
 
     def _put_off(self, frame: Frame) -> bool:
-        """Presence is heard a few records a turn: each certificate in it costs signatures.
+        """Process presence a few records per turn, because each certificate costs the check of signatures.
 
-        That of others than the platform is not put off: the engine refuses it, and only the platform is held back.
+        Presence of other speakers goes to the engine at once, which refuses it; only the hub is slowed down.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
             return False
@@ -330,7 +332,7 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """A frame is not heard: in the ledger under the name that it bears, or that of the platform."""
+        """Record a refused frame in the ledger, under the name that it carries, or the hub's."""
         try:
             node = parse_address(source).node
         except SemqError:
@@ -345,12 +347,12 @@ class Uplink:
         if heard:
             self._engine().hear(self.link, heard)
         if last is not None:
-            # Behind the work that records the messages: the platform's credit comes back as fast as we commit.
+            # After the work that records the messages: the hub's credit returns at the rate of the commits.
             self._engine().core.post(_GiveCredit(*last))
 
 
 def _source_of(delivered: Delivered) -> str:
-    """The node that a frame names as its speaker, whatever user and spelling; empty if nothing can be read."""
+    """Return the node that a frame names as its speaker, without its user; empty if unreadable."""
     try:
         name = (delivered.header.app_id or "")[:140]
     except SemqError:
@@ -362,7 +364,7 @@ def _source_of(delivered: Delivered) -> str:
 
 
 class _GiveCredit(Step):
-    """Acknowledges deliveries when all work posted before is committed."""
+    """Work that acknowledges deliveries when all earlier work is committed."""
 
     def __init__(self, channel: ClientChannel, delivery_tag: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Operations of ``semq.admin`` at a local node on its own certificate: show, slots, trust, renew."""
+"""Operations on a local node's own certificate: show, slots, trust, renew."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -37,19 +37,19 @@ class CertificateOperations:
         return self._node.who
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The active certificate."""
+        """Return the active certificate."""
         return self._who.status()
 
     async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Every slot."""
+        """List all slots."""
         return self._who.slots()
 
     async def trust(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The authorities that this node believes, and their fingerprints; one more, or one less."""
+        """List the trusted authorities with fingerprints; add or remove one."""
         return await trusting(self._who, self._node.trust_changed, arguments)
 
     async def rotate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Show the certificate in slot next from now on, on a new link."""
+        """Make the certificate in slot next active, on a new link."""
         self._who.rotate()
         await self._node.uplink.restart()
         return self._who.status()

@@ -1,8 +1,8 @@
-"""What keeps failing, for administrators and workers: look at it, set aside, give again, let go.
+"""Operations on failed documents, for administrators and workers: list, show, park, requeue, remove.
 
-``failed.list`` and ``failed.show`` look and change nothing. ``failed.park`` is for whoever has a document in hand and
-cannot do it: it is set aside with the reason, which goes to the ledger. ``failed.requeue`` moves parked documents back
-to their application; ``failed.remove`` ends parked and refused ones. Called through exchange ``semq.admin``.
+``failed.list`` and ``failed.show`` change nothing. With ``failed.park`` an application or operator parks a document
+that cannot be processed; the reason goes to the ledger. ``failed.requeue`` returns parked documents to their
+application; ``failed.remove`` ends parked and refused ones.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FailedOperations:
-    """The handlers that look, and ``failed.park``."""
+    """The handlers of ``failed.list``, ``failed.show`` and ``failed.park``."""
 
     def __init__(self, node: "LocalNode") -> None:
         self._node = node
@@ -32,7 +32,7 @@ class FailedOperations:
         return {"failed.list": self.list, "failed.show": self.show, "failed.park": self.park}
 
     async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What has failed, the newest first; with the filters of msg.list, or ``id`` for one name."""
+        """List failed documents, newest first; with the filters of msg.list, or ``id`` for one name."""
         wanted = dict(arguments)
         name = str(wanted.pop("id", None) or "")
         if "state" in wanted:
@@ -40,7 +40,7 @@ class FailedOperations:
         return await self._node.store.read(list_failed, read_filter("failed.list", wanted, 100), name)
 
     async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """One that has failed, with all of its error. Raises NotThere, NotAccepted of a submission that waits."""
+        """Return a failed document with its whole error. Raises NotThere; NotAccepted for a waiting submission."""
         name = str(arguments["id"])
         found = await self._node.store.read(list_failed, Filter(limit=1), name)
         if not found:
@@ -50,7 +50,7 @@ class FailedOperations:
         return found[0]
 
     async def park(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Set a document aside that waits for its application or is with it; ``error`` goes to the ledger."""
+        """Park a document that waits for its application or is delivered to it; ``error`` goes to the ledger."""
         name = str(arguments["id"])
         rows = await self._node.store.read(_waiting, name)
         if not rows:

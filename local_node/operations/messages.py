@@ -1,4 +1,4 @@
-"""Operations on a local node's own messages, for administrators: submit, cancel, hold, release, drain."""
+"""Operations on a local node's own messages: submit, cancel, hold, release, resend, requeue, remove, drain."""
 
 import asyncio
 from base64 import b64decode
@@ -36,7 +36,7 @@ ATTRIBUTES = {
     "expires_at": "@ExpiresAt",
 }
 DRAIN_S_MAX = 24 * 3600
-FATE_S = 5.0  # so long a command waits for what becomes of a submission that is tried again
+FATE_S = 5.0  # time that a command waits for the result of a submission that is tried again
 ARGUMENTS = frozenset({*ATTRIBUTES, *PROPERTIES, "target", "body_base64", "headers", "sender"})
 
 
@@ -60,7 +60,7 @@ class LocalOperations:
         }
 
     async def submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Accept a document; answers when it is committed."""
+        """Accept a document; answer when it is committed."""
         for name in arguments:
             if name not in ARGUMENTS:
                 raise BadArguments(f"msg.submit has no argument {name}.")
@@ -82,7 +82,7 @@ class LocalOperations:
         return {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
 
     async def cancel(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask for a void marker to take the place of a message; withdraw what SQL handed over and waits."""
+        """Replace a message by a void marker, or withdraw a waiting SQL submission."""
         given = str(arguments.get("why") or "")
         row = (await find_one(self._node.store, str(arguments["id"])))[0]
         if row.get("submission") and row["outcome"] is None:
@@ -95,7 +95,7 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
-        """Take a submission back; the name under which the ledger keeps that. None: it has become a document."""
+        """Withdraw a submission; return its name in the ledger, or None if it has become a document."""
         submissions = self._node.submissions
         try:
             return await committed(lambda done, failed: submissions.withdraw(number, why, done, failed))
@@ -103,15 +103,15 @@ class LocalOperations:
             return None
 
     async def hold(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a message from being sent."""
+        """Hold a message before it is sent."""
         return await self._hold(arguments, held=True)
 
     async def release(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Let a held message go."""
+        """Release a held message."""
         return await self._hold(arguments, held=False)
 
     async def resend(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Send another copy of a message that has not ended."""
+        """Send another copy of an unfinished message."""
         operating = self._node.engine.operating
         lk0, why = await self._open(arguments), str(arguments.get("why") or "")
         await _act(lambda done, failed: operating.resend(lk0, why, done, failed))
@@ -145,7 +145,7 @@ class LocalOperations:
         return {lk0: _became(number, heard[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Let go what a person has dealt with: parked documents by record id, refused ones by LK0."""
+        """Remove failed documents: parked ones by record id, refused ones by LK0."""
         why = str(arguments.get("why") or "")
         names = [str(one) for one in arguments["ids"]]
         operating = self._node.engine.operating
@@ -166,7 +166,7 @@ class LocalOperations:
         return found[0] if found else {}
 
     async def _mend(self, lk0s: list[str], again: bool, why: str) -> dict[str, int]:
-        """Try refused submissions again, or let them go; their names and numbers. Raises NotThere."""
+        """Requeue or remove refused submissions; return their names and numbers. Raises NotThere."""
         core = self._node.engine.core
         return await committed(lambda done, failed: core.post(Mended(core, lk0s, again, why, done, failed)))
 
@@ -177,11 +177,11 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
 
     async def _open(self, arguments: Mapping[str, Any]) -> LK0:
-        """The own message that is named and has not ended. Raises NotThere, TooLate, BadArguments."""
+        """Return the unfinished own message with a name. Raises NotThere, TooLate, BadArguments."""
         return parse_lk0((await find_open(self._node.store, str(arguments["id"])))["lk0"])
 
     async def drain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Accept nothing more and wait until nothing is under way."""
+        """Stop accepting documents and wait until none is in progress."""
         timeout_s = float(arguments.get("timeout_s", 30.0))
         if not 0 <= timeout_s <= DRAIN_S_MAX:
             raise BadArguments(f"node.drain waits for up to {DRAIN_S_MAX} seconds.", timeout_s=timeout_s)
@@ -197,7 +197,7 @@ def _became(number: int, heard: "asyncio.Future[Fate]") -> dict[str, Any]:
 
 
 def record_id(name: Any) -> int:
-    """The number of a row of tb_0030. Raises BadArguments, TypeError, ValueError."""
+    """Read the number of a row of tb_0030. Raises BadArguments, TypeError, ValueError."""
     number = int(name)
     if not 0 < number < 1 << 63:
         raise BadArguments("This is no number of a row.", id=str(name)[:80])
@@ -205,7 +205,7 @@ def record_id(name: Any) -> int:
 
 
 async def counted(post: Callable[[Told], None]) -> int:
-    """Do something to documents; how many it met, once that is committed. Raises what the store raises."""
+    """Act on documents; return their number after the commit. Raises the errors of the store."""
     return await committed(lambda done, failed: post(Told(done, failed)))
 
 

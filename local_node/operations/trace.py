@@ -1,9 +1,9 @@
-"""Operation ``msg.trace`` of a local node: with ``parties`` the story of a message as all three parties tell it.
+"""Operation ``msg.trace`` of a local node: with ``parties`` the records of a message at sender, hub and receiver.
 
-The node asks its hub as itself (``platform_node.ask_exchange``), and the hub passes the question on to the node at the
-other end. Each line names who said it. What the other end says comes by way of the hub: with a certificate it is signed
-for this very question (``proved``), and what should be signed and is not is left out and named. Whoever does not answer
-is named too (``unheard``), never left out silently.
+The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. Each
+line names its node. The answer of the other end comes through the hub: with a certificate it is signed for this
+question (``proved``); an unsigned answer that should be signed is left out and reported. Parties that do not answer are
+listed in ``unheard``.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from local_node.node import LocalNode
 
 EXCHANGE = "semq.ask"
-PATIENCE_S = 6.0  # less than a command waits for its answer
+PATIENCE_S = 6.0  # less than the time limit of a command
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, submissions.SUBMITTED, submissions.WAITS})
 Events = list[dict[str, Any]]
 
@@ -36,19 +36,19 @@ class Traces:
         self._reading = Reading(node)
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Every line about one message: of this node's ledger, with ``parties`` of the hub's and the other end's."""
+        """Return all ledger lines about one message; with ``parties`` also those of the hub and the other end."""
         told = await self._reading.trace(arguments)
         if not arguments.get("parties"):
             return told
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in told["events"]):
-            return told | {"unheard": []}  # a submission that was never accepted: nobody else can know it
+            return told | {"unheard": []}  # a submission that was never accepted is unknown to others
         own: Events = [{"node": str(self._node.address), **event} for event in told["events"]]
         others, unheard = await self._others(told["lk0"], told["events"])
-        # By their times, which are those of several clocks; of equals ours first.
+        # Sorted by time, of several clocks; among equal times this node's lines first.
         return told | {"events": sorted(own + others, key=lambda event: event["at"]), "unheard": unheard}
 
     async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
-        """The lines of hub and other end, and who of them was not heard, and why."""
+        """Return the lines of hub and other end, and the parties without an answer, with reasons."""
         nonce = self._node.clock.uuid().hex
         target = next((story.node_of(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
         asked = {"lk0": lk0, "nonce": nonce, "target": target}
@@ -61,7 +61,7 @@ class Traces:
         except SemqError as error:
             return [], _unheard("hub", str(error), target)
         link = self._node.uplink.link
-        hub = str(link.peer) if link is not None else "hub"  # not who it says that it is
+        hub = str(link.peer) if link is not None else "hub"  # from the session, not from the answer
         try:
             lines: Events = [{**story.read_line(event), "node": hub} for event in theirs.get("events") or []]
         except (TypeError, ValueError) as error:
@@ -73,7 +73,7 @@ class Traces:
     ) -> tuple[Events, list[dict[str, str]]]:
         me = str(self._node.address)
         source = ".".join(lk0.split(".")[:2])
-        teller = target if source == me else source  # not who the hub says that it is
+        teller = target if source == me else source  # from the locator, not from the hub
         if teller == me:
             return lines, []
         if not isinstance(other, dict):
