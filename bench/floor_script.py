@@ -1,6 +1,6 @@
-"""One node's script of the floor: makes rows like the real ones, then writes them batch by batch. See ``floor``.
+"""The script of the floor for one node: make rows like the real ones, then write them in batches. See ``floor``.
 
-Runs in a process of its own, beside those of the other nodes; they start together and never wait for each other.
+It runs in a separate process beside those of the other nodes; they start together and never wait for each other.
 """
 
 import signal
@@ -34,7 +34,7 @@ INC = 0x5F3A_91C2_77D0_1B64
 SOURCE, TARGET = Address(1, NODE_IDS[A]), Address(1, NODE_IDS[B])
 STORE = f"{SOURCE}.1.1"
 
-# Tables whose rows come by COPY | the key that deletions go by, as a condition.
+# Tables written by COPY | the condition of deletions.
 KEYS = {
     "tb_0031": "object_id = ANY(%s)",
     "tb_0031_body": "object_id = ANY(%s)",
@@ -43,12 +43,12 @@ KEYS = {
     "tb_0030_ledger": "stream = 1 AND sid = ANY(%s)",
     "semq_ledger": "number = ANY(%s)",
 }
-# What one change of a row is.
+# Kinds of row changes.
 UPDATES = {
     "tb_0031": f"UPDATE tb_0031 SET ss_status = {SendStatus.SS_SENT:d}, att = att + 1 WHERE object_id = ANY(%s)",
     "tb_0030": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY(%s)",
 }
-# Counters: one change a batch.
+# Counters: one change per batch.
 COUNTERS = {
     "tb_0031_stream": f"""
         INSERT INTO tb_0031_stream AS s (dest, inc, next_sid) VALUES ('{TARGET}', {INC}, %s)
@@ -62,7 +62,7 @@ STEPS = (("accept", "inserted", KEYS), ("settle", "updated", UPDATES), ("clean",
 
 
 def steps(changes: Mapping[str, Changes]) -> list[str]:
-    """The steps in which a node has anything to do."""
+    """Return the steps with work for a node."""
     return [step for step, kind, among in STEPS if any(getattr(changes.get(table, NONE), kind) for table in among)]
 
 
@@ -80,17 +80,17 @@ _TYPES: dict[type[TypeEngine[Any]], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one node's script does."""
+    """The work of one node's script."""
 
     url: str
     documents: int
-    size: int  #: of a body, in octets
+    size: int  #: of a body, in bytes
     batch: int  #: documents
-    work: Work  #: what happens to each table, of which this does its share
+    work: Work  #: the changes of each table
     is_hub: bool
 
     def share(self, table: str, kind: str, first: int, last: int) -> int:
-        """How many rows of a kind fall to documents ``first`` to ``last``, exclusive; exact over the whole run."""
+        """Return the number of rows for documents ``first`` to ``last``, exclusive; the sum over the run is exact."""
         total: int = getattr(self.work.tables.get(table, NONE), kind)
         return total * last // self.work.documents - total * first // self.work.documents
 
@@ -105,7 +105,7 @@ class Batch:
     clean: list[tuple[str, int | list[int]]] = field(default_factory=list)
 
     def write(self, connection: psycopg.Connection[Any]) -> None:
-        """Its transactions, one after the other."""
+        """Write the transactions of a batch, one after the other."""
         cursor = connection.cursor()
         for statement, types, rows in self.copies:
             with cursor.copy(statement.encode()) as copy:
@@ -115,11 +115,11 @@ class Batch:
         for step in (self.accept, self.settle, self.clean):
             for change, keys in step:
                 cursor.execute(change.encode(), (keys,))
-            connection.commit()  # costs nothing where the step is empty: psycopg has then begun nothing
+            connection.commit()  # costs nothing for an empty step: psycopg has not begun a transaction
 
 
 def run(plan: Plan, barrier: Barrier, answers: Any) -> None:
-    """Make the rows, wait for the others, write; answers (from, to, fault)."""
+    """Make the rows, wait for the other scripts, write; return (begin, end, fault)."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts: each ends at once
     started = time.perf_counter()
     fault = ""
@@ -160,7 +160,7 @@ def _batches(plan: Plan) -> Iterator[Batch]:
 
 
 class Maker:
-    """Makes rows of one table that look like real ones."""
+    """A maker of realistic rows of one table."""
 
     def __init__(self, name: str, plan: Plan) -> None:
         columns = list(tables.metadata.tables[name].columns)
@@ -173,7 +173,7 @@ class Maker:
         self._app_key = places.get("app_key")
 
     def row(self, number: int) -> tuple[Any, ...]:
-        """The row of one document, or the line of the ledger with this number."""
+        """Return the row of one document, or the ledger line with this number."""
         row = self._row.copy()
         for place in self._ids:
             row[place] = number
@@ -185,7 +185,7 @@ class Maker:
 
 
 def _values(plan: Plan) -> dict[str, Any]:
-    """What stands in the columns of real rows, by name, where it is not the default."""
+    """Return the values of real rows by column, except defaults."""
     now = datetime.now(UTC)
     return {
         "direction": int(Direction.RELAYED if plan.is_hub else Direction.OWN), "inc": INC, "store": STORE,
@@ -214,7 +214,7 @@ def _envelope() -> Envelope:
 
 
 def _type_of(column: Column[Any]) -> str:
-    """The name that Postgres has for a column's type."""
+    """Return Postgres' name of a column's type."""
     return _TYPES[type(column.type)]
 
 

@@ -1,10 +1,9 @@
 """A hub and its institutions as operating-system processes, each with its own embedded Postgres.
 
-A sends; B, and with ``partners`` also B2, B3 …, receive. The hub knows one more institution, which is never there.
-Everything lies in one folder: configurations, data directories, and what the processes say (``NAME.log``). Started the
-way an operator starts them, with the defaults of the product; only ports and passwords are the bench's own. A secure
-network has links by TLS and certificates of the hub's authority at both ends. Used by ``__main__``, ``secrecy``
-and ``peers``.
+A sends; B, and with ``partners`` also B2, B3 …, receive. The hub has one more institution, which is never online. One
+folder has configurations, data directories, and logs (``NAME.log``). The processes are started like an operator starts
+them, with the product's defaults except ports and passwords. A secure network has links by TLS with certificates of the
+hub's authority at both ends. Used by ``__main__``, ``secrecy`` and ``peers``.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ STOP_S_MAX = 60.0
 APPLICATION = "bench"
 A, B, HUB = "a", "b", "hub"
 NODE_IDS = {A: "10008", B: "56001"}
-ABSENT = "99001"  # an institution that never comes
+ABSENT = "99001"  # an institution that is never online
 T = TypeVar("T")
 PLATFORM = """\
 [node]
@@ -83,13 +82,13 @@ class Process:
 
     @property
     def url(self) -> str:
-        """Where applications connect."""
+        """The URL for applications."""
         login = f"{APPLICATION}:{self._password}@127.0.0.1:{self.port}"
         return f"amqps://{login}?cafile={self.data_dir / 'pki' / 'trust.pem'}" if self.tls else f"amqp://{login}"
 
     @property
     def database_url(self) -> str:
-        """Its database, while it runs."""
+        """The URL of its database, while it runs."""
         return EmbeddedPostgres(self.data_dir).url
 
     async def start(self, config: str) -> None:
@@ -112,13 +111,13 @@ class Process:
         self._watching = asyncio.create_task(self._watch(self._process))
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
-        """Tell of an end that nobody asked for."""
+        """Report an unexpected end."""
         status = await process.wait()
         if self._process is process:
             self._died(NodeDied(f"{self.name}, with status {status}: {self.last_words()}"))
 
     async def stop(self) -> None:
-        """Ask it to end, and wait; its Postgres, which outlives a node that was killed, ends too."""
+        """Stop the node and its Postgres, which would outlive a killed node."""
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             await self._stop(process)
@@ -140,7 +139,7 @@ class Process:
 
 
 class Network:
-    """All of them; an asynchronous context manager that leaves no process behind."""
+    """The network; an asynchronous context manager that leaves no process behind."""
 
     def __init__(self, folder: Path, *, secure: bool = False, partners: int = 1) -> None:
         self._secure = secure
@@ -167,7 +166,7 @@ class Network:
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
 
     async def watched(self, work: Awaitable[T]) -> T:
-        """The outcome of ``work``, unless a node ends meanwhile that nobody has stopped. Raises NodeDied."""
+        """Return the result of ``work``. Raises NodeDied if a node ends unexpectedly in the meantime."""
         doing, self._death = asyncio.ensure_future(work), asyncio.get_running_loop().create_future()
         try:
             either: list[asyncio.Future[Any]] = [doing, self._death]
@@ -201,18 +200,18 @@ class Network:
         await node.start(config)
 
     async def stop(self, name: str) -> None:
-        """Stop a node in good order."""
+        """Stop a node."""
         await self.nodes[name].stop()
 
     async def status(self, name: str) -> Mapping[str, Any]:
-        """What ``node.status`` says, over a connection of its own."""
+        """Return the answer of ``node.status``, over a separate connection."""
         async with Client(self.nodes[name].url) as client:
             status: Mapping[str, Any] = await client.request("node.status")
             return status
 
 
 def secured(config: str) -> str:
-    """The same with TLS on the hub's port, and links by certificate instead of a password."""
+    """Convert a configuration to TLS on the hub's port and links by certificate."""
     without = "".join(line for line in config.splitlines(keepends=True) if not line.startswith("password"))
     if 'kind = "platform"' in config:
         return without.replace("[amqp]\n", "[amqp]\ntls = true\n")
@@ -220,7 +219,7 @@ def secured(config: str) -> str:
 
 
 def certify(folder: Path, node: Process) -> None:
-    """Give an institution a certificate of the hub's authority, as an enrolment would; one that it has stays."""
+    """Give an institution a certificate of the hub's authority, as an enrolment would, unless it has one."""
     ring = KeyRing(node.data_dir / "pki", Address(NodeType.LOCAL, node.node_id))
     if ring.is_enrolled:
         return

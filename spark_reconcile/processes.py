@@ -22,7 +22,7 @@ END_S = 60.0
 LOOPBACK = "127.0.0.1"
 PREFIX, LOCK = "semq-spark-", "lock"
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*([0-9]+)\s*]")
-# Only errors, on stderr. The gateway has a logger of its own so that Spark does not set one up and tell of it.
+# Only errors, on stderr. The gateway has its own logger, so that Spark does not configure one and log that.
 _LOG = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -60,7 +60,8 @@ def folder() -> Path:
     remove_dead(root)
     made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
     beside = made / f"{LOCK}.new"
-    fcntl.flock(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)  # for as long as we live
+    # held until this process ends
+    fcntl.flock(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
     beside.rename(made / LOCK)  # so that an unheld lock is never visible
     atexit.register(_end, made)
     return made
@@ -86,7 +87,7 @@ def remove_dead(root: Path) -> None:
 
 @cache
 def log_options() -> str:
-    """The argument by which Java finds our log settings."""
+    """Return the Java argument with the log settings."""
     file = folder() / "log4j2.properties"
     file.write_text(_LOG)
     return f"-Dlog4j2.configurationFile={file.as_uri()}"

@@ -1,9 +1,9 @@
-"""What the three ledgers together say of one message, in three words and some remarks: the key of the verdict grid.
+"""The situation of a message in its three ledgers: a word for each side and remarks; the key of the verdict grid.
 
-``facts`` gathers, for each message and side, which events were written at least once (as bits of one number). The
-tables below turn the bits of a side into one word: the first row whose events are there and whose exceptions are not.
-``judging`` does that in Spark from these very tables; ``verdicts`` maps a situation to a finding. For that a situation
-is drawn as a picture: one number with a bit for each word and each remark, which a row of the grid tests at once.
+``facts`` collects, for each message and side, the events written at least once, as bits of one number. The tables below
+map the bits of a side to a word: the first row whose events are present and whose excluded events are absent.
+``judging`` uses the same tables in Spark; ``verdicts`` maps a situation to a finding. A row of the grid tests the
+situation as one number, its "picture", with a bit for each word and each remark.
 """
 
 from typing import NamedTuple
@@ -20,17 +20,15 @@ class Word(NamedTuple):
     shown_by: int
     unless: int = 0
     needs: int = 0
-    is_told_by_absence: bool = (
-        False  #: it rests on what is not there: a ledger that was not delivered in full cannot say it
-    )
+    is_told_by_absence: bool = False  #: derived from absent lines, so that an incomplete ledger does not show it
 
 
 _ANY = ~NOTES & (2**31 - 1)
 _TAKEN = mask(Event.FORWARDED, Event.STORED, Event.RELEASED)
 
-# The outcomes of a message at its sender: final, never two of them.
+# The outcomes of a message at its sender: final, at most one.
 ENDINGS = mask(Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-# What the receiver's ledger may record of a message: once, and one of these.
+# The records of a message in the receiver's ledger: exactly one of these, once.
 RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 
 # Word, events that show it, events that exclude it. "torn" (two outcomes) and "mixed" (two kinds of record) come first.
@@ -44,7 +42,7 @@ SENDER_WORDS = (
     Word("stored", mask(Event.STORED)),  # Ack-Save heard
     Word("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd heard
     Word("sent", mask(Event.SENT)),
-    Word("refused", mask(Event.REFUSED)),  # the submission was turned away
+    Word("refused", mask(Event.REFUSED)),  # the submission was refused
     Word("accepted", _ANY),
 )
 HUB_WORDS = (
@@ -65,10 +63,10 @@ RECEIVER_WORDS = (
     Word("received", mask(Event.RECEIVED)),
     Word("rejected", mask(Event.REJECTED)),
     Word("void", mask(Event.CANCELLED)),
-    Word("traces", _ANY, is_told_by_absence=True),  # later events of a message of which no record stands there
+    Word("traces", _ANY, is_told_by_absence=True),  # later events of a message without a record
 )
 
-# none: the source is there and has no line. missing: the source is not there. direct: no relay between the two ends.
+# none: the ledger has no line. missing: the ledger was not delivered. direct: no relay between the two ends.
 SENDERS = ("none", "missing", "torn", *dict.fromkeys(word.name for word in SENDER_WORDS))
 HUBS = ("none", "missing", "direct", *dict.fromkeys(word.name for word in HUB_WORDS))
 RECEIVERS = ("none", "missing", "mixed", *dict.fromkeys(word.name for word in RECEIVER_WORDS))
@@ -86,13 +84,13 @@ FLAGS = (
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender is never told
     "owes",  # the receiver does not know that its acknowledgements were noted
-    "kept",  # the hub has let a copy go, but not all that it has stored
+    "kept",  # the hub has released a copy, but not all stored copies
     "ahead",  # it begins where the evidence of its sender ends
 )
 
 
 class Situation(NamedTuple):
-    """One cell of the evidence: a word for each side, and the remarks that hold."""
+    """A situation: a word for each side, and the remarks."""
 
     sender: str
     hub: str
@@ -101,12 +99,12 @@ class Situation(NamedTuple):
 
     @property
     def picture(self) -> int:
-        """As one number with a bit for each word that is said and each remark that holds."""
+        """Return the situation as one number with a bit for each word and each remark."""
         said = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
         return sum(said) + sum(bit(FLAGS, flag, FLAG_BIT) for flag in self.flags)
 
     def pack(self) -> int:
-        """As one small integer; the inverse of ``unpack``."""
+        """Return the situation as one small integer, the inverse of ``unpack``."""
         bits = sum(1 << index for index, flag in enumerate(FLAGS) if flag in self.flags)
         return (
             SENDERS.index(self.sender)
@@ -117,14 +115,14 @@ class Situation(NamedTuple):
 
 
 HUB_SHIFT, RECEIVER_SHIFT, FLAG_SHIFT = 4, 8, 12
-# Where the words of hub and receiver and the remarks begin in a picture; those of the sender begin at bit 0.
+# First bits of the words of hub and receiver and of the remarks in a picture; those of the sender begin at bit 0.
 HUB_BIT = len(SENDERS)
 RECEIVER_BIT = HUB_BIT + len(HUBS)
 FLAG_BIT = RECEIVER_BIT + len(RECEIVERS)
 
 
 def bit(words: tuple[str, ...], word: str, first: int = 0) -> int:
-    """The bit of a word in a picture, in which these words begin at bit ``first``."""
+    """Return the bit of a word in a picture in which these words begin at bit ``first``."""
     return 1 << first + words.index(word)
 
 

@@ -1,8 +1,8 @@
-"""What the hub holds for institutions, for administrators: look, refuse, send again (row Q19).
+"""Operations on copies that the hub stores for institutions: list, count, refuse, resend (row Q19).
 
-``held.refuse`` and ``held.resend`` act on copies that are named, or on the next batch of those that fit a filter, in
-one transaction; they answer when it is committed, with where the next batch begins. So a tool works through millions of
-rows, tells how far it has come, and may be killed and started again at any time. Called through ``semq.admin``.
+``held.refuse`` and ``held.resend`` act on named copies, or on the next batch that matches a filter, in one transaction.
+The answer follows the commit and has the beginning of the next batch. A tool can thus process millions of rows, show
+its progress, and be interrupted and repeated at any time.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from platform_node.node import PlatformNode
 
 BATCH_MAX = 1000
-ACTS = frozenset({"ids", "why", "only_copies", "everything"})  # arguments beside the filter
+ACTS = frozenset({"ids", "why", "only_copies", "everything"})  # arguments besides the filter
 
 
 class HeldOperations:
@@ -37,20 +37,20 @@ class HeldOperations:
         return {"held.list": self.copies, "held.count": self.count}
 
     def acting(self) -> dict[str, AskedHandler]:
-        """Operation | handler that notes who asks."""
+        """Operation | handler that records the user."""
         return {"held.refuse": self.refuse, "held.resend": self.resend, "msg.resend": self.resend_one}
 
     async def copies(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Copies, in the order in which they were stored."""
+        """List copies in the order of their storage."""
         return await self._node.store.read(list_held, read_filter(arguments))
 
     async def count(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """How many there are, by source and target."""
+        """Count copies by source and target."""
         counted = await self._node.store.read(count_held, read_filter(arguments))
         return [row | {"is_served": self._node.is_node(row["target"])} for row in counted]
 
     async def refuse(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Give copies up and tell their senders, with the reason that has to be given."""
+        """Refuse copies and notify their senders; a reason is required."""
         if not str(arguments.get("why") or "").strip():
             raise BadArguments("A refusal needs a reason: its sender is told (--why).")
         ids, more = await self._meant(arguments)
@@ -59,18 +59,18 @@ class HeldOperations:
         return await _acted(session, arguments, more, lambda act: refusing.refuse(ids, act, only_copies=only_copies))
 
     async def resend(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Send copies once more now, or as soon as their target is online."""
+        """Send copies again, now or as soon as their target is online."""
         ids, more = await self._meant(arguments)
         refusing = self._node.engine.refusing
         return await _acted(session, arguments, more, lambda act: refusing.resend(ids, act))
 
     async def resend_one(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The same for the one that is named, as at a local node."""
+        """Send one named copy again, like the operation of a local node."""
         told = await self.resend(session, {"ids": [arguments["id"]], "why": arguments.get("why")})
         return {"lk0": arguments["id"], **told}
 
     async def _meant(self, arguments: Mapping[str, Any]) -> tuple[Sequence[int], dict[str, Any]]:
-        """The rows that are meant, and what a tool needs to ask for the next batch."""
+        """Return the selected rows, and the arguments for the next batch."""
         if arguments.get("ids"):
             if any(arguments.get(name) is not None for name in FILTERS):
                 raise BadArguments("Name copies or give a filter, not both.")
@@ -85,7 +85,7 @@ class HeldOperations:
         return ids, {"after": ids[-1] if ids else wanted.after, "done": len(ids) < wanted.limit}
 
     async def _named(self, name: str) -> int:
-        """The number of the copy that a name means, or an LK1. Raises NotThere, TooLate, BadArguments."""
+        """Return the number of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
         store, _, number = name.rpartition(".")
         is_lk1 = store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal()
         rows = await self._node.store.read(find_messages, number if is_lk1 else name)
@@ -103,13 +103,13 @@ FILTERS = ("target", "source", "before_ms", "type", "key", "parked")
 
 
 def read_filter(arguments: Mapping[str, Any]) -> HeldFilter:
-    """Which copies are meant. Raises BadArguments, ValueError."""
+    """Read the filter of copies. Raises BadArguments, ValueError."""
     for name in arguments:
         if name not in HeldFilter.__dataclass_fields__:
             raise BadArguments(f"Copies are not chosen by {name}.")
     given = {name: value for name, value in arguments.items() if value is not None}
     empty = [name for name, value in given.items() if value == ""]
-    if empty:  # a variable of a shell that is not set must not mean everything
+    if empty:  # an unset shell variable must not select everything
         raise BadArguments("A filter is empty: leave it out, or say what it fits.", empty=empty)
     wanted = msgspec.convert(given, HeldFilter, strict=False)
     if not (1 <= wanted.limit <= BATCH_MAX and 0 <= wanted.after < 1 << 63):
@@ -120,7 +120,7 @@ def read_filter(arguments: Mapping[str, Any]) -> HeldFilter:
 async def _acted(
     session: SessionInfo, arguments: Mapping[str, Any], more: dict[str, Any], post: Callable[[Act], None]
 ) -> dict[str, Any]:
-    """Post an act; the fates of its rows, once they are committed. Raises what the store raises."""
+    """Post an act; return the results of its rows after the commit. Raises the errors of the store."""
     why = str(arguments.get("why") or "").strip()
     counts: Counter[str] = await committed(lambda done, failed: post(Act(session.user, why, done, failed)))
     return {"counts": dict(counts), **more}

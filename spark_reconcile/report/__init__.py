@@ -58,7 +58,7 @@ def write_report(
 
 
 def _pairs(findings: Findings, place: Place, settings: Settings, days: list[date]) -> Pairs:
-    """The file of the pairs; of those to show all counts, and what the published runs of some dates say of them."""
+    """Write the file of pairs; return all counts of the shown pairs, and those of earlier published runs."""
     sheet, shown, worst = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
@@ -78,7 +78,7 @@ def _pairs(findings: Findings, place: Place, settings: Settings, days: list[date
 
 
 def _deeds(place: Place) -> dict[str, int]:
-    """How many deeds the repair list asks of each node; none if there is no list."""
+    """Return the number of deeds of each node in the repair list; empty without a list."""
     index = place / "repair" / INDEX
     if not index.exists():
         return {}

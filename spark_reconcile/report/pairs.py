@@ -1,7 +1,7 @@
-"""The pairs: pairs.csv with all of them, the worst for the page, and what earlier dates said of those.
+"""Pairs of institutions: pairs.csv with all of them, the worst for the page, and their counts on earlier dates.
 
-The table of pairs is sorted, the worst pair first, and the rows of a pair stand together; so one pass writes the file,
-and the first pairs are those to show. Bounded in any case: PAIRS_SHOWN, and those whose own threshold is exceeded.
+The table of pairs is sorted, the worst pair first, with the rows of a pair together. One pass therefore writes the file
+and finds the pairs to show: at most PAIRS_SHOWN, and those whose own threshold is exceeded.
 """
 
 from collections import Counter
@@ -42,14 +42,14 @@ class Pair:
     receiver: str
     date: Counter[str] = field(default_factory=Counter)
     carried: Counter[str] = field(default_factory=Counter)
-    found: Counter[str] = field(default_factory=Counter)  #: of the carried ones, those that are exceptions only now
-    oldest_at: int | None = None  #: of the exceptions: milliseconds since 1970 UTC, by the sender's clock
+    found: Counter[str] = field(default_factory=Counter)  #: carried messages that became exceptions in this run
+    oldest_at: int | None = None  #: oldest exception: milliseconds since 1970 UTC, by the sender's clock
     bytes: int = 0
     resends: int = 0
 
     @property
     def name(self) -> str:
-        """As the settings name it."""
+        """The name used in the settings."""
         return pair_name(self.sender, self.receiver)
 
     @property
@@ -59,16 +59,16 @@ class Pair:
 
     @property
     def exceptions(self) -> int:
-        """Messages of the date that somebody must act on."""
+        """The number of exceptions of the date."""
         return _wrong(self.date)
 
     @property
     def carried_exceptions(self) -> int:
-        """The same of earlier dates."""
+        """The number of exceptions of earlier dates."""
         return _wrong(self.carried)
 
     def figures(self, verdict: str = "") -> Figures:
-        """How many messages have a verdict, or one that somebody must act on."""
+        """Return the number of messages with a verdict, or of exceptions."""
         names = (verdict,) if verdict else EXCEPTIONS
         date, carried, found = (sum(counts[name] for name in names) for counts in (self.date, self.carried, self.found))
         return Figures(date, found, carried - found)
@@ -79,7 +79,7 @@ def _wrong(counts: Counter[str]) -> int:
 
 
 class Count(NamedTuple):
-    """Messages of a date and, of them, the exceptions; and exceptions of earlier dates."""
+    """Numbers of a date: messages, exceptions among them, exceptions of earlier dates."""
 
     messages: int = 0
     exceptions: int = 0
@@ -90,11 +90,11 @@ Counts = Mapping[str, Count]  #: by name of the pair
 
 
 class Pairs(NamedTuple):
-    """What is known of the pairs: the file, those to show, and of these all counts and what was before."""
+    """The result: the file, and for the shown pairs all counts, those of earlier dates included."""
 
     sheet: Written
     shown: tuple[Pair, ...]
-    worst: Mapping[str, tuple[Pair, Figures]]  #: by verdict: the pair that has most of what is new
+    worst: Mapping[str, tuple[Pair, Figures]]  #: by verdict: the pair with most new messages
     tallies: Mapping[str, Tally]  #: by name of the pair
     matrix: Counts  #: of all pairs among the worst nodes
     past: Sequence[tuple[date, Counts]]  #: of the dates before, oldest first
@@ -103,7 +103,7 @@ class Pairs(NamedTuple):
 def write_pairs(
     table: Place, target: Place, settings: Settings, breaches: Iterable[Breach]
 ) -> tuple[Written, tuple[Pair, ...], dict[str, tuple[Pair, Figures]]]:
-    """Write pairs.csv; returns what became of it, the pairs to show, and the worst pair of each verdict."""
+    """Write pairs.csv; return its size, the pairs to show, and the worst pair of each verdict."""
     passed: dict[str, list[str]] = {}
     for breach in breaches:
         passed.setdefault(breach.pair, []).append(breach.verdict)
@@ -152,7 +152,7 @@ def _read(table: Place) -> Iterator[Pair]:
 
 
 def count(table: Place, names: Collection[str]) -> dict[str, Count]:
-    """The messages and exceptions of some pairs in the table of a run; pairs that it does not have are left out."""
+    """Return messages and exceptions of some pairs in the table of a run, without unknown pairs."""
     wanted = pa.array(sorted(names), pa.string())
     counted: dict[str, Count] = {}
     for batch in read_batches(table):

@@ -13,7 +13,7 @@ from tests.bench.runs import disturbed, interrupt, kill_a, processes_of, termina
 @pytest.mark.parametrize(
     ("disturb", "status", "said"),
     [
-        (kill_a, 1, "no figures: A node ended although nobody asked it to; its log says why. a, with status -9"),
+        (kill_a, 1, "no figures: A node ended unexpectedly; its log has the reason. a, with status -9"),
         (interrupt, 130, "interrupted, so there are no figures"),
         (terminate, 130, "interrupted, so there are no figures"),
     ],
