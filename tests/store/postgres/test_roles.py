@@ -146,7 +146,7 @@ def test_the_url_of_a_role(tmp_path: Path) -> None:
     assert roles.url_for(own, "crm", tmp_path, embedded=False) == "postgresql://crm@:5999/semq?host=%2Frun%2Fsemq"
 
 
-@pytest.mark.parametrize("creator", ["PUBLIC", ROLE])
+@pytest.mark.parametrize("creator", ["PUBLIC", ROLE], ids=["public", "role"])
 def test_nothing_is_granted_while_applications_may_create_objects_beside_the_tables(
     database: str, role: str, creator: str
 ) -> None:
