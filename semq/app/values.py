@@ -99,6 +99,11 @@ class Document:
         """Whether the payload has the digest that the sender's node computed."""
         return sha256(self.payload).hexdigest() == self.digest
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the connection that delivered it has ended: it is then delivered again, and cannot be settled."""
+        return self._channel is None or not self._channel.is_open
+
     async def ack(self) -> None:
         """Mark the document as processed.
 

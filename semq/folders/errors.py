@@ -24,6 +24,13 @@ class FileUnreadable(BadInput):
     remedy = "Give the user of the node the right to read it, then move it back to out."
 
 
+class BadName(BadInput):
+    """The name of the file or of a folder around it is no UTF-8 text."""
+
+    code = "SEMQ-1345"
+    remedy = "Rename it, then move the file back to out."
+
+
 class FolderInUse(Unavailable):
     """Another process serves this folder."""
 

@@ -5,6 +5,7 @@ cannot be written keeps the documents waiting at the node, and the log says so.
 """
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class Incoming:
         self._user = user
         self._client = client
         self._taken: dict[Path, str] = {}  #: names that are being written, and for which LK0
+        self._under_way: dict[str, Document] = {}  #: by LK0: its last delivery
         self.written = 0
 
     async def run(self) -> None:
@@ -40,38 +42,51 @@ class Incoming:
         try:
             async with self._client.receive(self._user, prefetch=PREFETCH) as documents:
                 async for document in documents:
-                    task = asyncio.create_task(self._keep(document))
+                    is_known = document.lk0 in self._under_way
+                    self._under_way[document.lk0] = document
+                    if is_known:
+                        continue  # delivered again after a lost connection, and still being written
+                    task = asyncio.create_task(self._keep(document.lk0))
                     writing.add(task)
                     task.add_done_callback(writing.discard)
         finally:
             for task in writing:
                 task.cancel()
             await asyncio.gather(*writing, return_exceptions=True)
+            self._under_way.clear()  # of tasks that had not begun
 
-    async def _keep(self, document: Document) -> None:
+    async def _keep(self, lk0: str) -> None:
         again_s = AGAIN_S_MIN
-        while True:
-            path = self._reserve(document)
-            try:
-                await asyncio.to_thread(_write, path, document)
-                await document.ack()
-                self.written += 1
-                return
-            except AlreadyGone:
-                return  # it comes again, and replaces its file
-            except OSError as error:
-                facts = {"file": str(path), "error": error.strerror, "again_in_s": again_s}
-                log.error("document_not_written", document=document.lk0, **facts)
-                await asyncio.sleep(again_s)
-                again_s = min(again_s * 2, AGAIN_S_MAX)
-            finally:
-                self._taken.pop(path, None)
+        try:
+            while not self._under_way[lk0].is_gone:
+                try:
+                    await self._write(self._under_way[lk0])
+                    await self._under_way[lk0].ack()
+                    self.written += 1
+                    return
+                except OSError as error:
+                    facts = {"file": error.filename, "error": error.strerror, "again_in_s": again_s}
+                    log.error("document_not_written", document=lk0, **facts)
+                    await asyncio.sleep(again_s)
+                    again_s = min(again_s * 2, AGAIN_S_MAX)
+        except AlreadyGone:
+            pass  # it comes again, and replaces its file
+        finally:
+            del self._under_way[lk0]
+
+    async def _write(self, document: Document) -> None:
+        """Write a document under a name that no other has meanwhile. Raises OSError."""
+        path = self._reserve(document)
+        try:
+            await asyncio.to_thread(_write, path, document)
+        finally:
+            del self._taken[path]
 
     def _reserve(self, document: Document) -> Path:
         """Return the path of a document: by its key, and with its short name where another document has that."""
         plain = self._layout.arrived / _source(document.source)
         for part in document.app_key[1:3]:
-            plain = plain / fit(part) if part else plain
+            plain = _folder(plain / fit(part)) if part else plain
         name = short_name(document.lk0)
         last = document.app_key.key.replace("\\", "/").rstrip("/").rpartition("/")[2]
         plain = plain / (fit(last) if last else name)
@@ -82,7 +97,13 @@ class Incoming:
     def _is_its_own(self, path: Path, lk0: str) -> bool:
         if path in self._taken:
             return self._taken[path] == lk0
-        return read_note(path).get("lk0") == lk0 or not path.exists()
+        return read_note(path).get("lk0") == lk0 or not os.path.lexists(path)
+
+
+def _folder(path: Path) -> Path:
+    """Return the path of a folder; another name where a document has this one, which a sender can choose."""
+    is_taken = os.path.lexists(path) and not path.is_dir()
+    return path.with_name(f"{path.name}~folder") if is_taken else path
 
 
 def _write(path: Path, document: Document) -> None:

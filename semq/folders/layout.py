@@ -7,17 +7,21 @@ that whoever sees the document sees the note, too. Names that come from elsewher
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from semq.folders.errors import BadPlace
+import structlog
+
+from semq.folders.errors import BadName, BadPlace
 from semq.foreign_text import in_page
 from semq.store.files import sync_folder, write_safely
 from semq.umx_t.app_key import AppKey
+
+log = structlog.get_logger("semq.folders")
 
 NOTE = ".semq.json"
 NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of names that applications give to unfinished files
@@ -33,6 +37,12 @@ class Offered(NamedTuple):
     size: int  # bytes
     modified_ns: int
     inode: int
+    changed_ns: int  #: a file that is moved away and back has another one
+
+    def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
+        """Whether ``status`` is of this file with this content. ``moved``: renamed since, which sets ``changed_ns``."""
+        now = (status.st_size, status.st_mtime_ns, status.st_ino)
+        return now == self[1:4] and (moved or status.st_ctime_ns == self.changed_ns)
 
 
 class Route(NamedTuple):
@@ -55,22 +65,27 @@ class Layout:
         for folder in (self.out, self.sent, self.failed, self.arrived):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def offered(self, at_most: int) -> list[Offered]:
+    def offered(self, at_most: int, without: Container[str] = ()) -> list[Offered]:
         """Return the files in ``out``, the oldest first, as far as they fit into ``at_most``.
 
-        Hidden files, unfinished ones by their name, and everything that is no regular file are left out.
+        Hidden files, unfinished ones by their name, and everything that is no regular file are left out; so are the
+        folders of the targets ``without``.
         """
-        found = [one for one, _ in zip(_files(self.out), range(at_most), strict=False)]
+        found = list(islice(_files(self.out, without), at_most))
         return sorted(found, key=lambda one: (one.modified_ns, one.path))
 
     def route(self, path: Path) -> Route:
-        """Return where a file goes. Raises BadPlace.
+        """Return where a file goes. Raises BadPlace, BadName.
 
         ``out/56001@buyer`` is a user of an institution: a folder cannot be called ``56001/buyer``.
         """
         parts = path.relative_to(self.out).parts
         if not 2 <= len(parts) <= DEPTH_MAX:
             raise BadPlace(file=str(path.relative_to(self.root)))
+        try:
+            "/".join(parts).encode()
+        except UnicodeEncodeError:
+            raise BadName(file=repr(os.fsencode("/".join(parts)))) from None
         target, *kinds, name = parts
         type_, subtype = (*kinds, "", "")[:2]
         return Route(target.replace("@", "/"), AppKey(self.domain, type_, subtype, name))
@@ -79,34 +94,52 @@ class Layout:
         """Return the path, relative to ``out``, of a file with this route."""
         return Path(target.replace("/", "@"), *(part for part in app_key[1:] if part))
 
-    def move(self, path: Path, folder: Path, note: Mapping[str, Any], name: str = "") -> Path:
+    def move(
+        self, path: Path, folder: Path, note: Mapping[str, Any], name: str = "", known: Offered | None = None
+    ) -> Path | None:
         """Move a file to the same place under another folder of this root, with a note beside it.
 
-        ``name`` tells two files of one name apart; without it they are numbered. Raises OSError.
+        ``name`` tells two files of one name apart; without it they are numbered. ``known``: the file that is meant;
+        another one that has taken its path meanwhile is put back, and the result is None. Raises OSError.
         """
         place = Path(*path.relative_to(self.root).parts[1:])
-        goal = free(folder / place, name)
+        goal = free(folder / kept(place), name)
         write_note(goal, note)
         try:
             path.replace(goal)
         except OSError:
             note_of(goal).unlink(missing_ok=True)
             raise
+        if known is not None and not known.is_still(goal.lstat(), moved=True):
+            note_of(goal).unlink(missing_ok=True)
+            goal.rename(free(path))
+            return None
         sync_folder(goal.parent)
         return goal
 
 
-def _files(folder: Path, depth: int = 1) -> Iterator[Offered]:
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:  # a folder may be removed while it is read
-        for entry in entries:
-            if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED):
-                continue
-            with suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False) and depth < 2 * DEPTH_MAX:
-                    yield from _files(Path(entry.path), depth + 1)
-                elif entry.is_file(follow_symlinks=False):
-                    status = entry.stat(follow_symlinks=False)
-                    yield Offered(Path(entry.path), status.st_size, status.st_mtime_ns, status.st_ino)
+def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
+    for entry in _entries(folder):
+        if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED) or entry.name in without:
+            continue
+        with suppress(FileNotFoundError):
+            if entry.is_dir(follow_symlinks=False) and depth < 2 * DEPTH_MAX:
+                yield from _files(Path(entry.path), depth=depth + 1)
+            elif entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                facts = status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
+                yield Offered(Path(entry.path), *facts)
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in a folder; one that cannot be read is reported, and holds up no other."""
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except FileNotFoundError:
+        pass  # removed while it was read
+    except OSError as error:
+        log.error("folder_not_read", folder=str(folder), error=error.strerror)
 
 
 def fit(text: str) -> str:
@@ -124,6 +157,11 @@ def fit(text: str) -> str:
     room = NAME_BYTES_MAX - len(os.fsencode(f"~{digest}{ending}"))
     cut = os.fsencode(name.removesuffix(ending))[:room].decode("utf-8", "ignore")
     return f"{cut}~{digest}{ending}"
+
+
+def kept(place: Path) -> Path:
+    """Return the place of a file outside of ``out``: a name without room for that of its note is shortened."""
+    return place if len(os.fsencode(place.name)) <= NAME_BYTES_MAX else place.with_name(fit(place.name))
 
 
 def marked(path: Path, mark: str) -> Path:

@@ -4,13 +4,14 @@ Events wait for this process in a durable queue of the node, so that none is mis
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
 
 from semq.app import Client, Event
-from semq.folders.layout import Layout, marked, note_of, read_note, write_note
+from semq.folders.layout import Layout, kept, marked, note_of, read_note, write_note
 from semq.moments import utc_text
 from semq.umx_t.address import parse_address
 from semq.umx_t.short_name import short_name
@@ -57,8 +58,9 @@ class Outcomes:
 
 def _places(layout: Layout, event: Event) -> list[Path]:
     """Return where the file of a document may be, relative to its folder."""
-    if event.app_key.domain != layout.domain or not event.app_key.key:
-        return []
+    key = event.app_key
+    if key.domain != layout.domain or not key.key or any("/" in part or part in (".", "..") for part in key):
+        return []  # sent by another application
     address = parse_address(event.target)
     user = f"@{address.user}" if address.user else ""
     return [layout.place_of(f"{node}{user}", event.app_key) for node in (address.id, f"{address.type}.{address.id}")]
@@ -66,15 +68,15 @@ def _places(layout: Layout, event: Event) -> list[Path]:
 
 def _find(layout: Layout, event: Event) -> Path | None:
     """Return the file of a document; also in ``failed``: the first outcome may be corrected."""
-    for plain in (folder / place for place in _places(layout, event) for folder in (layout.sent, layout.failed)):
+    for plain in (folder / kept(one) for one in _places(layout, event) for folder in (layout.sent, layout.failed)):
         for path in (plain, marked(plain, short_name(event.lk0))):
-            if read_note(path).get("lk0") == event.lk0 and path.exists():
+            if read_note(path).get("lk0") == event.lk0 and os.path.lexists(path):
                 return path
     return None
 
 
 def _is_under_way(layout: Layout, event: Event) -> bool:
-    return any((layout.out / place).exists() for place in _places(layout, event))
+    return any(os.path.lexists(layout.out / place) for place in _places(layout, event))
 
 
 def _conclude(layout: Layout, path: Path, event: Event) -> None:

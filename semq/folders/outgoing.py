@@ -1,31 +1,35 @@
 """Files in ``out``: each is sent once it is complete, then moved.
 
-A file is complete when size and time have not changed for ``settle_s``. Its token is made of its path, its inode, its
-time and its content: a file that was sent and not yet moved when the process died is sent again with the same token,
-and the node accepts it once. The note in ``sent`` is written before the file is moved there.
+A file is complete when size and times have not changed for ``settle_s``. Its token is made of its path, its times and
+its content: a file that was sent and not yet moved when the process died is sent again with the same token, and the
+node accepts it once; a file that was moved back to ``out`` has another token, because its status has changed. The note
+in ``sent`` is written before the file is moved there. While a partner's quota is reached, only the files for it wait.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
 import structlog
 
-from semq.app import Client, RefusedByNode, Sent
+from semq.app import Client, NodeBusy, RefusedByNode, Sent
 from semq.app.content_type import content_type_of
 from semq.clock import Clock
 from semq.config.sections import Folder
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.folders.errors import FileTooLarge, FileUnreadable
-from semq.folders.layout import Layout, Offered
+from semq.folders.layout import Layout, Offered, note_of
+from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")
 
 LOOKED_AT_MAX = 20_000  # files in one look; the others wait for the next one
 UNDER_WAY_MAX = 32  # files that are sent at once
 UNDER_WAY_BYTES = 64 << 20  # and how large all of them together, unless it is one alone
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is away
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is away, or while it takes nothing for a target
 LOOK_S = 30.0  # the folder is looked at so often even if no change is reported
 
 
@@ -34,6 +38,13 @@ class _Seen(NamedTuple):
 
     file: Offered
     since: float  #: monotonic seconds: unchanged since
+
+
+class _Held(NamedTuple):
+    """A target for which the node takes nothing now."""
+
+    until: float  #: monotonic seconds
+    failures: int
 
 
 class Outgoing:
@@ -47,7 +58,9 @@ class Outgoing:
         self._client = client
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
-        self._stuck: set[Offered] = set()  #: could not be moved: said once
+        self._held: dict[str, _Held] = {}  #: by the name of the folder in ``out``
+        self._unmoved: dict[Offered, tuple[Mapping[str, object], Sent | None]] = {}  #: reported, tried again
+        self._moved_at = clock.monotonic()
         self.accepted = self.refused = 0
 
     async def run(self, changes: AsyncIterator[object]) -> None:
@@ -55,20 +68,29 @@ class Outgoing:
 
         Raises LoginRefused, and what else makes it useless to go on.
         """
-        changed = asyncio.ensure_future(anext(changes, None))
+        changed = asyncio.ensure_future(self._change(changes))
         try:
             while True:
                 wait_s = await self._look()
                 await asyncio.wait((changed,), timeout=wait_s)
                 if changed.done():
                     changed.result()
-                    changed = asyncio.ensure_future(anext(changes, None))
+                    changed = asyncio.ensure_future(self._change(changes))
         finally:
             changed.cancel()
 
+    async def _change(self, changes: AsyncIterator[object]) -> None:
+        """Wait for a change. Where the system reports none (too many watches), wait for ever: every LOOK_S will do."""
+        try:
+            await anext(changes)
+        except (OSError, RuntimeError, StopAsyncIteration) as error:
+            log.warning("changes_not_reported", root=str(self._layout.root), error=str(error), look_s=LOOK_S)
+            await asyncio.Event().wait()
+
     async def _look(self) -> float:
         """Send what is complete; return in how many seconds to look again."""
-        offered = await asyncio.to_thread(self._layout.offered, LOOKED_AT_MAX)
+        await self._move_again()
+        offered = await asyncio.to_thread(self._layout.offered, LOOKED_AT_MAX, self._targets_held())
         complete = self._complete(offered)
         again_s = AGAIN_S_MIN
         while complete:
@@ -82,16 +104,20 @@ class Outgoing:
                 complete = [file for file in complete if file.path.exists()]
         if len(offered) == LOOKED_AT_MAX and complete:
             return 0.0
+        due = [seen.since + self._settings.settle_s for seen in self._seen.values()]
+        due += [held.until for held in self._held.values()]
+        return max(min(due, default=LOOK_S + self._clock.monotonic()) - self._clock.monotonic(), 0.05)
+
+    def _targets_held(self) -> frozenset[str]:
         now = self._clock.monotonic()
-        due = min((seen.since + self._settings.settle_s - now for seen in self._seen.values()), default=LOOK_S)
-        return max(due, 0.05)
+        return frozenset(target for target, held in self._held.items() if held.until > now)
 
     def _complete(self, offered: Iterable[Offered]) -> list[Offered]:
         """Return the files that have not changed for long enough; remember the others."""
         now, before = self._clock.monotonic(), self._seen
         self._seen, complete = {}, []
         for file in offered:
-            if file in self._stuck:
+            if file in self._unmoved:
                 continue
             seen = before.get(str(file.path))
             if seen is None or seen.file != file:
@@ -119,8 +145,14 @@ class Outgoing:
 
     async def _send(self, file: Offered) -> None:
         """Send one file and move it. Raises Unavailable; what the node refuses goes to ``failed``."""
+        target = file.path.relative_to(self._layout.out).parts[0]
+        if target in self._targets_held():
+            return
         try:
             sent = await self._submit(file)
+            self._held.pop(target, None)
+        except NodeBusy as error:
+            self._hold(target, error)
         except (RefusedByNode, BadInput) as error:
             self.refused += 1
             await self._move(file, {"code": error.code, "reason": str(error), "remedy": error.remedy}, None)
@@ -129,19 +161,27 @@ class Outgoing:
                 self.accepted += 1
                 await self._move(file, {"name": sent.name, "lk0": sent.lk0, "digest": sent.digest}, sent)
 
+    def _hold(self, target: str, error: NodeBusy) -> None:
+        """Let the files for a target wait; several answers to what was under way together count as one."""
+        if target in self._targets_held():
+            return
+        failures = self._held[target].failures + 1 if target in self._held else 1
+        pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+        self._held[target] = _Held(self._clock.monotonic() + pause_s, failures)
+        log.warning("target_waits", target=target, error=str(error), again_in_s=round(pause_s, 1))
+
     async def _submit(self, file: Offered) -> Sent | None:
         """Hand a file over; None if it has changed or gone meanwhile. Raises BadInput, Unavailable."""
         if file.size > self._document_max:
             raise FileTooLarge(size=file.size, size_max=self._document_max)
         route = self._layout.route(file.path)
         try:
-            body = await asyncio.to_thread(file.path.read_bytes)
-            status = await asyncio.to_thread(file.path.stat)
+            body = await asyncio.to_thread(_content, file)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise FileUnreadable(fault=error.strerror) from error
-        if (status.st_size, status.st_mtime_ns, status.st_ino) != file[1:] or len(body) != file.size:
+        if body is None:
             return None  # looked at again: it is not complete
         return await self._client.send(
             route.target,
@@ -154,19 +194,31 @@ class Outgoing:
         )
 
     async def _move(self, file: Offered, note: Mapping[str, object], sent: Sent | None) -> None:
-        """Move a file out of ``out``; one that cannot be moved is left alone until it changes, and reported."""
-        layout = self._layout
+        """Move a file out of ``out``; one that cannot be moved is reported once, and tried again every LOOK_S."""
+        layout, is_new = self._layout, self._unmoved.pop(file, None) is None
+        folder, mark = (layout.sent, sent.name) if sent is not None else (layout.failed, "")
         try:
-            if sent is not None and not self._settings.keep_sent:
-                await asyncio.to_thread(file.path.unlink, missing_ok=True)
-            else:
-                folder, mark = (layout.sent, sent.name) if sent is not None else (layout.failed, "")
-                goal = await asyncio.to_thread(layout.move, file.path, folder, note, mark)
-                if sent is None:
-                    log.error("file_refused", file=str(goal), **note)
+            goal = await asyncio.to_thread(layout.move, file.path, folder, note, mark, file)
+            if goal is None:
+                log.warning("file_replaced", file=str(file.path), text="the new file is sent, too", **note)
+            elif sent is None:
+                log.error("file_refused", file=str(goal), **note)
+            elif not self._settings.keep_sent:
+                await asyncio.to_thread(_remove, goal)
+        except FileNotFoundError:
+            log.warning("file_gone", file=str(file.path), **note)
         except OSError as error:
-            self._stuck.add(file)
-            log.error("file_not_moved", file=str(file.path), error=error.strerror, **note)
+            self._unmoved[file] = note, sent
+            if is_new:
+                log.error("file_not_moved", file=str(file.path), error=error.strerror, **note)
+
+    async def _move_again(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._moved_at < LOOK_S:
+            return
+        self._moved_at = now
+        for file, (note, sent) in list(self._unmoved.items()):
+            await self._move(file, note, sent)
 
 
 def _is_full(running: Mapping[asyncio.Task[None], int], size: int) -> bool:
@@ -188,5 +240,20 @@ async def _one_of(running: dict[asyncio.Task[None], int]) -> None:
 def _token(file: Offered, body: bytes) -> str:
     """Return what makes a repeat recognisable after a crash: this file, with this content."""
     digest = sha256(body)
-    digest.update(f"\n{file.path}\n{file.inode}\n{file.modified_ns}".encode("utf-8", "surrogateescape"))
+    digest.update(f"\n{file.path}\n{file.modified_ns}\n{file.changed_ns}".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:40]
+
+
+def _content(file: Offered) -> bytes | None:
+    """Return the content, at most one byte more than known; None if it is another file by now. Raises OSError."""
+    handle = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # it may be a link or a pipe by now
+    with os.fdopen(handle, "rb") as stream:
+        if not file.is_still(os.fstat(handle)):
+            return None
+        body = stream.read(file.size + 1)
+        return body if len(body) == file.size and file.is_still(os.fstat(handle)) else None
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    note_of(path).unlink(missing_ok=True)

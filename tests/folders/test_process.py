@@ -181,13 +181,14 @@ def test_a_document_that_its_receiver_refuses_moves_to_failed(doors: tuple[Door,
 
 def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tuple[Door, Door]) -> None:
     sender, receiver = doors
-    blocked = receiver.root / "in" / "10008" / "blocked"
-    blocked.parent.mkdir(parents=True, exist_ok=True)
-    blocked.write_bytes(b"a file where a folder has to be")
+    folder = receiver.root / "in"
+    away = folder.rename(receiver.root / "away")
+    folder.write_bytes(b"a file where a folder has to be")
     sender.put("56001/blocked/a.txt")
-    sender.put("56001/free/b.txt")
-    until(lambda: "10008/free/b.txt" in receiver.files("in"))
-    blocked.unlink()
+    until(lambda: "56001/blocked/a.txt" in sender.files("sent"))
+    until(lambda: sender.note("sent", "56001/blocked/a.txt").get("outcome") == "DELIVERED")
+    folder.unlink()
+    away.rename(folder)
     until(lambda: "10008/blocked/a.txt" in receiver.files("in"))
 
 

@@ -1,0 +1,106 @@
+"""Documents of an inbox as files: names that senders choose, deliveries that come again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from semq.app import Document
+from semq.folders.incoming import Incoming
+from semq.folders.layout import Layout
+from semq.umx_t.app_key import AppKey
+from tests.waiting import until
+
+
+class Inbox:
+    """An inbox that a test fills."""
+
+    def __init__(self) -> None:
+        self.documents: asyncio.Queue[Document] = asyncio.Queue()
+        self.acked: list[bytes] = []
+
+    def deliver(self, lk0: str, key: AppKey, body: bytes) -> Document:
+        document = Document(lk0, "1.10008", "1.56001", key, body, "", _channel=Channel(lambda: self.acked.append(body)))  # type: ignore[arg-type]
+        self.documents.put_nowait(document)
+        return document
+
+    @asynccontextmanager
+    async def receive(self, user: str, prefetch: int) -> AsyncIterator[AsyncIterator[Document]]:
+        async def each() -> AsyncIterator[Document]:
+            while True:
+                yield await self.documents.get()
+
+        yield each()
+
+
+class Channel:
+    is_open = True
+
+    def __init__(self, on_ack: Callable[[], object]) -> None:
+        self._on_ack = on_ack
+
+    def ack(self, tag: int) -> None:
+        self._on_ack()
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = Layout(tmp_path / "door")
+    made.make()
+    return made
+
+
+@pytest.fixture
+async def inbox(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inbox]:
+    monkeypatch.setattr("semq.folders.incoming.AGAIN_S_MIN", 0.01)
+    made: Any = Inbox()
+    task = asyncio.create_task(Incoming(layout, "", made).run())
+    yield made
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def files(layout: Layout) -> dict[str, bytes]:
+    found = (path for path in layout.arrived.rglob("*") if path.is_file() and not path.name.endswith(".json"))
+    return {str(path.relative_to(layout.arrived)): path.read_bytes() for path in found}
+
+
+async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, inbox: Inbox) -> None:
+    inbox.deliver("1", AppKey("", "", "", "order"), b"a file")
+    await until(lambda: inbox.acked == [b"a file"])
+    inbox.deliver("2", AppKey("", "order", "", "x"), b"in a folder")
+    await until(lambda: len(inbox.acked) == 2)
+    inbox.deliver("3", AppKey("", "", "", "order~folder"), b"a file again")
+    await until(lambda: len(inbox.acked) == 3)
+    assert sorted(files(layout).values()) == [b"a file", b"a file again", b"in a folder"]
+
+
+async def test_a_folder_that_cannot_be_looked_at_is_tried_again(layout: Layout, inbox: Inbox) -> None:
+    away = layout.arrived.rename(layout.root / "away")
+    layout.arrived.symlink_to(layout.root / ("x" * 255) / ("y" * 300))  # a name that is too long for any system
+    with capture_logs() as said:
+        inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
+        await until(lambda: any(line["event"] == "document_not_written" for line in said))
+    layout.arrived.unlink()
+    away.rename(layout.arrived)
+    await until(lambda: inbox.acked == [b"body"])
+
+
+async def test_a_second_delivery_takes_the_place_of_the_first(layout: Layout, inbox: Inbox) -> None:
+    away = layout.arrived.rename(layout.root / "away")
+    layout.arrived.write_bytes(b"a file where a folder has to be")
+    with capture_logs() as said:
+        first = inbox.deliver("1", AppKey("", "", "", "x"), b"first")
+        await until(lambda: any(line["event"] == "document_not_written" for line in said))
+    inbox.deliver("1", AppKey("", "", "", "x"), b"second")
+    await until(inbox.documents.empty)
+    first._channel.is_open = False  # type: ignore[union-attr]
+    layout.arrived.unlink()
+    away.rename(layout.arrived)
+    await until(lambda: inbox.acked == [b"second"])
+    assert files(layout) == {"10008/x": b"second"}

@@ -1,0 +1,191 @@
+"""Files on their way to the node: replaced, moved back, held for one target, badly named."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from semq.app import Client, NodeBusy, Sent
+from semq.clock import SystemClock
+from semq.config.sections import Folder
+from semq.folders.layout import Layout, read_note
+from semq.folders.outgoing import Outgoing, _content
+from tests.waiting import until
+
+
+class Node:
+    """A node that accepts a document once for each token."""
+
+    def __init__(self) -> None:
+        self.accepted: dict[str, tuple[str, bytes]] = {}  #: by token: target and body
+        self.busy: set[str] = set()
+        self.asked = 0
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def send(self, target: str, body: bytes, *, token: str, **_: Any) -> Sent:
+        self.asked += 1
+        if target in self.busy:
+            raise NodeBusy({"code": "SEMQ-1204", "text": "The quota is reached."})
+        repeated = token in self.accepted
+        self.accepted.setdefault(token, (target, body))
+        self.meanwhile()
+        return Sent(f"1.10008:1:1:{len(self.accepted)}:1", "", repeated, token)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return sorted(body for _, body in self.accepted.values())
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = Layout(tmp_path / "door")
+    made.make()
+    return made
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+Start = Callable[..., Awaitable[Outgoing]]
+
+
+@pytest.fixture
+async def start(layout: Layout, node: Node) -> AsyncIterator[Start]:
+    tasks: list[asyncio.Task[None]] = []
+
+    async def changes() -> AsyncIterator[None]:
+        while True:
+            await asyncio.sleep(0.01)
+            yield
+
+    async def begin(given: AsyncIterator[object] | None = None, **settings: Any) -> Outgoing:
+        folder = Folder(path=layout.root, settle_s=0, **settings)
+        made = Outgoing(layout, folder, 1000, as_client(node), SystemClock())
+        tasks.append(asyncio.create_task(made.run(given or changes())))
+        return made
+
+    yield begin
+    for task in tasks:
+        assert not task.done() or task.exception() is None
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def as_client(node: Any) -> Client:
+    client: Client = node
+    return client
+
+
+def put(layout: Layout, place: str, body: bytes) -> Path:
+    path = layout.out / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(".beside")
+    beside.write_bytes(body)
+    beside.replace(path)
+    return path
+
+
+def in_sent(layout: Layout) -> list[bytes]:
+    return sorted(path.read_bytes() for path in layout.sent.rglob("*.xml"))
+
+
+@pytest.mark.parametrize("keep_sent", [True, False])
+async def test_a_file_that_replaces_one_under_way_is_sent_too(
+    layout: Layout, node: Node, start: Start, keep_sent: bool
+) -> None:
+    put(layout, "56001/a.xml", b"first")
+
+    def replace() -> None:
+        node.meanwhile = lambda: None
+        put(layout, "56001/a.xml", b"second")
+
+    node.meanwhile = replace
+    await start(keep_sent=keep_sent)
+    await until(lambda: node.bodies == [b"first", b"second"])
+    await until(lambda: not list(layout.out.rglob("*.xml")))
+    assert in_sent(layout) == ([b"second"] if keep_sent else [])
+    assert len(list(layout.sent.rglob("*.json"))) == int(keep_sent)
+
+
+async def test_a_file_that_was_moved_back_is_sent_again(layout: Layout, node: Node, start: Start) -> None:
+    path = put(layout, "56001/a.xml", b"refused by its receiver")
+    await start()
+    await until(lambda: in_sent(layout))
+    (layout.sent / "56001" / "a.xml").replace(path)
+    await until(lambda: len(node.accepted) == 2)
+
+
+async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Node, start: Start) -> None:
+    node.busy = {"56001"}
+    for number in range(100):
+        os.utime(put(layout, f"56001/{number}.xml", b"held"), (1, 1))
+    put(layout, "56002/a.xml", b"free")
+    await start()
+    await until(lambda: in_sent(layout) == [b"free"])
+    assert node.asked < 100  # once known to be held, the others are not offered
+    node.busy = set()
+    await until(lambda: len(in_sent(layout)) == 101)
+
+
+async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: Node, start: Start) -> None:
+    put(layout, "56001/" + os.fsdecode(b"\xff\xfe.xml"), b"bad")
+    put(layout, "56001/" + "文" * 83 + ".xml", b"long")
+    put(layout, "56001/good.xml", b"good")
+    await start()
+    await until(lambda: in_sent(layout) == [b"good", b"long"])
+    [refused] = await until(lambda: list(layout.failed.rglob("*.xml")))
+    assert read_note(refused)["code"] == "SEMQ-1345"
+    assert not list(layout.out.rglob("*.xml"))
+
+
+async def test_a_file_that_cannot_be_moved_is_moved_later(
+    layout: Layout, node: Node, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.folders.outgoing.LOOK_S", 0.1)
+    away = layout.sent.rename(layout.root / "away")
+    layout.sent.write_bytes(b"a file where a folder has to be")
+    put(layout, "56001/a.xml", b"body")
+    await start()
+    await until(lambda: node.accepted)
+    put(layout, "56001/b.txt", b"later")
+    await until(lambda: len(node.accepted) == 2)
+    layout.sent.unlink()
+    away.rename(layout.sent)
+    await until(lambda: in_sent(layout) == [b"body"])
+    assert len(node.accepted) == 2
+
+
+async def test_changes_that_the_system_does_not_report_are_found(
+    layout: Layout, node: Node, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.folders.outgoing.LOOK_S", 0.1)
+
+    async def none() -> AsyncIterator[object]:
+        if layout.root.exists():
+            raise OSError("OS file watch limit reached")
+        yield
+
+    await start(none())
+    put(layout, "56001/a.xml", b"body")
+    await until(lambda: in_sent(layout) == [b"body"])
+
+
+def test_only_the_file_that_was_looked_at_is_read(layout: Layout, tmp_path: Path) -> None:
+    path = put(layout, "56001/a.xml", b"body")
+    [offered] = layout.offered(10)
+    assert _content(offered) == b"body"
+    with path.open("ab") as stream:
+        stream.write(bytes(1000))
+    assert _content(offered) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert _content(offered) is None
+    path.unlink()
+    path.symlink_to(tmp_path)
+    with pytest.raises(OSError, match="symbolic"):
+        _content(offered)
