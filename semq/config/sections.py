@@ -350,6 +350,10 @@ def _webhook_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError("must be https://host/path")
+    if not (url.isascii() and url.isprintable()) or " " in url:
+        raise ValueError("must be printable ASCII: write the host in its xn-- form, other characters as %XX")
+    if any(not 0 < len(label) < 64 for label in parts.hostname.removesuffix(".").split(".")):
+        raise ValueError("must name a host: each part of its name has 1 to 63 characters")
     if parts.username or parts.password or parts.fragment:
         raise ValueError("must not hold a user, a password or a fragment: requests are signed with the secret")
     _ = parts.port  # raises ValueError itself when it is out of range
@@ -376,7 +380,7 @@ class Webhook(Section):
     timeout_s: Seconds = 15.0
     """longest wait for an answer"""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
-    """a document that fails so often, while as many others succeed, is set aside"""
+    """a document that fails so often is set aside, if others succeed or the address answers for instance 500"""
     trust: Path | None = None
     """PEM file of the authorities of the address; those of the system unless given; relative to the file"""
     allow_private: bool = False

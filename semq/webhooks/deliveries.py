@@ -1,11 +1,13 @@
 """Documents and events on their way to one address.
 
 A document that the address refuses is set aside (PARKED) with the answer as the reason. While the address does not
-answer, documents wait: nothing is set aside because an application is down. A document that fails again and again
-while others succeed is set aside, too, so that a few of them cannot occupy all the places.
+answer, or answers 429, 502, 503 or 504, documents wait: nothing is set aside because an application is down. A document
+that fails ``attempts`` times is set aside, too, where others succeed meanwhile or the answer is a failure of the
+application itself, such as 500, so that documents that fail cannot occupy all the places for ever.
 """
 
 import asyncio
+from contextlib import suppress
 
 import structlog
 
@@ -15,7 +17,7 @@ from semq.config.sections import Webhook
 from semq.errors import SemqError
 from semq.umx_t import retry
 from semq.webhooks.destination import Destination
-from semq.webhooks.errors import RefusedByWebhook
+from semq.webhooks.errors import NoAnswerFromWebhook, RefusedByWebhook
 from semq.webhooks.messages import Request, of_document, of_event
 
 log = structlog.get_logger("semq.webhooks")
@@ -32,6 +34,7 @@ class Deliveries:
         self._client = client
         self._clock = clock
         self._destination = Destination(settings, clock)
+        self._under_way: dict[str, Document] = {}  #: by LK0: its last delivery
 
     async def documents(self) -> None:
         """Post documents until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
@@ -39,6 +42,10 @@ class Deliveries:
         try:
             async with self._client.receive(self._settings.user, prefetch=self._settings.concurrency) as documents:
                 async for document in documents:
+                    is_known = document.lk0 in self._under_way
+                    self._under_way[document.lk0] = document
+                    if is_known:
+                        continue  # delivered again after a lost connection, and still being posted
                     task = asyncio.create_task(self._deliver(document))
                     posting.add(task)
                     task.add_done_callback(posting.discard)
@@ -46,6 +53,7 @@ class Deliveries:
             for task in posting:
                 task.cancel()
             await asyncio.gather(*posting, return_exceptions=True)
+            self._under_way.clear()  # of tasks that had not begun
 
     async def events(self) -> None:
         """Post events, one after the other, until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
@@ -70,24 +78,31 @@ class Deliveries:
                 await self._wait(attempt, request.id, error)
 
     async def _deliver(self, document: Document) -> None:
-        request, attempt, before = of_document(document), 0, self._destination.successes
-        while True:
-            attempt += 1
-            try:
-                await self._destination.post(request)
-                await document.ack()
-                return
-            except AlreadyGone:
-                return  # it comes again, marked as redelivered
-            except RefusedByWebhook as error:
-                await self._set_aside(document, error)
-                return
-            except SemqError as error:
-                others = self._destination.successes - before
-                if attempt >= self._settings.attempts and others >= self._settings.attempts:
-                    await self._set_aside(document, error)
+        lk0, request, attempt, before = document.lk0, of_document(document), 0, self._destination.successes
+        try:
+            while not self._under_way[lk0].is_gone:
+                attempt += 1
+                try:
+                    await self._destination.post(request)
+                    await self._under_way[lk0].ack()
                     return
-                await self._wait(attempt, document.lk0, error)
+                except AlreadyGone:
+                    return  # it comes again, marked as redelivered
+                except RefusedByWebhook as error:
+                    await self._set_aside(lk0, error)
+                    return
+                except SemqError as error:
+                    if self._is_hopeless(attempt, self._destination.successes - before, error):
+                        await self._set_aside(lk0, error)
+                        return
+                    await self._wait(attempt, lk0, error)
+        finally:
+            del self._under_way[lk0]
+
+    def _is_hopeless(self, attempt: int, others: int, error: SemqError) -> bool:
+        enough = self._settings.attempts
+        about_it = isinstance(error, NoAnswerFromWebhook) and error.is_about_request
+        return attempt >= enough and (others >= enough or about_it)
 
     async def _wait(self, attempt: int, message_id: str, error: SemqError) -> None:
         pause_s = retry.backoff(attempt, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
@@ -95,14 +110,15 @@ class Deliveries:
         log.warning("webhook_failed", error=str(error), **facts)
         await asyncio.sleep(pause_s)
 
-    async def _set_aside(self, document: Document, error: SemqError) -> None:
-        """Park a document with its reason. While the node is away it is not parked: it comes again."""
-        log.error("document_refused", webhook=self._settings.name, document=document.lk0, error=str(error))
+    async def _set_aside(self, lk0: str, error: SemqError) -> None:
+        """Park a document with its reason; without it if the node does not take it. A lost one comes again."""
+        log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))
         try:
-            await self._client.request("failed.park", {"id": document.lk0, "error": error.advice()})
-            await document.reject()
+            await self._client.request("failed.park", {"id": lk0, "error": error.advice()})
         except SemqError as fault:
-            log.warning("document_not_set_aside", document=document.lk0, error=str(fault))
+            log.warning("reason_not_kept", document=lk0, error=str(fault))
+        with suppress(AlreadyGone):
+            await self._under_way[lk0].reject()
 
     async def close(self) -> None:
         """End the connections to the address."""

@@ -1,15 +1,19 @@
 """One address: where requests may go, how one is made, and the circuit breaker that spares an address in trouble.
 
-The host is resolved for each connection, every address of it is checked, and the connection goes to an address that
-was checked: a name cannot change its meaning between check and use. Redirects are not followed.
+The host is resolved for each request, every address of it is checked, and the connection goes to an address that was
+checked: a name cannot change its meaning between check and use. Redirects are not followed, cookies not kept. The
+status line is the answer: a body that is slow or endless changes nothing.
 """
 
 import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,13 +22,16 @@ from semq.clock import Clock
 from semq.config.sections import Webhook
 from semq.seal.webhook_signature import key_of, signed
 from semq.umx_t import retry
-from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook
+from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, TrustUnreadable
 from semq.webhooks.messages import Request
 
 ANSWER_MAX = 1024  # bytes of an answer that are kept as a reason
 OPEN_AFTER = 5  # failures in a row, then requests go one at a time and with pauses
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0
 WAIT_S_MAX = 300.0  # that Retry-After may ask for
+BODY_S = 2.0  # longest wait for the body of an answer
+NAT64, IPV4_COMPATIBLE = IPv6Network("64:ff9b::/96"), IPv6Network("::/96")  # the last 32 bits are an IPv4 address
+GATEWAY = {502, 503, 504}  # the application behind the address is away
 LATER = {408, 409, 425, 429}  # client errors that another try may end otherwise
 
 
@@ -37,13 +44,15 @@ class Destination:
         self._key = key_of(settings.secret.get_secret_value())
         self._parts = urlsplit(settings.url)
         self._client = httpx.AsyncClient(
-            verify=ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None),
+            verify=_trusting(settings),
             timeout=settings.timeout_s,
-            limits=httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency),
+            limits=httpx.Limits(max_connections=settings.concurrency + 1),  # one for events
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             trust_env=False,
         )
         self._alone = asyncio.Lock()
-        self._not_before = 0.0
+        self._not_before = 0.0  #: monotonic seconds, while the circuit is open
+        self._asked_for = 0.0  #: monotonic seconds: the end of the pause that the address asked for by Retry-After
         self.failures = 0  #: in a row
         self.successes = 0
 
@@ -58,14 +67,14 @@ class Destination:
         """
         async with self._turn():
             try:
-                async with asyncio.timeout(self._settings.timeout_s):
-                    status, reason, wait_s = await self._posted(request)
+                async with asyncio.timeout(self._settings.timeout_s) as limit:
+                    status, reason, wait_s = await self._posted(request, limit)
             except TimeoutError as error:
                 raise self._failed(f"no answer within {self._settings.timeout_s:g} s") from error
             except AddressNotAllowed:
                 self._failed("")
                 raise
-            except (httpx.HTTPError, OSError, ssl.SSLError) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
                 raise self._failed(f"{type(error).__name__}: {error}") from error
             if 200 <= status < 300:
                 self.failures, self.successes = 0, self.successes + 1
@@ -73,27 +82,42 @@ class Destination:
                 self.failures, self.successes = 0, self.successes + 1  # the address works, this request does not
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
-                raise self._failed(f"status {status}: {reason}", wait_s)
+                fault = self._failed(f"status {status}: {reason}", wait_s)
+                fault.is_about_request = status not in (*GATEWAY, 429) and not wait_s
+                raise fault
 
     def _failed(self, fault: str, wait_s: float = 0.0) -> NoAnswerFromWebhook:
         self.failures += 1
-        pause_s = retry.backoff(self.failures, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
-        self._not_before = self._clock.monotonic() + max(pause_s, min(wait_s, WAIT_S_MAX))
+        now, pause_s = (
+            self._clock.monotonic(),
+            retry.backoff(self.failures, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random()),
+        )
+        self._asked_for = max(self._asked_for, now + min(wait_s, WAIT_S_MAX))
+        self._not_before = max(now + pause_s, self._asked_for)
         return NoAnswerFromWebhook(fault=fault, failures=self.failures)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         """Wait while the circuit is open; then one request at a time tries whether the address works again."""
-        if self.failures < OPEN_AFTER:
+        if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._asked_for:
             yield
             return
         async with self._alone:
-            await asyncio.sleep(max(self._not_before - self._clock.monotonic(), 0.0))
+            until = self._not_before if self.failures >= OPEN_AFTER else self._asked_for
+            await asyncio.sleep(max(until - self._clock.monotonic(), 0.0))
             yield
 
-    async def _posted(self, request: Request) -> tuple[int, str, float]:
+    async def _posted(self, request: Request, limit: asyncio.Timeout) -> tuple[int, str, float]:
         """Return the status, the beginning of the answer, and the seconds of Retry-After."""
-        address = await self._address()
+        *others, last = await self._addresses()
+        for address in others:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: the next may listen
+                return await self._posted_to(address, request, limit)
+        return await self._posted_to(last, request, limit)
+
+    async def _posted_to(
+        self, address: IPv4Address | IPv6Address, request: Request, limit: asyncio.Timeout
+    ) -> tuple[int, str, float]:
         host, port = self._parts.hostname or "", self._parts.port
         at = f"[{address}]" if address.version == 6 else str(address)
         url = self._parts._replace(netloc=f"{at}:{port}" if port else at).geturl()
@@ -103,31 +127,62 @@ class Destination:
             **signed(self._key, request.id, timestamp, request.body),
             "host": self._parts.netloc.rpartition("@")[2],
             "user-agent": "semq",
+            "accept-encoding": "identity",
         }
         extensions = {"sni_hostname": host}
         stream = self._client.stream("POST", url, content=request.body, headers=headers, extensions=extensions)
         async with stream as answer:
+            limit.reschedule(None)  # it has answered in time
             said = b""
-            async for piece in answer.aiter_raw(ANSWER_MAX):
-                said += piece
-                if len(said) >= ANSWER_MAX:
-                    break
-            return answer.status_code, said[:ANSWER_MAX].decode("utf-8", "replace"), _seconds(answer.headers)
+            with suppress(TimeoutError, httpx.HTTPError):
+                async with asyncio.timeout(BODY_S):
+                    async for piece in answer.aiter_raw():
+                        said += piece
+                        if len(said) >= ANSWER_MAX:
+                            break
+            wait_s = _seconds(answer.headers.get("retry-after", ""), self._clock.wall())
+            return answer.status_code, said[:ANSWER_MAX].decode("utf-8", "replace"), wait_s
 
-    async def _address(self) -> IPv4Address | IPv6Address:
-        """Return an address of the host. Raises AddressNotAllowed, OSError."""
+    async def _addresses(self) -> list[IPv4Address | IPv6Address]:
+        """Return the addresses of the host. Raises AddressNotAllowed, OSError."""
         host = self._parts.hostname or ""
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
         addresses = [ip_address(str(one[4][0]).partition("%")[0]) for one in found]
         if not self._settings.allow_private:
             for address in addresses:
-                if not address.is_global:
+                if not _is_public(address):
                     raise AddressNotAllowed(host=host, address=str(address))
-        return addresses[0]
+        return addresses
 
 
-def _seconds(headers: httpx.Headers) -> float:
+def _trusting(settings: Webhook) -> ssl.SSLContext:
+    """Return the TLS settings of an address. Raises TrustUnreadable."""
     try:
-        return max(float(headers.get("retry-after", "0")), 0.0)
-    except ValueError:  # a date: our own pause will do
+        return ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None)
+    except OSError as error:
+        raise TrustUnreadable(webhook=settings.name, trust=str(settings.trust), fault=error.strerror) from error
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address is one of the public Internet; an IPv4 address within an IPv6 address counts as itself."""
+    if isinstance(address, IPv6Address):
+        if address in NAT64 or address in IPV4_COMPATIBLE:
+            return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is not None:
+            return _is_public(inner)
+        if address.is_site_local:
+            return False
+    return address.is_global and not address.is_multicast
+
+
+def _seconds(text: str, now: datetime) -> float:
+    """Return how many seconds Retry-After asks for, given as a number or as a date."""
+    try:
+        return max(float(text), 0.0) if text.replace(".", "").isdecimal() else _seconds_until(text, now)
+    except (ValueError, TypeError, OverflowError):
         return 0.0
+
+
+def _seconds_until(text: str, now: datetime) -> float:
+    return max((parsedate_to_datetime(text).astimezone(UTC) - now).total_seconds(), 0.0)

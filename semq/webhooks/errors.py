@@ -1,6 +1,6 @@
 """Errors of webhooks, codes 1350-1359: addresses that cannot be reached, requests that are refused."""
 
-from semq.errors import BadInput, Unavailable
+from semq.errors import BadInput, Misconfigured, Unavailable
 
 
 class AddressNotAllowed(Unavailable):
@@ -15,6 +15,7 @@ class NoAnswerFromWebhook(Unavailable):
 
     code = "SEMQ-1351"
     remedy = "Look at the application behind the address; documents wait at the node and are posted again."
+    is_about_request = False  #: the address works, and fails at this request
 
 
 class RefusedByWebhook(BadInput):
@@ -22,3 +23,10 @@ class RefusedByWebhook(BadInput):
 
     code = "SEMQ-1352"
     remedy = "Correct the application or the document, then `semq failed requeue NAME`; or `semq failed remove NAME`."
+
+
+class TrustUnreadable(Misconfigured):
+    """The authorities of a webhook's address cannot be read."""
+
+    code = "SEMQ-1353"
+    remedy = "Correct `trust` in [[webhooks]]: it names a file with certificates in PEM form."

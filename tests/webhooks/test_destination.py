@@ -2,6 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -9,12 +13,16 @@ from pydantic import SecretStr
 from semq.clock import SystemClock
 from semq.config.sections import Webhook
 from semq.seal.webhook_signature import key_of, signed
-from semq.webhooks.destination import OPEN_AFTER, Destination
-from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook
+from semq.webhooks.destination import OPEN_AFTER, Destination, _is_public, _seconds
+from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, TrustUnreadable
 from semq.webhooks.messages import Request
 from tests.webhooks.hook import Hook, Taken, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+DISGUISED = (
+    "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[ff02::1]",
+    "100.64.0.1", "224.0.0.1", "0.0.0.0", "[::]", "2130706433", "0x7f.1",
+)  # fmt: skip
 REQUEST = Request("id 1", {"content-type": "text/plain"}, b"body")
 
 
@@ -79,7 +87,9 @@ async def test_an_application_that_hangs_is_given_up(hook: Hook) -> None:
     await hasty.close()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "10.1.2.3", "[::1]", "[fe80::1]"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "169.254.169.254", "10.1.2.3", "[::1]", "[fe80::1]", *DISGUISED]
+)
 async def test_addresses_of_this_machine_and_network_need_a_word(host: str) -> None:
     strict = Destination(settings(f"http://{host}:9/", allow_private=False), SystemClock())
     with pytest.raises(AddressNotAllowed):
@@ -114,3 +124,88 @@ async def test_nobody_listens(hook: Hook) -> None:
     with pytest.raises(NoAnswerFromWebhook):
         await away.post(REQUEST)
     await away.close()
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808", "::ffff:8.8.8.8"])
+def test_public_addresses_need_no_word(address: str) -> None:
+    assert _is_public(ip_address(address))
+
+
+async def test_cookies_are_not_kept(hook: Hook, destination: Destination) -> None:
+    hook.answer = lambda taken: (204, {"set-cookie": "session=1; Path=/"})
+    await destination.post(REQUEST)
+    await destination.post(REQUEST)
+    assert "cookie" not in hook.taken[1].headers
+
+
+async def test_the_next_address_of_a_host_is_tried(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def found(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+    made = Destination(settings(f"http://localhost:{hook.port}/hook"), SystemClock())
+    await made.post(REQUEST)
+    await made.close()
+    assert hook.taken[0].headers["host"] == f"localhost:{hook.port}"
+
+
+@pytest.mark.parametrize(("status", "accepted"), [(200, True), (500, False)])
+async def test_the_status_counts_although_the_body_never_ends(status: int, accepted: bool) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"body")
+        writer.write(f"HTTP/1.1 {status} Well\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        ended.set()
+
+    ended = asyncio.Event()
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    made = Destination(settings(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"), SystemClock())
+    with nullcontext() if accepted else pytest.raises(NoAnswerFromWebhook, match="status 500: x"):
+        await made.post(REQUEST)
+    await made.close()
+    await ended.wait()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_an_address_is_left_alone_for_as_long_as_it_asks(hook: Hook) -> None:
+    class Clock(SystemClock):
+        ahead = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() + self.ahead
+
+    clock = Clock()
+    made = Destination(settings(hook.url), clock)
+    hook.answer = lambda taken: (429, {"retry-after": "250"})
+    with pytest.raises(NoAnswerFromWebhook):
+        await made.post(REQUEST)
+    hook.answer = lambda taken: (204, {})
+    waiting = asyncio.create_task(made.post(REQUEST))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await asyncio.shield(waiting)
+    waiting.cancel()
+    assert len(hook.taken) == 1
+    clock.ahead = 251
+    await made.post(REQUEST)
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("120", 120), ("", 0), ("nan", 0), ("-5", 0), ("soon", 0), ("1.2.3", 0), ("Sun, 22 Nov 2026 12:01:00 GMT", 60),
+     ("Sun, 22 Nov 2020 12:01:00 GMT", 0), ("Fri, 31 Dec 9999 23:59:59 -1200", 0)],
+)  # fmt: skip
+def test_a_pause_is_asked_for_as_a_number_or_a_date(text: str, seconds: float) -> None:
+    assert _seconds(text, datetime(2026, 11, 22, 12, 0, tzinfo=UTC)) == seconds
+
+
+def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    bad = tmp_path / "ca.pem"
+    for make in (lambda: None, lambda: bad.write_text("no certificate")):
+        make()
+        with pytest.raises(TrustUnreadable, match=r"ca\.pem"):
+            Destination(settings("https://example.org/", trust=bad), SystemClock())

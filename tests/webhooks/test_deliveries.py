@@ -1,0 +1,133 @@
+"""Documents on their way to an address: delivered twice, failing for good, refused while the node is in trouble."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from semq.app import Document, NodeUnreachable
+from semq.clock import SystemClock
+from semq.config.sections import Webhook
+from semq.umx_t.app_key import AppKey
+from semq.webhooks.deliveries import Deliveries
+from tests.waiting import until
+from tests.webhooks.hook import Hook, Taken, serving
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.is_open = True
+        self.settled: list[str] = []
+
+    def ack(self, tag: int) -> None:
+        self.settled.append("ack")
+
+    def reject(self, tag: int, requeue: bool) -> None:
+        self.settled.append("reject")
+
+
+class Inbox:
+    """An inbox that a test fills; at most ``prefetch`` documents are unsettled."""
+
+    def __init__(self) -> None:
+        self.documents: asyncio.Queue[Document] = asyncio.Queue()
+        self.parked: list[str] = []
+        self.is_reachable = True
+
+    def deliver(self, lk0: str, body: bytes) -> Channel:
+        channel: Any = Channel()
+        self.documents.put_nowait(Document(lk0, "1.10008", "1.56001", AppKey(), body, "", _channel=channel))
+        return channel  # type: ignore[no-any-return]
+
+    @asynccontextmanager
+    async def receive(self, user: str, prefetch: int) -> AsyncIterator[AsyncIterator[Document]]:
+        async def each() -> AsyncIterator[Document]:
+            while True:
+                yield await self.documents.get()
+
+        yield each()
+
+    async def request(self, operation: str, arguments: Mapping[str, Any]) -> None:
+        if not self.is_reachable:
+            raise NodeUnreachable(address="here")
+        self.parked.append(arguments["id"])
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with serving() as hook:
+        yield hook
+
+
+@pytest.fixture
+async def inbox(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inbox]:
+    monkeypatch.setattr("semq.webhooks.deliveries.AGAIN_S_MAX", 0.01)
+    monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.01)
+    given = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
+    made: Any = Inbox()
+    deliveries = Deliveries(Webhook.model_validate(given), made, SystemClock())
+    task = asyncio.create_task(deliveries.documents())
+    yield made
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await deliveries.close()
+
+
+def answers(status: int) -> Callable[[Taken], tuple[int, dict[str, str]]]:
+    return lambda taken: (status, {})
+
+
+async def test_documents_that_fail_for_good_do_not_keep_their_places(hook: Hook, inbox: Inbox) -> None:
+    hook.answer = answers(500)
+    channels = [inbox.deliver(str(number), b"bad") for number in range(8)]
+    await until(lambda: len(inbox.parked) == 8)
+    await until(lambda: all(channel.settled == ["reject"] for channel in channels))
+    assert len(hook.taken) == 3 * 8
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox: Inbox, status: int) -> None:
+    hook.answer = answers(status)
+    channel = inbox.deliver("1", b"body")
+    await until(lambda: len(hook.taken) > 6)
+    hook.answer = answers(204)
+    await until(lambda: channel.settled == ["ack"])
+    assert not inbox.parked
+
+
+async def test_a_refused_document_keeps_no_place_although_its_reason_is_not_taken(hook: Hook, inbox: Inbox) -> None:
+    hook.answer = answers(422)
+    inbox.is_reachable = False
+    channel = inbox.deliver("1", b"body")
+    await until(lambda: channel.settled == ["reject"])
+
+
+async def test_a_document_that_is_delivered_again_is_posted_by_one_task(hook: Hook, inbox: Inbox) -> None:
+    hook.answer = answers(503)
+    first = inbox.deliver("1", b"body")
+    await until(lambda: hook.taken)
+    second = inbox.deliver("1", b"body")
+    await until(inbox.documents.empty)
+    first.is_open = False
+    hook.answer = answers(204)
+    await until(lambda: second.settled == ["ack"])
+    assert first.settled == []
+
+
+async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: Inbox) -> None:
+    hook.answer = answers(503)
+    gone = inbox.deliver("1", b"gone")
+    await until(lambda: hook.taken)
+    gone.is_open = False
+    before = len(hook.taken)
+    channel = inbox.deliver("2", b"other")
+    await until(lambda: sum(taken.body == b"other" for taken in hook.taken) > 3)
+    hook.answer = answers(204)
+    await until(lambda: channel.settled == ["ack"])
+    assert sum(taken.body == b"gone" for taken in hook.taken) <= before + 1
