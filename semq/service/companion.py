@@ -69,15 +69,21 @@ class Companion:
         failures = 0
         while True:
             began = self._clock.monotonic()
-            own = dict(os.environ) | dict(self._surroundings())
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", self._module, *self._arguments, stdin=PIPE, stdout=DEVNULL, env=own
-            )
-            self.starts += 1
-            self.exit_status = await self._process.wait()
+            try:
+                self._process = await self._spawn()
+                self.starts += 1
+                self.exit_status = await self._process.wait()
+            except OSError as error:  # no memory, too many processes
+                log.error("companion_not_started", module=self._module, error=str(error))
             failures = 1 if self._clock.monotonic() - began > AGAIN_S_MAX else failures + 1
             pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
             log.error(
                 "companion_ended", module=self._module, exit_status=self.exit_status, again_in_s=round(pause_s, 1)
             )
             await asyncio.sleep(pause_s)
+
+    async def _spawn(self) -> Process:
+        own = dict(os.environ) | dict(self._surroundings())
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", self._module, *self._arguments, stdin=PIPE, stdout=DEVNULL, env=own
+        )

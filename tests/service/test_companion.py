@@ -3,6 +3,9 @@
 import asyncio
 import sys
 
+import pytest
+from structlog.testing import capture_logs
+
 from semq.clock import SystemClock
 from semq.service.companion import Companion
 from tests.waiting import until
@@ -40,3 +43,13 @@ async def test_a_program_reads_the_end_of_its_node_from_its_input() -> None:
     child.stdin.close()
     async with asyncio.timeout(60):
         assert await child.wait() == 0
+
+
+async def test_a_program_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    serves = companion(SERVES[0], *SERVES[1])
+    with monkeypatch.context() as without, capture_logs() as said:
+        without.setattr(sys, "executable", "/no/such/program")
+        serves.start()
+        await until(lambda: any(line["event"] == "companion_not_started" for line in said))
+    await until(lambda: serves.is_running)
+    await serves.stop()
