@@ -168,7 +168,7 @@ async def test_changes_that_the_system_does_not_report_are_found(
     async def none() -> AsyncIterator[object]:
         if layout.root.exists():
             raise OSError("OS file watch limit reached")
-        yield
+        yield None
 
     await start(none())
     put(layout, "56001/a.xml", b"body")
