@@ -108,8 +108,8 @@ async def test_a_file_that_replaces_one_under_way_is_sent_too(
     await start(keep_sent=keep_sent)
     await until(lambda: node.bodies == [b"first", b"second"])
     await until(lambda: not list(layout.out.rglob("*.xml")))
-    assert in_sent(layout) == ([b"second"] if keep_sent else [])
-    assert len(list(layout.sent.rglob("*.json"))) == int(keep_sent)
+    await until(lambda: in_sent(layout) == ([b"second"] if keep_sent else []))
+    await until(lambda: len(list(layout.sent.rglob("*.json"))) == int(keep_sent))
 
 
 async def test_a_file_that_was_moved_back_is_sent_again(layout: Layout, node: Node, start: Start) -> None:
