@@ -5,6 +5,7 @@ from dataclasses import replace as changed
 from hashlib import sha256
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from semq.engine.ports import Submission
@@ -59,6 +60,21 @@ def take(trio: Trio, count: int) -> list[bytes]:
     return taken
 
 
+def take_by_acks(trio: Trio) -> list[bytes]:
+    """B's application takes one document after the other; the inbox looks for more when one was acknowledged."""
+    trio.b.app.places = 1
+    taken: list[bytes] = []
+    trio.b.engine.handing.feed("")
+    trio.b.store.run_all()
+    while trio.b.app.held:
+        delivery = trio.b.app.held.pop(0)
+        taken.append(delivery.payload)
+        trio.b.engine.handing.finish([delivery.bref])
+        trio.b.engine.handing.feed("")
+        trio.b.store.run_all()
+    return taken
+
+
 def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
     trio = away()
     trio.b.hear(*(copy(FLOOD, n) for n in range(300)))
@@ -87,6 +103,19 @@ def test_an_inbox_gives_by_priority_within_a_source_and_keeps_an_order() -> None
     given = take(trio, 8)
     assert [body for body in given if body.startswith(b"88001")] == [b"88001 %d" % n for n in (2, 3, 4, 1, 0)]
     assert [body for body in given if body.startswith(b"77001")] == [b"77001 %d" % n for n in (0, 1, 2)]
+
+
+@pytest.mark.parametrize("ordered", range(1, 5))
+@pytest.mark.parametrize("others", [1, 2, 3, 7])
+@pytest.mark.parametrize("blocked", [0, 1, 3])
+def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: int, others: int, blocked: int) -> None:
+    """The consumer has one place, and nothing but its acknowledgements makes the inbox look for more."""
+    trio = away()
+    chain = [copy(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
+    waiting = [copy(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
+    trio.b.hear(*waiting, *chain, *(copy(QUIET, 10 + n, n % 3) for n in range(others)))
+    trio.b.store.run_all()
+    assert len(take_by_acks(trio)) == ordered + others
 
 
 def test_after_a_restart_the_inbox_knows_all_sources_and_priorities() -> None:

@@ -87,7 +87,7 @@ class Handing:
         """An order that is known is looked at if it waits for something; a new one has its turn behind what waits."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.shelf(row.target.user).behind:
-            self.look(key)
+            self.look(key, row.target.user)
         else:
             self._restock(row)
 
@@ -99,19 +99,17 @@ class Handing:
     def feed(self, user: str) -> None:
         """A consumer has become free, or rows wait: give what the consumers can take."""
         shelf = self.shelf(user)
-        free = self.inbox.free(user)
-        if not shelf.behind or shelf.feeding or free <= 0:
-            return
-        if not shelf.known:
-            shelf.feeding = True
-            self.core.post(ReadTracks(self, shelf))
-            return
-        keys, picks = shelf.pick(min(free, self.core.settings.claim_rows))
-        for key in keys:
-            self.look(key)
-        if picks:
-            shelf.feeding = True
-            self.core.post(Feed(self, shelf, picks))
+        while shelf.behind and not shelf.feeding and (free := self.inbox.free(user)) > 0:
+            if not shelf.known:
+                shelf.feeding = True
+                self.core.post(ReadTracks(self, shelf))
+                return
+            keys, picks = shelf.pick(min(free, self.core.settings.claim_rows))
+            if picks:
+                shelf.feeding = True
+                self.core.post(Feed(self, shelf, picks))
+            if sum(self.look(key, user) for key in keys) or picks:
+                return  # each of these feeds again when it has ended
 
     def is_feeding(self, user: str) -> bool:
         """Whether rows are being looked at for the free consumers of this user."""
@@ -130,17 +128,18 @@ class Handing:
         self.shelf(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 
-    def look(self, key: OrderId) -> None:
-        """Look for the next document of an order, unless the application has one of it."""
+    def look(self, key: OrderId, user: str) -> bool:
+        """Look for the next document of an order for a place of ``user``; False if the application has one of it."""
         order = self.orders.setdefault(key, Order())
         if order.busy:
-            return
+            return False
         if order.looking:
             order.again = True
-            return
+            return True
         order.looking, order.again = True, False
         self.looks += 1
-        self.core.post(FindNext(self, key, order))
+        self.core.post(FindNext(self, key, order, user))
+        return True
 
     def ended_look(self, order: Order) -> None:
         """A look at an order has come to its end."""
@@ -202,7 +201,7 @@ class Handing:
         order = self.orders.get(key) if key is not None else None
         if key is not None and order is not None and order.busy == bref:
             order.busy = 0
-            self.look(key)
+            self.look(key, user or "")
         if user is not None:
             self.shelf(user).wake_all(bref)
             self.feed(user)

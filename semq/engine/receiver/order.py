@@ -62,11 +62,13 @@ class Blocked:
 class FindNext(Step):
     """First look: which row is the lowest one waiting for an order."""
 
-    def __init__(self, handing: "Handing", key: OrderId, order: Order) -> None:
+    def __init__(self, handing: "Handing", key: OrderId, order: Order, user: str) -> None:
+        """``user``: whose consumers have a place for it."""
         super().__init__()
         self._handing = handing
         self._key = key
         self._order = order
+        self._user = user
         self._query = FirstInOrder(str(key[0]), key[1])
         self.needs.queries.add(self._query)
 
@@ -79,25 +81,28 @@ class FindNext(Step):
             handing.ended_look(order)
             order.blocked = 0
             if order.again:
-                handing.look(self._key)
+                handing.look(self._key, self._user)
             else:
                 handing.orders.pop(self._key, None)
+                handing.feed(self._user)  # the place that was meant for this order is free for others
             return
-        handing.core.post(GiveOrdered(handing, self._key, order, row))
+        handing.core.post(GiveOrdered(handing, self._key, order, row, self._user))
 
     def failed(self, error: Exception) -> None:
         self._handing.ended_look(self._order)
-        self._handing.shelf(self._order.user).ready(self._key)
+        self._handing.shelf(self._user).ready(self._key)
 
 
 class GiveOrdered(Step):
     """Second look: give the lowest row if the one before it is recorded or settled (rules R23 and R24)."""
 
-    def __init__(self, handing: "Handing", key: OrderId, order: Order, row: Pending) -> None:
+    def __init__(self, handing: "Handing", key: OrderId, order: Order, row: Pending, asked: str) -> None:
+        """``asked``: the user whose turn it was; the row may be another's."""
         super().__init__()
         self._handing = handing
         self._key = key
         self._order = order
+        self._asked = asked
         self._user = order.user = row.target.user
         self._query = Waiting(self._user, row.source, row.priority, row.bref - 1, 1)
         self._first = FirstInOrder(str(key[0]), key[1])
@@ -141,11 +146,12 @@ class GiveOrdered(Step):
         if self._delivery is not None:
             order.busy = self._delivery.bref
             handing.give_in_order(self._key, self._user, self._delivery)
+        elif self._is_passed or order.again:
+            handing.look(self._key, self._asked)
             return
-        if self._is_passed or order.again:
-            handing.look(self._key)
         elif self._has_no_place:
             handing.shelf(self._user).ready(self._key)
+        handing.feed(self._asked)  # a place that was meant for this order and not taken is free for others
 
     def failed(self, error: Exception) -> None:
         self._handing.ended_look(self._order)

@@ -158,7 +158,7 @@ class Feed(Step):
             handing.out[delivery.bref] = shelf.user
             handing.inbox.give(shelf.user, delivery)
         for key in self._orders:
-            handing.look(key)
+            handing.look(key, shelf.user)
         handing.feed(shelf.user)
 
     def failed(self, error: Exception) -> None:
