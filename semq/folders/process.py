@@ -45,8 +45,9 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
         for layout in layouts:
             locks.enter_context(_locked(layout))
         async with Client(url, patience_s=PATIENCE_S) as client:
-            jobs: list[Job] = [Outcomes(layouts, client).run]
-            for layout, folder in zip(layouts, settings.folders, strict=True):
+            served = list(zip(layouts, settings.folders, strict=True))
+            jobs: list[Job] = [Outcomes([one for one, folder in served if folder.keep_sent], client).run]
+            for layout, folder in served:
                 if folder.send:
                     out = Outgoing(layout, folder, settings.protocol.max_document_bytes, client, SystemClock())
                     jobs.append(partial(out.run, _changes(layout.out)))

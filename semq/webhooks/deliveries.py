@@ -64,17 +64,17 @@ class Deliveries:
                     await self._tell(of_event(event))
 
     async def _tell(self, request: Request) -> None:
-        """Post an event until it is answered; one that is refused is dropped, and the log says so."""
+        """Post an event until it is answered; one that is refused, or fails for good, is dropped and logged."""
         attempt = 0
         while True:
             attempt += 1
             try:
                 await self._destination.post(request)
                 return
-            except RefusedByWebhook as error:
-                log.error("event_refused", webhook=self._settings.name, id=request.id, error=str(error))
-                return
             except SemqError as error:
+                if isinstance(error, RefusedByWebhook) or self._is_hopeless(attempt, 0, error):
+                    log.error("event_refused", webhook=self._settings.name, id=request.id, error=str(error))
+                    return
                 await self._wait(attempt, request.id, error)
 
     async def _deliver(self, document: Document) -> None:
@@ -107,7 +107,7 @@ class Deliveries:
     async def _wait(self, attempt: int, message_id: str, error: SemqError) -> None:
         pause_s = retry.backoff(attempt, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
         facts = {"webhook": self._settings.name, "id": message_id, "attempt": attempt, "again_in_s": round(pause_s, 1)}
-        log.warning("webhook_failed", error=str(error), **facts)
+        log.warning("webhook_failed", error=error.advice(), **facts)
         await asyncio.sleep(pause_s)
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:

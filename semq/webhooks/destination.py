@@ -6,6 +6,7 @@ status line is the answer: a body that is slow or endless changes nothing.
 """
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -43,6 +44,8 @@ class Destination:
         self._clock = clock
         self._key = key_of(settings.secret.get_secret_value())
         self._parts = urlsplit(settings.url)
+        for name in ("httpx", "httpcore"):  # they log each address, whose query may hold a key, and headers
+            logging.getLogger(name).setLevel(logging.WARNING)
         self._client = httpx.AsyncClient(
             verify=_trusting(settings),
             timeout=settings.timeout_s,

@@ -1,14 +1,16 @@
 """Documents on their way to an address: delivered twice, failing for good, refused while the node is in trouble."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from semq.app import Document, NodeUnreachable
+from semq.app import Document, Event, NodeUnreachable
 from semq.clock import SystemClock
 from semq.config.sections import Webhook
 from semq.umx_t.app_key import AppKey
@@ -36,6 +38,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()
+        self.happened: asyncio.Queue[Event] = asyncio.Queue()
         self.parked: list[str] = []
         self.is_reachable = True
 
@@ -49,6 +52,14 @@ class Inbox:
         async def each() -> AsyncIterator[Document]:
             while True:
                 yield await self.documents.get()
+
+        yield each()
+
+    @asynccontextmanager
+    async def events(self, keys: str, queue: str, expires_s: int) -> AsyncIterator[AsyncIterator[Event]]:
+        async def each() -> AsyncIterator[Event]:
+            while True:
+                yield await self.happened.get()
 
         yield each()
 
@@ -69,13 +80,15 @@ async def inbox(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[In
     monkeypatch.setattr("semq.webhooks.deliveries.AGAIN_S_MAX", 0.01)
     monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.01)
     given = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
+    given["events"] = ["failed"]
     made: Any = Inbox()
     deliveries = Deliveries(Webhook.model_validate(given), made, SystemClock())
-    task = asyncio.create_task(deliveries.documents())
+    tasks = [asyncio.create_task(one()) for one in (deliveries.documents, deliveries.events)]
     yield made
-    assert not task.done()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    for task in tasks:
+        assert not task.done()
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
     await deliveries.close()
 
 
@@ -131,3 +144,18 @@ async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: In
     hook.answer = answers(204)
     await until(lambda: channel.settled == ["ack"])
     assert sum(taken.body == b"gone" for taken in hook.taken) <= before + 1
+
+
+async def test_an_event_that_fails_for_good_holds_up_no_other(hook: Hook, inbox: Inbox) -> None:
+    hook.answer = lambda taken: (500 if b"poison" in taken.body else 204, {})
+    for lk0 in ("poison", "other"):
+        inbox.happened.put_nowait(Event("failed", lk0, "1.56001", AppKey(), datetime(2026, 11, 22, tzinfo=UTC)))
+    await until(lambda: any(b"other" in taken.body for taken in hook.taken))
+    assert sum(b"poison" in taken.body for taken in hook.taken) == 3
+
+
+async def test_the_log_shows_no_address(hook: Hook, inbox: Inbox, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        channel = inbox.deliver("1", b"body")
+        await until(lambda: channel.settled == ["ack"])
+    assert str(hook.port) not in caplog.text
