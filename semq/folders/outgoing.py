@@ -104,9 +104,10 @@ class Outgoing:
                 complete = [file for file in complete if file.path.exists()]
         if len(offered) == LOOKED_AT_MAX and complete:
             return 0.0
+        now = self._clock.monotonic()
         due = [seen.since + self._settings.settle_s for seen in self._seen.values()]
-        due += [held.until for held in self._held.values()]
-        return max(min(due, default=LOOK_S + self._clock.monotonic()) - self._clock.monotonic(), 0.05)
+        due += [held.until for held in self._held.values() if held.until > now]
+        return max(min(due, default=now + LOOK_S) - now, 0.05)
 
     def _targets_held(self) -> frozenset[str]:
         now = self._clock.monotonic()

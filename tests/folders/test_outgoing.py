@@ -12,7 +12,7 @@ from semq.app import Client, NodeBusy, Sent
 from semq.clock import SystemClock
 from semq.config.sections import Folder
 from semq.folders.layout import Layout, read_note
-from semq.folders.outgoing import Outgoing, _content
+from semq.folders.outgoing import AGAIN_S_MAX, Outgoing, _content, _Held
 from tests.waiting import until
 
 
@@ -130,6 +130,18 @@ async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Node, 
     assert node.asked < 100  # once known to be held, the others are not offered
     node.busy = set()
     await until(lambda: len(in_sent(layout)) == 101)
+
+
+async def test_a_wait_that_is_over_causes_no_further_looks(layout: Layout, node: Node) -> None:
+    node.busy = {"56001"}
+    clock = SystemClock()
+    outgoing = Outgoing(layout, Folder(path=layout.root, settle_s=0), 1000, as_client(node), clock)
+    path = put(layout, "56001/a.xml", b"held")
+    while not node.asked:
+        await outgoing._look()
+    path.unlink()
+    outgoing._held["56001"] = _Held(clock.monotonic(), 1)
+    assert await outgoing._look() > AGAIN_S_MAX / 2
 
 
 async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: Node, start: Start) -> None:
