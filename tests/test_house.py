@@ -105,6 +105,7 @@ LONG: dict[str, int] = {
 NO_OPPOSITE: dict[str, str] = {
     "tests/test_house.py": "opposite the whole house",
     "tests/test_run.py": "opposite the script run",
+    "tests/test_house_figures.py": "opposite tests/house_figures.py",
     "tests/service/test_wire.py": "opposite the octets between nodes",
     "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",
     "tests/flows": "conversations between nodes",

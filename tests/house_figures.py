@@ -1,0 +1,94 @@
+"""Figures of the house: ``./run lint --house [--json]``. The rules themselves are in ``test_house``."""
+
+import json
+import sys
+from collections.abc import Mapping
+from statistics import median
+
+from tests.test_house import imports, modules, unmirrored
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Return the modules of the product that each module imports, also for type checking alone."""
+    names = set(modules())
+    graph: dict[str, set[str]] = {}
+    for name, file in modules().items():
+        found = {imported for _, imported in imports(file)}
+        found |= {imported.rpartition(".")[0] for imported in found}
+        graph[name] = (found & names) - {name}
+    return graph
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules that import one another, directly or by way of others (Kosaraju's algorithm)."""
+    order: list[str] = []
+    _visit(graph, graph, order)
+    reverse: dict[str, set[str]] = {name: set() for name in graph}
+    for name, imported in graph.items():
+        for one in imported:
+            reverse[one].add(name)
+    seen: set[str] = set()
+    groups = []
+    for name in reversed(order):
+        if name not in seen:
+            group = _reached(reverse, name, seen)
+            if len(group) > 1:
+                groups.append(sorted(group))
+    return groups
+
+
+def _visit(graph: Mapping[str, set[str]], names: Mapping[str, object], order: list[str]) -> None:
+    """Append the names in the order in which a depth-first search leaves them."""
+    seen: set[str] = set()
+    for first in names:
+        stack = [(first, iter(sorted(graph[first])))] if first not in seen else []
+        seen.add(first)
+        while stack:
+            name, rest = stack[-1]
+            following = next((one for one in rest if one not in seen), None)
+            if following is None:
+                order.append(name)
+                stack.pop()
+            else:
+                seen.add(following)
+                stack.append((following, iter(sorted(graph[following]))))
+
+
+def _reached(graph: Mapping[str, set[str]], first: str, seen: set[str]) -> list[str]:
+    seen.add(first)
+    found, waiting = [first], [first]
+    while waiting:
+        for one in graph[waiting.pop()] - seen:
+            seen.add(one)
+            found.append(one)
+            waiting.append(one)
+    return found
+
+
+def figures() -> dict[str, object]:
+    """Return sizes in lines, circles of imports, and the modules without a test of their name."""
+    lines = [len(file.read_text("utf-8").splitlines()) for file in modules().values()]
+    return {
+        "modules": len(lines),
+        "median_lines": median(lines),
+        "max_lines": max(lines),
+        "import_circles": len(circles(import_graph())),
+        "unmirrored": len(unmirrored()),
+    }
+
+
+def main() -> int:
+    """Print the figures, with the members of each circle unless as JSON; return the exit status."""
+    found = figures()
+    if "--json" in sys.argv[1:]:
+        print(json.dumps(found))
+        return 0
+    for name, value in found.items():
+        print(f"{name:15} {value}")
+    for circle in circles(import_graph()):
+        print(f"circle of {len(circle):3}   {' '.join(circle)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
