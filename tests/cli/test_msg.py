@@ -21,12 +21,13 @@ def order(tmp_path: Path) -> Path:
 
 def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> None:
     sent = semq_process(
-        "msg", "send", "--to", "56001", "--type", "order", "--file", str(order), "--wait", "delivered", "--timeout",
+        "msg", "send", "--to", "56001/shell", "--type", "order", "--file", str(order), "--wait", "delivered", "--timeout",
         "60", "--json", "--node", network.sender.url,
     ).data  # fmt: skip
     assert sent["outcome"] == "DELIVERED"
     assert sent["digest"] == sha256(order.read_bytes()).hexdigest()
-    received = semq("msg", "receive", "--node", network.receiver.url, "--count", "1", "--timeout", "60", "--json").data
+    one = ("--user", "shell", "--count", "1", "--timeout", "60", "--json")
+    received = semq("msg", "receive", *one, "--node", network.receiver.url).data
     assert (received["lk0"], received["app_key"]) == (sent["lk0"], f"/order//{order.name}")
     assert b64decode(received["body_base64"]) == order.read_bytes()
     assert received["is_intact"]
