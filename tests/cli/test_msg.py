@@ -21,8 +21,8 @@ def order(tmp_path: Path) -> Path:
 
 def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> None:
     sent = semq_process(
-        "msg", "send", "--to", "56001/shell", "--type", "order", "--file", str(order), "--wait", "delivered", "--timeout",
-        "60", "--json", "--node", network.sender.url,
+        "msg", "send", "--to", "56001/shell", "--type", "order", "--file", str(order), "--wait", "delivered",
+        "--timeout", "60", "--json", "--node", network.sender.url,
     ).data  # fmt: skip
     assert sent["outcome"] == "DELIVERED"
     assert sent["digest"] == sha256(order.read_bytes()).hexdigest()
