@@ -36,13 +36,12 @@ class Offered(NamedTuple):
     path: Path
     size: int  # bytes
     modified_ns: int
-    inode: int
-    changed_ns: int  #: a file that is moved away and back has another one
+    changed_ns: int  #: of its status; a file that is moved away and back has another one, and inodes do not always last
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
         """Whether ``status`` is of this file with this content. ``moved``: renamed since, which sets ``changed_ns``."""
-        now = (status.st_size, status.st_mtime_ns, status.st_ino)
-        return now == self[1:4] and (moved or status.st_ctime_ns == self.changed_ns)
+        now = (status.st_size, status.st_mtime_ns)
+        return now == (self.size, self.modified_ns) and (moved or status.st_ctime_ns == self.changed_ns)
 
 
 class Route(NamedTuple):
@@ -127,7 +126,7 @@ def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterat
                 yield from _files(Path(entry.path), depth=depth + 1)
             elif entry.is_file(follow_symlinks=False):
                 status = entry.stat(follow_symlinks=False)
-                facts = status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
+                facts = status.st_size, status.st_mtime_ns, status.st_ctime_ns
                 yield Offered(Path(entry.path), *facts)
 
 
