@@ -50,7 +50,7 @@ class Fate:
 class Event:
     """An event about a document of this institution (exchange ``semq.events``)."""
 
-    kind: str  #: sent, forwarded, stored, delivered, failed
+    kind: str  #: sent, forwarded, stored, delivered, failed, refused
     lk0: str
     target: str
     app_key: AppKey
@@ -59,6 +59,7 @@ class Event:
     outcome: str = ""
     reason: str = ""
     corrects: str = ""  #: the outcome reported before, on the hub's information alone, which was wrong
+    token: str = ""  #: of the submission; a refused document has no ``lk0``
 
     @property
     def is_final(self) -> bool:
@@ -160,6 +161,7 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> Event:
         attempt=int(told.get("attempt") or 0),
         outcome=_text(told.get("outcome")),
         corrects=_text(told.get("corrects")),
+        token=_text(told.get("token")),
         reason=reason_text(told.get("reason")),
     )
 

@@ -14,6 +14,7 @@ from semq.app import Client, Event
 from semq.folders.layout import Layout, kept, marked, note_of, read_note, write_note
 from semq.moments import utc_text
 from semq.umx_t.address import parse_address
+from semq.umx_t.errors import BadAddress
 from semq.umx_t.short_name import short_name
 
 log = structlog.get_logger("semq.folders")
@@ -61,7 +62,10 @@ def _places(layout: Layout, event: Event) -> list[Path]:
     key = event.app_key
     if key.domain != layout.domain or not key.key or any("/" in part or part in (".", "..") for part in key):
         return []  # sent by another application
-    address = parse_address(event.target)
+    try:
+        address = parse_address(event.target)
+    except BadAddress:
+        return []  # submitted by SQL, and refused because of its target
     user = f"@{address.user}" if address.user else ""
     return [layout.place_of(f"{node}{user}", event.app_key) for node in (address.id, f"{address.type}.{address.id}")]
 

@@ -7,6 +7,7 @@ and the rest as ``semq-``. An event is a CloudEvent in JSON. Values of headers a
 
 import json
 from datetime import datetime
+from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -49,19 +50,21 @@ def of_document(document: Document) -> Request:
 
 def of_event(event: Event) -> Request:
     """Return the request for an event about a document that was sent from here."""
-    message_id = f"{event.lk0}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
+    message_id = f"{event.lk0 or _nameless(event)}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
+    subject = event.lk0 or str(event.app_key)
     told = {
         "specversion": "1.0",
         "id": message_id,
         "type": f"semq.document.{event.kind}",
         "source": "semq",
-        "subject": event.lk0,
+        **({"subject": subject} if subject else {}),
         "time": utc_text(event.at),
         "datacontenttype": "application/json",
         "data": {
             "lk0": event.lk0,
             "target": event.target,
             "app_key": str(event.app_key),
+            "token": event.token,
             "attempt": event.attempt,
             "outcome": event.outcome,
             "reason": event.reason,
@@ -70,6 +73,11 @@ def of_event(event: Event) -> Request:
     }
     body = json.dumps(told, ensure_ascii=False).encode("utf-8", "backslashreplace")
     return Request(message_id, {"content-type": "application/cloudevents+json"}, body)
+
+
+def _nameless(event: Event) -> str:
+    """Return what tells refused documents apart, which have no locator, in characters that a header may have."""
+    return sha256(f"{event.token}\n{event.app_key}\n{event.target}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _milliseconds(at: datetime) -> int:

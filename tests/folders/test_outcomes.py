@@ -33,6 +33,12 @@ def test_a_key_of_another_application_is_no_path(layout: Layout, tmp_path: Path,
     assert not _is_under_way(layout, event("", "", "", key))
 
 
+def test_a_refused_submission_without_a_target_is_no_file(layout: Layout) -> None:
+    refused = Event("failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC))
+    assert _find(layout, refused) is None
+    assert not _is_under_way(layout, refused)
+
+
 def test_a_file_with_a_shortened_name_is_found(layout: Layout) -> None:
     name = "文" * 83
     path = layout.out / "56001" / name

@@ -49,3 +49,13 @@ def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
     assert (told["specversion"], told["type"], told["id"]) == ("1.0", "semq.document.failed", one.id)
     assert told["data"]["reason"] == "SEMQ-1203 too large"
     assert of_event(Event("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
+
+
+def test_refused_documents_are_told_apart_although_they_have_no_locator() -> None:
+    one, other = (of_event(Event("refused", "", "", AppKey(), AT, token=token)) for token in ("S1\r\n", "S2"))
+    assert one.id != other.id
+    assert one.id.isascii()
+    assert one.id.isprintable()
+    told = json.loads(other.body)
+    assert told["data"]["token"] == "S2"
+    assert "subject" not in told
