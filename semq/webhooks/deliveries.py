@@ -112,6 +112,7 @@ class Deliveries:
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
         """Park a document with its reason; without it if the node does not take it. A lost one comes again."""
+        error = error.with_remedy(RefusedByWebhook.remedy)  # it does not wait any more
         log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))
         try:
             await self._client.request("failed.park", {"id": lk0, "error": error.advice()})

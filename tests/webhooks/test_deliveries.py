@@ -66,6 +66,8 @@ class Inbox:
     async def request(self, operation: str, arguments: Mapping[str, Any]) -> None:
         if not self.is_reachable:
             raise NodeUnreachable(address="here")
+        assert operation == "failed.park"
+        assert "semq failed requeue" in arguments["error"]
         self.parked.append(arguments["id"])
 
 
