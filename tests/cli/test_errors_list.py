@@ -4,12 +4,15 @@ import re
 from pathlib import Path
 
 import semq as semq_package
-from semq.cli.errors_list import PACKAGES, all_errors, describe
+from semq.cli.errors_list import PACKAGES, all_errors
+from semq.engine.errors import UnknownTarget
+from semq.service.admin import BadArguments
+from semq.umx_t.errors import BadLocator
 from tests.cli.command import semq, semq_process
 
 
 def test_every_error_says_what_it_means_and_what_to_do() -> None:
-    rows = [describe(error) for error in all_errors()]
+    rows = all_errors()
     assert len(rows) > 60
     assert [row for row in rows if not all(row.values())] == []
     assert len({row["code"] for row in rows}) == len(rows)
@@ -25,6 +28,13 @@ def test_every_code_in_the_sources_can_be_looked_up() -> None:
     told = semq_process("errors", "list", "--json").data  # in this process other tests have errors of their own
     assert written == {row["code"] for row in told}
     assert "port" in semq("errors", "lookup", "SEMQ-2003").out
+
+
+def test_an_error_without_a_remedy_of_its_own_shows_that_of_its_base() -> None:
+    """The rows are read from the sources; the classes say the same."""
+    rows = {row["code"]: row for row in all_errors()}
+    for error in (BadLocator, UnknownTarget, BadArguments):
+        assert rows[error.code]["remedy"] == error.remedy
 
 
 def test_a_code_is_looked_up_in_both_forms() -> None:

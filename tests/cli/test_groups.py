@@ -88,8 +88,9 @@ def test_the_commands_of_all_groups_are_made_without_a_part_of_a_node() -> None:
     assert among(FORBIDDEN, set(done.stdout.split())) == set()
 
 
-def test_a_command_that_asks_nobody_loads_no_part_of_a_node() -> None:
-    assert among(FORBIDDEN, loaded("version")) == set()
+@pytest.mark.parametrize("words", [("version",), ("errors", "list"), ("errors", "lookup", "1201")], ids=" ".join)
+def test_a_command_that_asks_nobody_loads_no_part_of_a_node(words: tuple[str, ...]) -> None:
+    assert among(FORBIDDEN, loaded(*words)) == set()
 
 
 def test_a_command_with_a_configuration_reads_where_the_node_is_and_checks_nothing_else(
