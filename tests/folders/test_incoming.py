@@ -82,7 +82,7 @@ async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, 
 
 async def test_a_folder_that_cannot_be_looked_at_is_tried_again(layout: Layout, inbox: Inbox) -> None:
     away = layout.arrived.rename(layout.root / "away")
-    layout.arrived.symlink_to(layout.root / ("x" * 255) / ("y" * 300))  # a name that is too long for any system
+    layout.arrived.symlink_to("y" * 300)  # a name that is too long for any system
     with capture_logs() as said:
         inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
         await until(lambda: any(line["event"] == "document_not_written" for line in said))

@@ -24,9 +24,11 @@ def layout(tmp_path: Path) -> Layout:
     return made
 
 
-@pytest.mark.parametrize("key", ["文" * 128, "../../../elsewhere", "/etc/passwd", "..", "a/b"])
-def test_a_key_of_another_application_is_no_path(layout: Layout, tmp_path: Path, key: str) -> None:
-    elsewhere = tmp_path / "elsewhere"
+@pytest.mark.parametrize("key", ["文" * 128, "../../../elsewhere", "../../elsewhere", "/etc/passwd", "..", "a/b"])
+def test_a_key_of_another_application_is_no_path(layout: Layout, key: str) -> None:
+    for folder in (layout.out, layout.sent):
+        (folder / "56001").mkdir()
+    elsewhere = layout.root.parent / "elsewhere"
     elsewhere.write_bytes(b"")
     write_note(elsewhere, {"lk0": LK0})
     assert _find(layout, event("", "", "", key)) is None
