@@ -52,6 +52,7 @@ simulation                             slow                  -
 differential                           slow,processes        differential
 cli/test_running.py                    slow,processes        network
 cli/test_db.py                         slow,processes        network
+cli/test_doctor.py                     slow,processes        network
 cli                                    -                     network
 app                                    -                     network
 service/test_standby.py                slow,processes        file
@@ -59,8 +60,11 @@ local_node/test_plain_broker.py        slow,processes        file
 flows/test_planted.py                  slow,processes        file
 store/embedded                         slow,processes        file
 store/broker/test_store.py             slow                  file
-folders                                -                     network
-webhooks                               -                     network
+service/test_node.py                   slow                  file
+service/test_companion.py              slow,processes        file
+service/test_process_memory.py         slow,processes        file
+folders/test_process.py                slow,processes        doors
+webhooks/test_process.py               slow,processes        doors
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
 REST = Kind("", (), "file")

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from semq.clock import SystemClock
 from semq.config.sections import Webhook
 from semq.seal.webhook_signature import key_of, signed
+from semq.webhooks import destination as module
 from semq.webhooks.destination import OPEN_AFTER, Destination, _is_public, _seconds
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, TrustUnreadable
 from semq.webhooks.messages import Request
@@ -97,7 +98,10 @@ async def test_addresses_of_this_machine_and_network_need_a_word(host: str) -> N
     await strict.close()
 
 
-async def test_after_several_failures_requests_go_one_at_a_time(hook: Hook, destination: Destination) -> None:
+async def test_after_several_failures_requests_go_one_at_a_time(
+    hook: Hook, destination: Destination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_S_MIN", 0.01)
     hook.answer = lambda taken: (500, {})
     for _ in range(OPEN_AFTER):
         with pytest.raises(NoAnswerFromWebhook):
