@@ -53,6 +53,7 @@ differential                           slow,processes        differential
 cli/test_running.py                    slow,processes        network
 cli/test_db.py                         slow,processes        network
 cli/test_doctor.py                     slow,processes        network
+cli/test_main.py                       slow,processes        network
 cli                                    -                     network
 app                                    -                     network
 service/test_standby.py                slow,processes        file
@@ -60,6 +61,10 @@ local_node/test_plain_broker.py        slow,processes        file
 flows/test_planted.py                  slow,processes        file
 store/embedded                         slow,processes        file
 store/broker/test_store.py             slow                  file
+store/postgres/test_store.py           slow                  file
+store/postgres/test_migration.py       slow                  file
+store/views/test_names.py              slow                  file
+broker/test_chores.py                  slow                  file
 service/test_node.py                   slow                  file
 service/test_companion.py              slow,processes        file
 service/test_process_memory.py         slow,processes        file
