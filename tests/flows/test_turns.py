@@ -118,6 +118,27 @@ def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: in
     assert len(take_by_acks(trio)) == ordered + others
 
 
+def test_a_document_that_ends_while_others_are_looked_for_lets_no_lower_priority_pass() -> None:
+    """The look finds the row of the first document, which is acknowledged in the same unit."""
+    trio = away()
+    for body, priority, key in ((b"first", 6, "k"), (b"second", 6, ""), (b"third", 5, "")):
+        send(trio.a, body, priority=priority, order_key=key)
+    trio.settle()
+    trio.later(5)  # receipts are noted: what the application acknowledges is deleted at once
+    trio.b.app.places = 1
+    trio.b.engine.handing.feed("")
+    trio.b.store.run_all()
+    first = trio.b.app.held.pop()
+    assert first.payload == b"first"
+    trio.b.engine.handing.finish([first.bref])
+    trio.b.engine.handing.feed("")
+    trio.b.store.begin()
+    trio.b.store.commit()
+    trio.b.store.deliver()
+    trio.b.store.run_all()
+    assert trio.b.app.held[0].payload == b"second"
+
+
 def test_after_a_restart_the_inbox_knows_all_sources_and_priorities() -> None:
     trio = away()
     trio.b.hear(*(copy(FLOOD, n) for n in range(30)), copy(QUIET, 0, 3), copy(QUIET, 1, 7))

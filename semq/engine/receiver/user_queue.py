@@ -134,7 +134,10 @@ class Feed(Step):
                     cursor = row.bref
                     left -= 1
                     given += self._look(unit, row)
-                self._ends.append((pick, cursor, bool(unit.found.get(query))))
+                found = unit.found.get(query) or ()
+                self._ends.append((pick, cursor, bool(found)))
+                if len(found) >= pick.limit:
+                    break  # more of this priority may wait behind rows that have ended in this very unit
             deliveries.append(given)
         self._deliveries = interleaved(deliveries)
 
