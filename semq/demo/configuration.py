@@ -1,12 +1,15 @@
 """The configuration files of the three nodes, in one folder, with ports that are free when they are written."""
 
+import random
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 SENDER, RECEIVER, HUB = "10008", "56001", "hub"
 EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, beside the hub's
 COLLECTOR = "reports"  # user of 56001 who receives the extracts that travel as documents
+PORTS = range(20_000, 32_000)  # of the demo's nodes
 LOGIN = "demo"  # user and password of the applications
 
 _NODE = """\
@@ -120,12 +123,15 @@ def _secured(text: str, place: Place) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different free ports of the loopback address."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Return different free ports of the loopback address.
+
+    They are below those that the system gives to outgoing connections: one of these could be taken before it is used.
+    """
+    found: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            break
+    return found
