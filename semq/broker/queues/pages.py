@@ -111,6 +111,9 @@ class Pager:
             gone += entry.message.weight
             if entry.is_stored:
                 page.rows.append(entry.position)
+        if len(page.kept) == page.count:
+            page.kept.clear()  # nothing leaves memory, so nothing has to be read: the page stays as it is
+            return
         page.body_id, page.entries = body_id, None
         queue.env.memory.add(-gone)
 
