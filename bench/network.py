@@ -1,9 +1,9 @@
 """A hub and its institutions as operating-system processes, each with its own embedded Postgres.
 
-A sends; B, and with ``partners`` also B2, B3 …, receive. The hub has one more institution, which is never online. One
-folder has configurations, data directories, and logs (``NAME.log``). The processes are started like an operator starts
-them, with the product's defaults except ports and passwords. A secure network has links by TLS with certificates of the
-hub's authority at both ends. Used by ``__main__``, ``secrecy`` and ``peers``.
+A sends; B, and with ``partners`` also ``B2``, ``B3`` …, receive. The hub has one more institution, which is never
+online. One folder has configurations, data directories, and logs (``NAME.log``). The processes are started like an
+operator starts them, with the product's defaults except ports and passwords. A secure network has links by TLS with
+certificates of the hub's authority at both ends. Used by ``__main__``, ``secrecy`` and ``peers``.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Logins at the hub (row A12): nodes by certificate, or by password where that is allowed.
+"""Logins at the hub: nodes by certificate, or by password where that is allowed.
 
 | comes with          | from                        | is                        | may enter            |
 |---------------------|-----------------------------|---------------------------|----------------------|

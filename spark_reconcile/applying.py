@@ -152,6 +152,6 @@ def _is_resolved(act: Act, row: Mapping[str, Any]) -> bool:
     """Whether the row is already in the state that the deed aims at."""
     if act.side != "receiver":
         return row.get("outcome") is not None
-    # The acknowledgements that a row owes, according to the node (rule R9).
+    # The acknowledgements that a row owes, according to the node (R9).
     owes_platform = row.get("lk1") is not None and row.get("p_ack_status") == "AS_INIT"
     return not owes_platform and not (row.get("save_fwd") == CLASS_3 and row.get("s_ack_status") == "AS_INIT")

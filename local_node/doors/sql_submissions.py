@@ -1,4 +1,4 @@
-"""Documents that applications wrote through SQL (tb_0031_submit, row B1): taken when they are committed there.
+"""Documents that applications wrote through SQL (tb_0031_submit): taken when they are committed there.
 
 A NOTIFY wakes at once, a job looks every ten seconds; nothing depends on either. A row counts as accepted when it has
 moved to tb_0031. One that cannot be accepted stays where it is and is told like any other failure: an event ``failed``,

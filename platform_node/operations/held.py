@@ -1,4 +1,4 @@
-"""Operations on copies that the hub stores for institutions: list, count, refuse, resend (row Q19).
+"""Operations on copies that the hub stores for institutions: list, count, refuse, resend.
 
 ``held.refuse`` and ``held.resend`` act on named copies, or on the next batch that matches a filter, in one transaction.
 The answer follows the commit and has the beginning of the next batch. A tool can thus process millions of rows, show

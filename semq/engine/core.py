@@ -65,7 +65,7 @@ class Core:
         return self._next_id - 1
 
     def new_nonce(self) -> int:
-        """A number for one inquiry: an old negative answer does not fit it (rule R28)."""
+        """A number for one inquiry: an old negative answer does not fit it (rule N28)."""
         self._nonce += 1
         return self._nonce
 

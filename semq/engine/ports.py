@@ -80,7 +80,7 @@ class Inbox(Protocol):
 
 
 class AppEvent(msgspec.Struct, frozen=True):
-    """What an application is told of a document of its own (row Q15)."""
+    """What an application is told of a document of its own."""
 
     kind: str  #: sent, forwarded, stored, delivered, failed; refused: not taken, hand it over again
     lk0: LK0 | None  #: None: it was not accepted

@@ -30,7 +30,7 @@ class EngineSettings:
     quota_rows: int = 1_000_000  #: unsettled rows per partner
     max_document: int = 64 * 1024 * 1024
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked
-    give_up_after: int = 4  #: unanswered inquiries that end a message of class 1 or 2 (rule R22)
+    give_up_after: int = 4  #: unanswered inquiries that end a message of class 1 or 2 (rule N22)
     hub_attempts_max: int = 50  #: sends that a present target has not recorded before the platform parks a row
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until a person has dealt with them
     keep_parked: bool = True  #: so do received documents that the application or this node cannot take

@@ -140,14 +140,14 @@ class Pending:
 
     @property
     def owes(self) -> bool:
-        """Whether an acknowledgement of this node is not known to be noted (rule R9 of section 5.3)."""
+        """Whether an acknowledgement of this node is not known to be noted (R9)."""
         return (self.lk1 is not None and self.p_ack_status is AckStatus.AS_INIT) or (
             self.is_class3 and self.s_ack_status is AckStatus.AS_INIT
         )
 
     @property
     def is_done(self) -> bool:
-        """Whether the row may be deleted: by acknowledgement state only, never by age (row Q13)."""
+        """Whether the row may be deleted: by acknowledgement state only, never by age."""
         return self.app_status is not AppStatus.NEW and not self.owes
 
 
@@ -173,7 +173,7 @@ class Recorded:
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """A row of tb_0031_submit: a submission that an application wrote in its own transaction (row B1)."""
+    """A row of tb_0031_submit: a submission that an application wrote in its own transaction."""
 
     row_id: int
     target: str
@@ -299,7 +299,7 @@ class Event(IntEnum):
     GIVEN = 24  #: receiver: given to the application, delivery ``att``
     DONE = 25  #: receiver: the application has acknowledged it
     PARKED = 26  #: receiver: the application failed too often; hub: never answered
-    MISMATCH = 27  #: receiver or hub: the same identity with other bytes (row B7): an alarm
+    MISMATCH = 27  #: receiver or hub: the same identity with other bytes: an alarm
     VIOLATION = 28  #: a peer sent something impossible; refused
     OPERATOR = 29  #: action of a person, or of a rule on behalf of one: resend, hold, release, requeue
 

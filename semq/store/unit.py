@@ -345,11 +345,11 @@ class Unit:
         self.new_pending_bodies[row.bref] = body
 
     def record(self, slot: Slot, entry: Recorded) -> None:
-        """Add an entry to the receiver's ledger, in the transaction that inserts the row (rule R1)."""
+        """Add an entry to the receiver's ledger, in the transaction that inserts the row (R1)."""
         self.recorded[slot] = self.new_recorded[slot] = entry
 
     def see(self, lk0: LK0, entry: Recorded) -> None:
-        """Note a message of class 1 or 2, in the transaction that inserts the row (rule R2)."""
+        """Note a message of class 1 or 2, in the transaction that inserts the row (R2)."""
         self.seen[str(lk0)] = self.new_seen[lk0] = entry
 
     def give_way(self, slot: Slot) -> None:
@@ -370,7 +370,7 @@ class Unit:
         self.handled[row.bref] = status
 
     def delete_pending(self, row: Pending) -> None:
-        """Remove a row of tb_0030 and its body; its ledger entry stays until the floor passes it (rule R2)."""
+        """Remove a row of tb_0030 and its body; its ledger entry stays until the floor passes it (rule N2)."""
         self.pending.pop(row.bref, None)
         self.new_pending_bodies.pop(row.bref, None)
         if self.new_pending.pop(row.bref, None) is None:

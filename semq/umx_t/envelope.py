@@ -59,11 +59,11 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""  #: LK0, sid and prev of the message whose ciphertext is sent again in this one
     signature: str = ""  #: made by the sender, if it has a certificate
     proved: bool = False  #: used in the receiver's store only: a seal or a signature proves the sender
-    unknown: dict[str, Any] = {}  #: attributes of a newer version, accepted and carried (row Q20)
+    unknown: dict[str, Any] = {}  #: attributes of a newer version, accepted and carried
 
     @property
     def ident(self) -> str:
-        """The LK0 as text, which every acknowledgement of a stored copy must echo (rule R13)."""
+        """The LK0 as text, which every acknowledgement of a stored copy must echo (rule N13)."""
         return str(self.lk0)
 
     @property

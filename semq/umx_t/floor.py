@@ -1,4 +1,4 @@
-"""The floor of a stream: the lowest position that is not settled (PROTOCOL.md section 2; rules R2 and R3).
+"""The floor of a stream: the lowest position that is not settled (PROTOCOL.md section 2; rules N2 and N3).
 
 Only messages with a final outcome at the sender count as settled; custody does not (break F1). The sender keeps one
 ``Floor`` per stream, raises it after the commit that settled a message, and carries it in every message and ReAck2, so

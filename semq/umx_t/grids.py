@@ -3,7 +3,7 @@
 Rows are events, columns are states. Three properties are visible at a glance. The states climb to the right, and only a
 negative answer of the responsible party returns a row to SS_INIT. Dots fill the lower right, so late and repeated
 events are harmless by construction. The SS_INIT column is not empty: a crash between a send and the commit that records
-it leaves SS_INIT although the message has left, so later evidence is accepted in that state too (rule R29).
+it leaves SS_INIT although the message has left, so later evidence is accepted in that state too (rule N29).
 
 Guards that need more than the state (an equal attempt, a nonce, a payload that still exists) are evaluated by the
 caller. It ignores ``stale`` events, or chooses the row of the grid that fits (``not_here`` or ``not_here_bare``).
@@ -83,7 +83,7 @@ class SenderDeed(Word):
     ask_target = "Inquiry S to the receiver"
     ask_custodian = "Inquiry S to the hub's store that holds the copy"
     make_void = "replace the payload by a void marker"
-    give_up = "send a void marker, which competes with the payload to be recorded first by the receiver (rule R11)"
+    give_up = "send a void marker, which competes with the payload to be recorded first by the receiver (rule N11)"
     refuse = "send a void marker, but keep reason and payload: the outcome is REJECTED unless an earlier copy arrived"
 
 
@@ -120,7 +120,7 @@ give_up         !         !                 UNKNOWN           !                 
 )
 
 # Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down; nothing
-# is ever resent (rule R22). So a row in SS_INIT has no events, unless it was restored from a backup. Answers of nodes
+# is ever resent (rule N22). So a row in SS_INIT has no events, unless it was restored from a backup. Answers of nodes
 # that do not know the outcome are counted, and the last becomes ``give_up``. There are neither void markers nor floors.
 SENDER_12 = Grid(
     """
@@ -158,7 +158,7 @@ give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN   
 
 
 class Held(Word):
-    """States of a row of tb_0031 in a store of the hub; the row is deleted on the receiver's Ack (rule R12).
+    """States of a row of tb_0031 in a store of the hub; the row is deleted on the receiver's Ack (rule N12).
 
     A refused row stays, without its payload, until its sender has noted the refusal.
     """
@@ -177,7 +177,7 @@ class HubHeard(Word):
     replace = "H1: a void marker for a stored payload"
     claim = "H5: the target is online and its window is open"
     ack = "H6: the receiver's Ack (or Inquiry R), and the identity is that of the row"
-    ack_other = "H6: an Ack whose identity is not that of the row (rule R13)"
+    ack_other = "H6: an Ack whose identity is not that of the row (rule N13)"
     held = "H11: the receiver answers that it has recorded it"
     not_here = "H12: the receiver answers NOT to this attempt's inquiry"
     inquired = "H7, H8: the sender asks the target"

@@ -4,7 +4,7 @@ The table is in ARCHITECTURE.md, "AMQP everywhere".
 
 There are two readers. ``read_submission`` reads what an application publishes and is strict: a misspelt attribute must
 not silently become a default. ``read_envelope`` reads what a peer node sends and accepts attributes that it does not
-know (row Q20). Both work on plain dictionaries; the AMQP codec handles bytes.
+know. Both work on plain dictionaries; the AMQP codec handles bytes.
 """
 
 from collections.abc import Callable, Mapping

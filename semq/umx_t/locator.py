@@ -1,7 +1,7 @@
 """Locators: LK0 identifies a message permanently, LK1 identifies a stored copy of it (seed 2.1; PROTOCOL.md section 2).
 
 LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the hub, so the node
-may never be left out (rule R6). The incarnation prevents a restored store from using a name twice (rule R5).
+may never be left out (rule N6). The incarnation prevents a restored store from using a name twice (rule N5).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Versions of the protocol, and how two nodes agree on one (row Q20).
+"""Versions of the protocol, and how two nodes agree on one.
 
 Each side states the lowest and the highest version that it supports; the highest common version is used. Within a
 version, unknown attributes and fields are accepted. A peer that states nothing supports version 1 only.

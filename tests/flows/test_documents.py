@@ -50,7 +50,7 @@ def test_an_absent_target_gets_it_from_the_platform_when_it_comes() -> None:
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
     assert all(delivery.envelope.lk1 is not None for delivery in trio.b.app.got)
-    assert trio.b.app.got[0].envelope.source == trio.hub.core.address  # row Q10: the transport source is the platform
+    assert trio.b.app.got[0].envelope.source == trio.hub.core.address  # the transport source is the platform
     assert trio.b.app.got[0].envelope.lk0.node == trio.a.address  # the application source stays the sender
     trio.later(2)
     assert trio.is_clean()
@@ -130,7 +130,7 @@ def test_a_lost_ack_save_is_found_by_inquiry() -> None:
 
 
 def test_forwards_of_a_session_that_ends_are_reported_and_stored() -> None:
-    """Break B17, rule R27b."""
+    """Break B17, rule N27b."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.down
     trio.a.send(b"x")
@@ -254,7 +254,7 @@ def test_class_1_without_a_link_is_dropped_at_once() -> None:
 
 
 def test_class_1_that_nobody_answers_for_ends_unknown() -> None:
-    """Rule R22."""
+    """Rule N22."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame)
     trio.a.send(b"x", save_fwd=1)
@@ -311,7 +311,7 @@ def test_a_cancelled_document_never_arrives() -> None:
     trio.settle()
     trio.connect(trio.b)
     trio.later(2)
-    assert trio.b.app.payloads == [b"2"]  # the marker takes its place in the order (rule R24)
+    assert trio.b.app.payloads == [b"2"]  # the marker takes its place in the order (rule N24)
     assert [event.outcome for event in trio.a.told.events if event.kind == "failed"] == ["CANCELLED"]
     assert trio.is_clean()
     trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
@@ -336,7 +336,7 @@ def test_a_cancel_that_comes_too_late_is_told() -> None:
 
 
 def test_order_is_kept_when_the_first_is_lost_on_the_way() -> None:
-    """Rule R23."""
+    """Rule N23."""
     trio = Trio()
     seen: list[Frame] = []
 

@@ -152,7 +152,7 @@ def other_bytes(message: Data) -> Data:
 
 
 def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty() -> None:
-    """Rules R25 and F6: otherwise an order would wait for ever for what was never sent."""
+    """Rules N25 and F6: otherwise an order would wait for ever for what was never sent."""
     trio = Trio()
     trio.a.send(b"1")
     trio.settle()

@@ -1,4 +1,4 @@
-"""Documents with an expiry: not delivered after their time, whoever is away, and their sender is told (row B11)."""
+"""Documents with an expiry: not delivered after their time, whoever is away, and their sender is told."""
 
 from datetime import datetime, timedelta
 

@@ -129,7 +129,7 @@ def test_a_row_of_another_life_with_the_same_number_is_not_meant() -> None:
 
 
 def test_a_platform_out_of_reach_is_waited_for_where_the_payload_was_given_away() -> None:
-    """Rule R27: without a payload nothing could be sent again, so that a doubt would only end the message."""
+    """Rule N27: without a payload nothing could be sent again, so that a doubt would only end the message."""
     trio = bare()
     (row,) = trio.a.store.tables.outbound.values()
     for _ in range(2):

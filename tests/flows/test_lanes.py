@@ -204,7 +204,7 @@ def test_what_comes_to_wait_while_others_are_looked_for_is_given_with_the_next(
 
 
 def test_a_duplicate_is_acknowledged_like_the_first() -> None:
-    """Rule R29: whoever sent it need not ask."""
+    """Rule N29: whoever sent it need not ask."""
     trio = Trio()
     (message,) = trio.caught(b"x")
     assert trio.b.up is not None

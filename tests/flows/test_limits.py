@@ -84,7 +84,7 @@ async def receiver(scene: Scene, text: str) -> LocalNode:
 
 
 async def test_what_is_too_large_for_the_hub_is_refused_there_and_the_link_lives_on(inprocess: InProcess) -> None:
-    """Row B5. Small enough to be read, or drained: the same end, and what comes after goes its way."""
+    """Small enough to be read, or drained: the same end, and what comes after goes its way."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)

@@ -399,39 +399,39 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
 TABLE = """
-dedup            R1     30  half_open,cut                               recorded twice
-ledger           R2    200  hold,replay,cut,overtake                    recorded again after cleanup
-floor_e2e        R3     30  offline                                     a floor that is not true
-inc              R5    200  restore_local,replay                        a name given out twice
-full_key         R6     30  offline                                     another node's message taken for this one
-lattice          R7     60  rumours,replay,refusal,poison,cancel        an ended row that changes
-sent_first       R8     60  commit,slow_disk,crash_at_step              classes 1 and 2 sent twice
-hub_not_final    R9     15  offline                                     delivered although it is not
-custody          R10   120  offline,stall                               void although nothing was lost
-void_lost        R11   100  wipe_hub,restore_hub,offline                given up without the receiver
-hub_keep         R12    15  offline                                     a copy deleted before it was recorded
-ack_lk0          R13   100  rumours,offline                             another message's copy deleted
-commit_then_ack  R14    15  slow_disk                                   an acknowledgement that is not true yet
-app_gate         R15    30  absent,think                                a document that no application had
-gone_reply       R16    30  half_open,stall,cut                         rows that stay for ever
-class12_giveup   R22    60  stall,half_open,cut,offline                 classes 1 and 2 sent again
-order            R23   120  cut,half_open,offline                       given out of order
-order_skip       R24   150  cancel,poison,cut,half_open,offline         given past a gap
+dedup            N1     30  half_open,cut                               recorded twice
+ledger           N2    200  hold,replay,cut,overtake                    recorded again after cleanup
+floor_e2e        N3     30  offline                                     a floor that is not true
+inc              N5    200  restore_local,replay                        a name given out twice
+full_key         N6     30  offline                                     another node's message taken for this one
+lattice          N7     60  rumours,replay,refusal,poison,cancel        an ended row that changes
+sent_first       N8     60  commit,slow_disk,crash_at_step              classes 1 and 2 sent twice
+hub_not_final    N9     15  offline                                     delivered although it is not
+custody          N10   120  offline,stall                               void although nothing was lost
+void_lost        N11   100  wipe_hub,restore_hub,offline                given up without the receiver
+hub_keep         N12    15  offline                                     a copy deleted before it was recorded
+ack_lk0          N13   100  rumours,offline                             another message's copy deleted
+commit_then_ack  N14    15  slow_disk                                   an acknowledgement that is not true yet
+app_gate         N15    30  absent,think                                a document that no application had
+gone_reply       N16    30  half_open,stall,cut                         rows that stay for ever
+class12_giveup   N22    60  stall,half_open,cut,offline                 classes 1 and 2 sent again
+order            N23   120  cut,half_open,offline                       given out of order
+order_skip       N24   150  cancel,poison,cut,half_open,offline         given past a gap
 returned_marker  S15    60  act_on_copies,restore_hub,offline           refused, and no ledger was asked
 refused_once     I6    100  refusal,offline                             reported as refused, then delivered
 cancel_asked     S5     60  refusal,expiry,offline                      cancelled, and nobody asked
 refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
-own_number       R6    100  rumours,offline                             a row that is taken for another by its number
-copy_number      R13   150  wipe_hub,restore_hub,offline                custody of another message under the same number
+own_number       N6    100  rumours,offline                             a row that is taken for another by its number
+copy_number      N13   150  wipe_hub,restore_hub,offline                custody of another message under the same number
 answer_number    H11   100  rumours,offline                             another message's copy deleted
 noted_number     H17   100  rumours,act_on_copies,offline               a refusal of which its sender never hears
 reack_number     R3    100  rumours,offline                             an acknowledgement that is still owed
 reack_copy       R3    100  rumours,offline,commit,slow_disk            the same, of another copy
-cancel_number    R6    100  rumours,operator,offline                    cancelled, and nobody asked
+cancel_number    N6    100  rumours,operator,offline                    cancelled, and nobody asked
 own_store        H6    100  other_store,commit,slow_disk                an acknowledgement noted by the wrong store
 retired          H9    100  lose_store,offline                          rows that wait for a lost store for ever
-order_unit       R23    60  burst,overtake                              overtaken within one unit
-order_accept     R23    60  offline                                     accepted in another order than handed over
+order_unit       N23    60  burst,overtake                              overtaken within one unit
+order_accept     N23    60  offline                                     accepted in another order than handed over
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
 told_late        H16    60  act_on_copies,offline,cancel                a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled

@@ -1,4 +1,4 @@
-"""What is said of another message under the number of a row: it must change nothing (rules R6 and R13).
+"""What is said of another message under the number of a row: it must change nothing (rules N6 and N13).
 
 Numbers come again where a store was put back to a backup or made anew; chance brings that about too seldom. So in hell
 the right speakers name a row by its number and mean another message, or another copy. Called by ``rumours``.

@@ -57,7 +57,7 @@ class _FromPeer(OnCopies):
 
 
 class HearAcks(_FromPeer):
-    """H6: the receiver has it; always answered, whatever is here (rule R16)."""
+    """H6: the receiver has it; always answered, whatever is here (rule N16)."""
 
     def __init__(self, holding: "Holding", source: Address, acks: Sequence[Ack]) -> None:
         super().__init__(holding, source, (ack.lk1 for ack in acks))

@@ -3,7 +3,7 @@
 See PROTOCOL.md section 5.2, H4–H13.
 
 The store is the custodian: Ack-Save leaves after the commit that stores a copy, a copy goes only on evidence of its
-receiver, and every acknowledgement must echo the identity of the row (rules R9, R12, R13).
+receiver, and every acknowledgement must echo the identity of the row (rules N9, N12, N13).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

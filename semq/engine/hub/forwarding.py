@@ -172,7 +172,7 @@ class Relay:
             self.notes.drop(ident, session.link.peer)
 
     def report(self, session: Session) -> None:
-        """H15: the session has ended; its senders must not wait for the target's return (rule R27b)."""
+        """H15: the session has ended; its senders must not wait for the target's return (rule N27b)."""
         for ident, (source, att, _) in session.forwarded.items():
             self.notes.drop(ident, session.link.peer)
             receipt = Receipt(flag=Note.FORWARD_FAILED, ident=ident, att=att)

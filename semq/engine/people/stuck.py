@@ -1,4 +1,4 @@
-"""Stuck messages: one definition, with a cause and a next step for each (row Q19).
+"""Stuck messages: one definition, with a cause and a next step for each.
 
 Seed 3.1(2): a tool finds them, a person acts.
 

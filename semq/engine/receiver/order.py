@@ -1,6 +1,6 @@
 """Documents with an order key: one at a time per source store and key, in the order in which they were accepted.
 
-Each is given only when the one before it is recorded or settled (PROTOCOL.md section 11, rules R23 and R24). Which key
+Each is given only when the one before it is recorded or settled (PROTOCOL.md section 11, rules N23 and N24). Which key
 has its turn is decided by ``user_queue``; a key that waits for a document that has not arrived costs nothing until that
 one arrives, or the floor of its stream passes it.
 """
@@ -94,7 +94,7 @@ class FindNext(Step):
 
 
 class GiveOrdered(Step):
-    """Second look: give the lowest row if the one before it is recorded or settled (rules R23 and R24)."""
+    """Second look: give the lowest row if the one before it is recorded or settled (rules N23 and N24)."""
 
     def __init__(self, handing: "Handing", key: OrderId, order: Order, row: Pending, asked: str) -> None:
         """``asked``: the user whose turn it was; the row may be another's."""

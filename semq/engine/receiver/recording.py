@@ -1,6 +1,6 @@
 """The receiver: records what arrives, exactly once, and says so (PROTOCOL.md section 5.3).
 
-One transaction takes the floor, the ledger entry and the row of tb_0030 together (rule R1); the acknowledgements leave
+One transaction takes the floor, the ledger entry and the row of tb_0030 together (rule N1); the acknowledgements leave
 after it. The ledger alone decides whether a message has arrived; whatever else is heard is a hint.
 """
 
@@ -126,7 +126,7 @@ NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
 
 
 def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
-    """Mail Ack to the store that sent the copy, and Ack2 to the sender; also for duplicates (rule R29).
+    """Mail Ack to the store that sent the copy, and Ack2 to the sender; also for duplicates (rule N29).
 
     Called after the commit.
     """
@@ -296,7 +296,7 @@ class _Record(Step):
             self._raised[key] = stream.floor, stream.closed
 
     def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, Opened, Reason | None]:
-        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document (row B7).
+        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document.
 
         Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
         """

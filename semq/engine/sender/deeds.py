@@ -101,7 +101,7 @@ def _ask_custodian(rows: "OutboundRows", unit: Unit, row: Outbound, after: After
 
 
 def _make_void(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
-    """Let a marker race for the place in the receiver's ledger instead of the payload (rule R11, section 12).
+    """Let a marker race for the place in the receiver's ledger instead of the payload (rule N11, section 12).
 
     What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
     """

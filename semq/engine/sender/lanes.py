@@ -1,4 +1,4 @@
-"""Rows in SS_INIT on their way out: one lane per destination, so that a dead partner blocks nobody (row B8).
+"""Rows in SS_INIT on their way out: one lane per destination, so that a dead partner blocks nobody.
 
 A lane knows, from memory alone, whether the store may hold unsent rows for its destination and what is under way. As
 long as it does, new rows are stored behind them, and leave by source and priority (``tracks``); once it does not, a new
@@ -135,7 +135,7 @@ class Pump:
 
 
 class _Claim(Step):
-    """S2 and H5: rows from SS_INIT to SS_SENT, committed before they are sent (rule R8)."""
+    """S2 and H5: rows from SS_INIT to SS_SENT, committed before they are sent (rule N8)."""
 
     def __init__(self, pump: Pump, lane: Lane, picks: list[list[Pick]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Places in a stream: given in commit order, in the transaction of the insert (rule R4, break F7)."""
+"""Places in a stream: given in commit order, in the transaction of the insert (rule N4, break F7)."""
 
 from semq.store.rows import OrderKey, Outbound, OutStream, OutStreamKey
 from semq.store.unit import Unit

@@ -71,7 +71,7 @@ class _OwnRows(Step):
             self._core.violation(unit, Side.SENDER, error, ident, str(self._source))
 
     def _row(self, unit: Unit, lk0: LK0) -> Outbound | None:
-        """The row of a message, if it is still here and the very same (rule R6)."""
+        """The row of a message, if it is still here and the very same (rule N6)."""
         row = unit.outbound.get(lk0.object_id)
         return row if row is not None and row.lk0 == lk0 else None
 
@@ -136,7 +136,7 @@ class _OwnRows(Step):
 
 
 class _ReAck2(_OwnRows):
-    """Work that is answered with ReAck2: it carries the floors of the streams to the asker (rules R16, R25)."""
+    """Work that is answered with ReAck2: it carries the floors of the streams to the asker (rules N16, N25)."""
 
     def __init__(self, sender: "Sender", source: Address, believed: Believed | None) -> None:
         super().__init__(sender, source, believed)
@@ -356,7 +356,7 @@ class HearAnswers(_OwnRows):
             self._no(unit, row, lk0, record, answer)
 
     def _no(self, unit: Unit, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
-        """A negative answer: it counts only from who may give it, and only for the last inquiry (rule R28)."""
+        """A negative answer: it counts only from who may give it, and only for the last inquiry (rule N28)."""
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(unit, row)
         elif answer is Answer.NOT:
@@ -374,7 +374,7 @@ class HearAnswers(_OwnRows):
             self._hear(unit, row, Heard.offline, "OFFLINE")
 
     def _unavailable(self, unit: Unit, row: Outbound) -> None:
-        """S7: only after T_cust, and only while we could send the payload again (rule R27)."""
+        """S7: only after T_cust, and only while we could send the payload again (rule N27)."""
         since = self._sender.away_since.setdefault(row.object_id, self._core.now())
         if self._core.now() - since >= self._core.settings.custody_silence_s and (row.has_payload or row.void):
             self._hear(unit, row, Heard.unavail)

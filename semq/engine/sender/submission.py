@@ -1,8 +1,8 @@
 """S1: documents become rows. Everything handed over together is committed together (PROTOCOL.md sections 5.1 and 14).
 
 When the link is up and nothing waits before it, a document is accepted and marked SS_SENT in one commit and sent after
-it: S1 and S2 in one transaction, which the order of both rules allows, since the send still follows the commit (rule
-R8).
+it: S1 and S2 in one transaction, which keeps their order, since the send still follows the commit (rule
+N8).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""When a document is too old to be delivered (@ExpiresAt, row B11; PROTOCOL.md section 12).
+"""When a document is too old to be delivered (@ExpiresAt; PROTOCOL.md section 12).
 
 Every node judges by its own clock and lets nothing pass that has expired by it: the sender withdraws it, the hub
 refuses it or, if it has stored it, sends all but its payload, the receiver does not record it as received. Asked by

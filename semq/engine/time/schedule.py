@@ -3,7 +3,7 @@
 Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query
 finds the rows in it that are still unsettled; when none is left the slice is forgotten, otherwise it is due again after
 twice the interval. Neighbours of one age are merged, so that a target away for weeks costs its rows and a handful of
-slices. Time is monotonic (rule R21).
+slices. Time is monotonic (rule N21).
 """
 
 import math

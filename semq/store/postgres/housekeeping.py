@@ -1,7 +1,7 @@
 """Deletion of rows whose retention period has ended, and the partitions of the ledger.
 
 Called by a timer of the node every few hours, on a separate connection; never on the data path. Rows of the queues are
-not deleted here: only their acknowledgement states decide about those (row Q13). Deletes are made in small batches, so
+not deleted here: only their acknowledgement states decide about those. Deletes are made in small batches, so
 that the writer never waits for one of them.
 
 | rows                             | kept                                                                         |

@@ -1,6 +1,6 @@
-"""Recovery: the state that a process reads from its store at its start, in one transaction (PROTOCOL.md rule S14).
+"""Recovery: the state that a process reads from its store at its start, in one transaction (PROTOCOL.md S14).
 
-Takes the store over, counts the boot, commits a new incarnation before anything is accepted under it (rule R5), and
+Takes the store over, counts the boot, commits a new incarnation before anything is accepted under it (rule N5), and
 reads what earlier processes left. Called by ``writer`` at the start and after each lost connection.
 """
 

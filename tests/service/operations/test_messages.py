@@ -29,7 +29,7 @@ async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
 
 
 async def test_overdue_is_said_in_lists_and_of_one_message_and_nothing_has_failed(inprocess: InProcess) -> None:
-    """Row B6; by the same measure as what is stuck."""
+    """By the same measure as what is stuck."""
     text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"
     node = await inprocess.started(inprocess.settings("10008", text))
     client = await inprocess.client(node)
